@@ -1,0 +1,36 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// HandlerFunc is a handler bound to one job's params. It does the work of one
+// attempt; it must return soon after ctx ends, whose cause says why.
+type HandlerFunc func(ctx context.Context, run *Run) error
+
+// Registration is a named handler and the way it reads its params.
+type Registration struct {
+	Name string
+	bind func(params json.RawMessage) (HandlerFunc, error)
+}
+
+// Validator is implemented by params that have rules beyond their types.
+// Validate returns a *ParamsError, or any error for the params as a whole.
+type Validator interface {
+	Validate() error
+}
+
+// Handle registers fn under name. Each job's params are decoded into a P of
+// its own, strictly and once, when the job is added: unknown keys and wrong
+// types are errors then and not when the job is due. If P or *P is a
+// Validator, it is asked too. fn may be called concurrently.
+func Handle[P any](name string, fn func(ctx context.Context, run *Run, params P) error) Registration {
+	return Registration{Name: name, bind: func(raw json.RawMessage) (HandlerFunc, error) {
+		var params P
+		if err := decodeParams(raw, &params); err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, run *Run) error { return fn(ctx, run, params) }, nil
+	}}
+}

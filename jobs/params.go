@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ParamProblem is one mistake in a job's params.
+type ParamProblem struct {
+	Key     string // the top-level key, or "" for the params as a whole
+	Message string // what was found and what is expected
+}
+
+// ParamsError holds every mistake found in a job's params.
+type ParamsError struct {
+	Problems []ParamProblem
+}
+
+// Error lists the problems, separated by semicolons.
+func (e *ParamsError) Error() string {
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		texts[i] = p.Message
+		if p.Key != "" {
+			texts[i] = p.Key + ": " + p.Message
+		}
+	}
+	return "params: " + strings.Join(texts, "; ")
+}
+
+// decodeParams decodes raw strictly into the struct that target points to. It
+// goes key by key, so that all mistakes are found at once.
+func decodeParams(raw json.RawMessage, target any) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage("{}")
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys to values"}}}
+	}
+	var problems []ParamProblem
+	for _, key := range sortedKeys(keys) {
+		one, err := json.Marshal(map[string]json.RawMessage{key: keys[key]})
+		if err != nil {
+			return fmt.Errorf("params: %w", err)
+		}
+		decoder := json.NewDecoder(bytes.NewReader(one))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(target); err != nil && !errors.Is(err, io.EOF) {
+			problems = append(problems, ParamProblem{Key: key, Message: plainJSONError(err)})
+		}
+	}
+	if len(problems) == 0 {
+		if v, ok := target.(Validator); ok {
+			return asParamsError(v.Validate())
+		}
+		return nil
+	}
+	return &ParamsError{Problems: problems}
+}
+
+func asParamsError(err error) error {
+	var known *ParamsError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &ParamsError{Problems: []ParamProblem{{Message: err.Error()}}}
+}
+
+// plainJSONError says what encoding/json found in words that fit a YAML file too.
+func plainJSONError(err error) string {
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		return fmt.Sprintf("found a %s, expected %s", wrongType.Value, wrongType.Type)
+	}
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
+		return "unknown key " + name
+	}
+	return text
+}
+
+func sortedKeys(m map[string]json.RawMessage) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Duration is a time.Duration for params: written as "90s", "1h30m".
+type Duration time.Duration
+
+// UnmarshalText reads Go's notation of a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("found %q, expected a duration such as 90s or 1h30m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// MarshalText writes Go's notation of a duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

@@ -1,0 +1,23 @@
+package jobs
+
+// Reason says, in one word that can be counted, why a run did not run, waits,
+// or did not end by itself. The empty Reason goes with runs that ran.
+type Reason string
+
+// The reasons.
+const (
+	ReasonLockHeld         Reason = "lock_held"         // a resource stayed held until the wait policy gave up
+	ReasonOverlap          Reason = "overlap"           // an earlier run of the same job was still active
+	ReasonOlderWaiter      Reason = "older_waiter"      // waits behind a run that has waited longer for the same resource
+	ReasonLocksUnavailable Reason = "locks_unavailable" // memcached could not be asked, and the configuration says skip
+	ReasonMisfire          Reason = "misfire"           // no replica started it within the threshold
+	ReasonSuperseded       Reason = "superseded"        // a later due of the same outage was run in its place
+	ReasonSessionLost      Reason = "session_lost"      // its replica died, or could not confirm that it lives
+	ReasonClaimLost        Reason = "claim_lost"        // its claim was taken away
+	ReasonTimeout          Reason = "timeout"           // it outlived its timeout
+	ReasonShutdown         Reason = "shutdown"          // its replica was stopped before it ended
+	ReasonCancelled        Reason = "cancelled"         // an operator ended it
+	ReasonPanic            Reason = "panic"             // the handler panicked
+	ReasonRetry            Reason = "retry"             // an attempt failed, another follows
+	ReasonTriggered        Reason = "triggered"         // waits for a replica to take it up
+)

@@ -1,0 +1,74 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// State is where a run stands.
+type State string
+
+// The states of a run. Waiting and Running are active; the others are final.
+const (
+	Waiting   State = "waiting"
+	Running   State = "running"
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	TimedOut  State = "timed_out"
+	Cancelled State = "cancelled"
+	Lost      State = "lost"
+	Skipped   State = "skipped"
+	Missed    State = "missed"
+)
+
+// States lists all states, in the order of a run's life.
+func States() []State {
+	return []State{Waiting, Running, Succeeded, Failed, TimedOut, Cancelled, Lost, Skipped, Missed}
+}
+
+// Final reports whether a run in this state has ended.
+func (s State) Final() bool { return s != Waiting && s != Running }
+
+// Token is a claim's number. It grows with each claim of the cluster, so of
+// two runs on one resource the later has the larger. 0 is no token.
+type Token int64
+
+// Firing is the unit that happens once in the cluster.
+type Firing struct {
+	Job string
+	Due time.Time // whole microseconds, UTC
+	// Key is empty for a scheduled firing, and the trigger's own key for a
+	// manual one, which never collides with a due.
+	Key      string
+	Recovery int // 0, or the how-manieth recovery of the firing
+}
+
+// Blocker is what stood in a run's way.
+type Blocker struct {
+	Resource string        `json:"resource"`
+	Holder   locking.Owner `json:"holder"`
+}
+
+// Record is one run as the history shows it.
+type Record struct {
+	ID         uuid.UUID  `json:"id"`
+	Job        string     `json:"job"`
+	Due        time.Time  `json:"due"`
+	Key        string     `json:"key,omitempty"` // of a manual trigger
+	State      State      `json:"state"`
+	Recovery   int        `json:"recovery"`
+	Attempt    int        `json:"attempt"` // from 1, once it has started
+	Replica    string     `json:"replica,omitempty"`
+	Token      Token      `json:"token,omitempty"` // of its last claim
+	CreatedAt  time.Time  `json:"created_at"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Reason     Reason     `json:"reason,omitempty"`
+	Detail     string     `json:"detail,omitempty"` // the reason in words
+	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
+	Error      string     `json:"error,omitempty"`
+	Output     string     `json:"output,omitempty"` // only where one run is asked for
+}

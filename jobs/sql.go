@@ -1,0 +1,33 @@
+package jobs
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Statement is one SQL statement and its arguments.
+type Statement struct {
+	SQL  string
+	Args []any
+}
+
+// Transactor is a store that can run a job's statements in the database that
+// holds it.
+type Transactor interface {
+	// RunStatements runs the statements in one transaction that begins with
+	// the fence check on the run's claim and ends with the run recorded as
+	// succeeded: both or nothing. It reports the rows that each statement
+	// affected. It returns ErrSuperseded when the claim is gone, and refuses
+	// statements that would end the transaction.
+	RunStatements(ctx context.Context, run *Run, statements []Statement) (rows []int64, err error)
+}
+
+// completion is the final state that a run's own transaction recorded, if any.
+type completion struct{ state atomic.Value }
+
+func (c *completion) set(s State) { c.state.Store(s) }
+
+func (c *completion) get() (State, bool) {
+	s, ok := c.state.Load().(State)
+	return s, ok
+}

@@ -1,0 +1,65 @@
+package jobs
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// How much output is kept with a run, in bytes.
+const (
+	maxOutput          = 64 << 10
+	maxOutputSucceeded = 4 << 10
+)
+
+// Tail is a writer that keeps the last bytes written to it. It may be used
+// concurrently.
+type Tail struct {
+	mu      sync.Mutex
+	size    int
+	kept    []byte
+	dropped bool
+}
+
+// NewTail returns a Tail that keeps at least the last size bytes.
+func NewTail(size int) *Tail { return &Tail{size: size} }
+
+// Write never fails.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	if len(p) > t.size {
+		p, t.dropped = p[len(p)-t.size:], true
+	}
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > 2*t.size { // amortised: most writes copy nothing
+		t.kept, t.dropped = append(t.kept[:0], t.kept[len(t.kept)-t.size:]...), true
+	}
+	return n, nil
+}
+
+// Text returns the last limit bytes at most as valid UTF-8 without NUL, which
+// no store refuses; what was cut off is said in a first line.
+func (t *Tail) Text(limit int) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept, cut := t.kept, t.dropped
+	if limit = min(limit, t.size); len(kept) > limit {
+		kept, cut = kept[len(kept)-limit:], true
+	}
+	for cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
+		kept = kept[1:]
+	}
+	text := PlainText(string(kept))
+	if cut {
+		text = "[earlier output was cut]\n" + text
+	}
+	return text
+}
+
+// PlainText returns s as valid UTF-8 without NUL: PostgreSQL refuses both, and
+// one such text would fail the whole batch it is in.
+func PlainText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,38 @@
+package locking
+
+import "time"
+
+// Owner says on whose behalf a lock is taken. All fields are free text.
+type Owner struct {
+	Replica string `json:"replica"`
+	Job     string `json:"job"`
+	Run     string `json:"run_id"`
+}
+
+// Holder is who holds a lock, as its stage-1 value says. A value that this
+// package did not write or cannot read gives a zero Owner: held by unknown.
+type Holder struct {
+	Owner
+	Since time.Time `json:"since,omitzero"` // by the holder's clock: for display only
+}
+
+// Known reports whether the holder could be read.
+func (h Holder) Known() bool { return h.Owner != Owner{} }
+
+// String returns "job sales (run 0190…) on replica-1", or "an unknown holder".
+func (h Holder) String() string {
+	if !h.Known() {
+		return "an unknown holder"
+	}
+	text := "job " + h.Job
+	if h.Job == "" {
+		text = "a lock"
+	}
+	if h.Run != "" {
+		text += " (run " + h.Run + ")"
+	}
+	if h.Replica != "" {
+		text += " on " + h.Replica
+	}
+	return text
+}

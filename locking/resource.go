@@ -1,0 +1,190 @@
+package locking
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrBadName is wrapped by every error about a resource name that cannot be
+// locked: empty, with control characters, with empty, "." or ".." segments.
+var ErrBadName = errors.New("bad resource name")
+
+// Kind keeps the names of different things apart: a table "orders", a path
+// "orders" and a job "orders" are three resources that never collide.
+type Kind string
+
+// The kinds of resource.
+const (
+	KindTable Kind = "table" // a table or schema of the warehouse: schema/table
+	KindPath  Kind = "path"  // any "/"-separated name
+	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
+	KindJob   Kind = "job"   // a job's own name: its overlap policy
+)
+
+const (
+	maxNameBytes = 1024
+	maxRequests  = 1000
+	maxSlots     = 1000
+)
+
+// Resource is the normal form of what a lock names: a kind and a "/"-separated
+// path. A lock on a resource covers the path and everything beneath it.
+// Resources are comparable; the zero Resource is invalid.
+type Resource struct {
+	kind Kind
+	path string
+}
+
+// Path returns the resource of a "/"-separated name such as "shared/marketing".
+// Leading and trailing slashes are dropped; the case is kept.
+func Path(name string) (Resource, error) { return newResource(KindPath, strings.Trim(name, "/")) }
+
+// Slot returns the resource of a semaphore's name.
+func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.Trim(name, "/")) }
+
+// Job returns the resource that stands for a job's own name. A name may hold
+// "/" but, as for every resource, no empty, "." or ".." segment.
+func Job(name string) (Resource, error) { return newResource(KindJob, name) }
+
+// ParseKey is the inverse of Resource.Key.
+func ParseKey(key string) (Resource, error) {
+	kind, path, ok := strings.Cut(key, ":")
+	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob}, Kind(kind)) {
+		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName, key)
+	}
+	return newResource(Kind(kind), path)
+}
+
+func newResource(kind Kind, path string) (Resource, error) {
+	if path == "" {
+		return Resource{}, fmt.Errorf("%w: a %s needs a name, found an empty one", ErrBadName, kind)
+	}
+	if len(path) > maxNameBytes {
+		return Resource{}, fmt.Errorf("%w: a %s name has at most %d bytes, found %d", ErrBadName, kind, maxNameBytes, len(path))
+	}
+	if !utf8.ValidString(path) {
+		return Resource{}, fmt.Errorf("%w: %s name %q is not valid UTF-8", ErrBadName, kind, path)
+	}
+	if i := strings.IndexFunc(path, unicode.IsControl); i >= 0 {
+		return Resource{}, fmt.Errorf("%w: %s name %q has a control character at byte %d", ErrBadName, kind, path, i)
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return Resource{}, fmt.Errorf("%w: %s name %q has an empty, %q or %q segment", ErrBadName, kind, path, ".", "..")
+		}
+	}
+	return Resource{kind: kind, path: path}, nil
+}
+
+// Kind returns the resource's kind.
+func (r Resource) Kind() Kind { return r.kind }
+
+// Path returns the name without its kind, such as "public/orders".
+func (r Resource) Path() string { return r.path }
+
+// IsZero reports whether r names nothing.
+func (r Resource) IsZero() bool { return r.path == "" }
+
+// Key returns the form that stores and keys hold, such as "table:public/orders".
+// Keys sort in byte order; every party locks in that order.
+func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
+
+// String returns the form for people: the path of a table, the key of anything else.
+func (r Resource) String() string {
+	if r.kind == KindTable {
+		return r.path
+	}
+	return r.Key()
+}
+
+// Ancestors returns what lies above r, the topmost first: for a/b/c, a and a/b.
+func (r Resource) Ancestors() []Resource {
+	var above []Resource
+	for i, c := range r.path {
+		if c == '/' {
+			above = append(above, Resource{kind: r.kind, path: r.path[:i]})
+		}
+	}
+	return above
+}
+
+// Related reports whether a lock on one of the two covers something of the
+// other: they are the same, or one lies beneath the other.
+func (r Resource) Related(other Resource) bool {
+	return r.kind == other.kind && (r.path == other.path ||
+		strings.HasPrefix(r.path, other.path+"/") || strings.HasPrefix(other.path, r.path+"/"))
+}
+
+// Mode is how a resource is locked.
+type Mode string
+
+// The modes of a lock.
+const (
+	Exclusive Mode = "exclusive" // nobody else on it, above it or beneath it
+	Shared    Mode = "shared"    // with other shared locks only
+	Slotted   Mode = "slot"      // one of the resource's n slots
+)
+
+// Request is one resource and how it is to be locked.
+type Request struct {
+	Resource Resource
+	Mode     Mode
+	Slots    int // of a Slotted request: how many slots the resource has, 1 to 1,000; else 0
+}
+
+// Conflict reports whether the two requests may never hold at the same time,
+// whatever else is held. Two slotted requests for one name do not conflict by
+// themselves: their number decides.
+func Conflict(a, b Request) bool {
+	if !a.Resource.Related(b.Resource) {
+		return false
+	}
+	if a.Mode == Shared && b.Mode == Shared {
+		return false
+	}
+	sameName := a.Resource == b.Resource
+	return !(a.Mode == Slotted && b.Mode == Slotted && sameName)
+}
+
+// Normalize returns the requests sorted by key, without repetitions, in a
+// slice of its own. It refuses a resource asked for in two modes, slots out of
+// range, and more than 1,000 requests.
+func Normalize(requests []Request) ([]Request, error) {
+	if len(requests) > maxRequests {
+		return nil, fmt.Errorf("at most %d resources in one lock, found %d", maxRequests, len(requests))
+	}
+	sorted := slices.Clone(requests)
+	slices.SortFunc(sorted, func(a, b Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
+	for i, r := range sorted {
+		if err := r.check(); err != nil {
+			return nil, err
+		}
+		if i > 0 && sorted[i-1].Resource == r.Resource && sorted[i-1] != r {
+			return nil, fmt.Errorf("%s is asked for in two ways: %s and %s", r.Resource, sorted[i-1].Mode, r.Mode)
+		}
+	}
+	return slices.Compact(sorted), nil
+}
+
+func (r Request) check() error {
+	if r.Resource.IsZero() {
+		return fmt.Errorf("%w: empty", ErrBadName)
+	}
+	switch r.Mode {
+	case Exclusive, Shared:
+		if r.Slots != 0 {
+			return fmt.Errorf("%s: only slotted locks have slots, found %d", r.Resource, r.Slots)
+		}
+	case Slotted:
+		if r.Slots < 1 || r.Slots > maxSlots {
+			return fmt.Errorf("%s: slots are 1 to %d, found %d", r.Resource, maxSlots, r.Slots)
+		}
+	default:
+		return fmt.Errorf("%s: unknown mode %q", r.Resource, r.Mode)
+	}
+	return nil
+}
