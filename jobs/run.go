@@ -50,3 +50,12 @@ func (r *Run) Store() Store { return r.store }
 // MarkCompleted says that the run's end was recorded in a transaction of its
 // own, so that it is not recorded again. Stores call it; handlers don't.
 func (r *Run) MarkCompleted(state State) { r.completed.set(state) }
+
+// StoredRun returns the Run of a granted start, for programs that drive a
+// store themselves and for tests of stores.
+func StoredRun(store Store, r StartRequest, token Token) *Run {
+	return &Run{
+		ID: r.Run, Job: r.Firing.Job, Due: r.Firing.Due, Key: r.Firing.Key, Attempt: r.Attempt, Recovery: r.Firing.Recovery,
+		Token: token, store: store, log: zerolog.Nop(), output: NewTail(maxOutput),
+	}
+}

@@ -154,8 +154,9 @@ type Firings interface {
 	Note(ctx context.Context, session uuid.UUID, notes []Note) ([]bool, error)
 	// Finish ends each attempt whose claim stands, and reports for each
 	// whether it did now or had done so before with the same state; false
-	// means that the run was superseded. A dead session may still finish
-	// what it has claims for.
+	// means that the run was superseded. One that ends as Waiting has its
+	// attempt counted up. A dead session may still finish what it has claims
+	// for.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 

@@ -38,7 +38,7 @@ type Backend interface {
 	// ErrUnavailable when it could not look.
 	Get(ctx context.Context, keys ...string) (map[string][]byte, error)
 	// Renew gives the key another ttl if it holds exactly value. It returns
-	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
+	// ErrMissing, ErrNotOwner, ErrFull, ErrUnavailable or ErrUnclear.
 	Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error
 	// Delete removes the key if it holds exactly value. It returns
 	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.

@@ -93,12 +93,16 @@ func (r Resource) IsZero() bool { return r.path == "" }
 // Keys sort in byte order; every party locks in that order.
 func (r Resource) Key() string { return string(r.kind) + ":" + r.path }
 
-// String returns the form for people: the path of a table, the key of anything else.
+// String returns the form for people: the path of a table, the key of anything
+// else. A table whose path looks like a key keeps its kind: ParseDisplay reads both.
 func (r Resource) String() string {
-	if r.kind == KindTable {
-		return r.path
+	if r.kind != KindTable {
+		return r.Key()
 	}
-	return r.Key()
+	if _, err := ParseKey(r.path); err == nil {
+		return r.Key()
+	}
+	return r.path
 }
 
 // Ancestors returns what lies above r, the topmost first: for a/b/c, a and a/b.

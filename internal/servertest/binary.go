@@ -1,0 +1,61 @@
+package servertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// findBinary returns the path of a server's program, or an error that says
+// what to install.
+func findBinary(name, debianPackage string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return filepath.EvalSymlinks(path)
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if err != nil {
+		return "", fmt.Errorf("looking for %s: %w", name, err)
+	}
+	slices.SortFunc(found, func(a, b string) int { return majorVersion(b) - majorVersion(a) })
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not installed, and integration tests need it: apt-get install %s (or run go test -short)", name, debianPackage)
+}
+
+// majorVersion returns the 15 of /usr/lib/postgresql/15/bin/initdb.
+func majorVersion(path string) int {
+	version, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// account returns whom a server must run as: nil for the current user, or the
+// named one when that is root, as whom neither server agrees to run.
+func account(name string) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	found, err := user.Lookup(name)
+	if err != nil {
+		return nil, fmt.Errorf("the server can't run as root and needs the user %s: %w", name, err)
+	}
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("uid of %s: %w", name, err)
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("gid of %s: %w", name, err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}

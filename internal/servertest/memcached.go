@@ -1,0 +1,192 @@
+package servertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startTries  = 5                // with a port each, should another program take it first
+	startLimit  = 30 * time.Second // for a server to answer
+	stopGrace   = 10 * time.Second
+	readyChecks = 5 * time.Millisecond
+)
+
+// Memcached is a running memcached. Its methods may be called concurrently.
+type Memcached struct {
+	program string
+	flags   []string
+	dir     string
+
+	mu      sync.Mutex
+	port    int
+	process *process
+}
+
+// StartMemcached starts memcached on a free loopback port, with flags such as
+// "-M", "-m", "1" after its own, and returns once it answers.
+func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
+	program, err := findBinary("memcached", "memcached")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "memcached-")
+	if err != nil {
+		return nil, fmt.Errorf("folder for memcached: %w", err)
+	}
+	m := &Memcached{program: program, flags: flags, dir: dir}
+	for range startTries {
+		if m.port, err = freePort(); err != nil {
+			break
+		}
+		if err = m.start(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return m, nil
+}
+
+// NewMemcached is StartMemcached for one test, which stops it at its end.
+func NewMemcached(t testing.TB, flags ...string) *Memcached {
+	t.Helper()
+	m, err := StartMemcached(t.Context(), flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// Addr returns host:port; a restart does not change it.
+func (m *Memcached) Addr() string { return address(m.port) }
+
+// Restart ends the process and starts another on the same port: everything
+// stored is gone and all connections are broken.
+func (m *Memcached) Restart(ctx context.Context) error {
+	if err := m.Kill(); err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// Kill ends the process at once; Start starts another in its place.
+func (m *Memcached) Kill() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process.end(syscall.SIGKILL, stopGrace)
+}
+
+// Start starts the process again after a Kill, on the same port.
+func (m *Memcached) Start(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.process.running() {
+		return nil
+	}
+	return m.start(ctx)
+}
+
+// Stop ends the process and removes its folder. It may be called again.
+func (m *Memcached) Stop() error { return errors.Join(m.Kill(), os.RemoveAll(m.dir)) }
+
+// Pause stops the process from running without ending it: connections stay
+// open and nothing is answered until Resume.
+func (m *Memcached) Pause() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return stop(m.process.pid())
+}
+
+// Resume ends a Pause.
+func (m *Memcached) Resume() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return resume(m.process.pid())
+}
+
+func (m *Memcached) start(ctx context.Context) error {
+	credential, err := account("nobody")
+	if err != nil {
+		return err
+	}
+	logPath := filepath.Join(m.dir, "log")
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("log of memcached: %w", err)
+	}
+	defer logFile.Close()
+	args := append([]string{"-l", loopback, "-p", strconv.Itoa(m.port), "-U", "0"}, m.flags...)
+	p, err := startProcess(credential, syscall.SIGKILL, "/", logFile, m.program, args...)
+	if err != nil {
+		return err
+	}
+	if err := m.waitReady(ctx, p, logPath); err != nil {
+		return errors.Join(err, p.end(syscall.SIGKILL, stopGrace))
+	}
+	m.process = p
+	return nil
+}
+
+// waitReady returns once the process itself answers: another program on its
+// port would have another process id.
+func (m *Memcached) waitReady(ctx context.Context, p *process, logPath string) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(readyChecks)
+	defer tick.Stop()
+	for {
+		if pid, err := askPID(ctx, address(m.port)); err == nil && pid == p.pid() {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.exited:
+			return fmt.Errorf("memcached ended at its start (%w): %s", errors.Join(errEnded, p.err), lastOutput(logPath))
+		case <-ctx.Done():
+			return fmt.Errorf("memcached did not answer: %w: %s", ctx.Err(), lastOutput(logPath))
+		}
+	}
+}
+
+var errEnded = errors.New("server ended")
+
+// askPID returns the process id that the memcached at addr says it has.
+func askPID(ctx context.Context, addr string) (int, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return 0, err
+	}
+	if _, err := fmt.Fprint(conn, "stats\r\nquit\r\n"); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "STAT pid "); ok {
+			return strconv.Atoi(text)
+		}
+	}
+	return 0, errors.Join(errors.New("no process id in the answer"), lines.Err())
+}

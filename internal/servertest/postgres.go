@@ -1,0 +1,275 @@
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const maxSocketPath = 100 // the kernel's limit is 107 bytes for folder, name and port
+
+// Postgres is a running PostgreSQL server. Its methods may be called
+// concurrently.
+type Postgres struct {
+	bin        string // the folder of its programs
+	dir        string // holds data, socket and log
+	ownsDir    bool
+	settings   []string
+	credential *syscall.Credential
+	databases  atomic.Int64
+
+	mu      sync.Mutex
+	port    int
+	process *process
+}
+
+// StartPostgres makes a cluster in dir, which must be empty and may be "" for
+// a temporary folder that Stop removes, and returns once the server accepts
+// connections on a free loopback port. It trusts everybody, has 200
+// connections and never waits for the disk. Settings such as "fsync=on" or
+// "max_connections=20" go after these and win.
+func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgres, error) {
+	initdb, err := findBinary("initdb", "postgresql")
+	if err != nil {
+		return nil, err
+	}
+	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
+	if p.credential, err = account("postgres"); err != nil {
+		return nil, err
+	}
+	if p.dir, p.ownsDir = dir, dir == ""; p.ownsDir {
+		if p.dir, err = os.MkdirTemp("", "postgres-"); err != nil {
+			return nil, fmt.Errorf("folder for PostgreSQL: %w", err)
+		}
+	}
+	if err := p.create(ctx); err != nil {
+		return nil, errors.Join(err, p.removeDir())
+	}
+	return p, nil
+}
+
+func (p *Postgres) create(ctx context.Context) error {
+	if err := p.prepareDir(); err != nil {
+		return err
+	}
+	if err := p.initdb(ctx); err != nil {
+		return err
+	}
+	var err error
+	for range startTries {
+		if p.port, err = freePort(); err != nil {
+			return err
+		}
+		if err = p.start(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// prepareDir gives the folder to the server's user, who must be able to reach it.
+func (p *Postgres) prepareDir() error {
+	absolute, err := filepath.Abs(p.dir)
+	if err != nil {
+		return fmt.Errorf("folder for PostgreSQL: %w", err)
+	}
+	p.dir = absolute
+	if p.credential == nil {
+		return nil
+	}
+	if err := os.Chown(p.dir, int(p.credential.Uid), int(p.credential.Gid)); err != nil {
+		return fmt.Errorf("folder for PostgreSQL: %w", err)
+	}
+	for parent := filepath.Dir(p.dir); parent != "/"; parent = filepath.Dir(parent) {
+		info, err := os.Stat(parent)
+		if err != nil {
+			return fmt.Errorf("folder for PostgreSQL: %w", err)
+		}
+		if info.Mode()&0o001 == 0 {
+			return fmt.Errorf("folder for PostgreSQL: the user postgres can't enter %s (mode %v); set TMPDIR to a folder that it can reach", parent, info.Mode().Perm())
+		}
+	}
+	return nil
+}
+
+func (p *Postgres) initdb(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(), "-U", "postgres",
+		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+func (p *Postgres) dataDir() string { return filepath.Join(p.dir, "data") }
+
+// LogPath returns the file that the server logs to.
+func (p *Postgres) LogPath() string { return filepath.Join(p.dir, "log") }
+
+// Addr returns host:port; a restart does not change it.
+func (p *Postgres) Addr() string { return address(p.port) }
+
+// URL returns the address of a database, for the superuser.
+func (p *Postgres) URL(database string) string {
+	return "postgres://postgres@" + p.Addr() + "/" + database + "?sslmode=disable"
+}
+
+func (p *Postgres) start(ctx context.Context) error {
+	logFile, err := os.OpenFile(p.LogPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("log of PostgreSQL: %w", err)
+	}
+	defer logFile.Close()
+	args := []string{"-D", p.dataDir(), "-p", strconv.Itoa(p.port)}
+	for _, setting := range append(p.defaults(), p.settings...) {
+		args = append(args, "-c", setting)
+	}
+	process, err := startProcess(p.credential, syscall.SIGQUIT, p.dir, logFile, filepath.Join(p.bin, "postgres"), args...)
+	if err != nil {
+		return err
+	}
+	if err := p.waitReady(ctx, process); err != nil {
+		return errors.Join(err, process.end(syscall.SIGQUIT, stopGrace))
+	}
+	p.process = process
+	return nil
+}
+
+func (p *Postgres) defaults() []string {
+	sockets := p.dir
+	if len(sockets) > maxSocketPath-len("/.s.PGSQL.12345") {
+		sockets = ""
+	}
+	return []string{
+		"listen_addresses=" + loopback, "unix_socket_directories=" + sockets,
+		"max_connections=200", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
+	}
+}
+
+// waitReady returns once the server's own pid file says so, as pg_ctl does.
+func (p *Postgres) waitReady(ctx context.Context, process *process) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(readyChecks)
+	defer tick.Stop()
+	for !p.saysReady(process.pid()) {
+		select {
+		case <-tick.C:
+		case <-process.exited:
+			return fmt.Errorf("PostgreSQL ended at its start (%w): %s", errors.Join(errEnded, process.err), lastOutput(p.LogPath()))
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL did not get ready: %w: %s", ctx.Err(), lastOutput(p.LogPath()))
+		}
+	}
+	return nil
+}
+
+func (p *Postgres) saysReady(pid int) bool {
+	text, err := os.ReadFile(filepath.Join(p.dataDir(), "postmaster.pid"))
+	if err != nil {
+		return false
+	}
+	lines := strings.Split(string(text), "\n")
+	return len(lines) > 7 && lines[0] == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
+}
+
+// Stop ends the server with all its connections and removes the folder if it
+// is a temporary one. It may be called again.
+func (p *Postgres) Stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.end(syscall.SIGINT), p.removeDir())
+}
+
+// Kill ends the server as a crash would: at once, without a checkpoint. What
+// was committed is there again after Start.
+func (p *Postgres) Kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.end(syscall.SIGQUIT)
+}
+
+// Start starts the server again after a Kill, on the same port.
+func (p *Postgres) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process.running() {
+		return nil
+	}
+	return p.start(ctx)
+}
+
+// Restart ends the server in good order, with all its connections, and starts
+// it again on the same port.
+func (p *Postgres) Restart(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.end(syscall.SIGINT); err != nil {
+		return err
+	}
+	return p.start(ctx)
+}
+
+// Pause stops all the server's processes from running without ending them:
+// connections stay open and nothing is answered until Resume.
+func (p *Postgres) Pause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.each(stop)
+}
+
+// Resume ends a Pause.
+func (p *Postgres) Resume() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.each(resume)
+}
+
+// each acts on the server first, so that a stopped one starts no further
+// children, and then on each of its children, which are in no group of its.
+func (p *Postgres) each(act func(pid int) error) error {
+	if err := act(p.process.pid()); err != nil {
+		return err
+	}
+	pids, err := children(p.process.pid())
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if err := act(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends the server, also when it is paused.
+func (p *Postgres) end(signal syscall.Signal) error {
+	if !p.process.running() {
+		return nil
+	}
+	if err := p.each(resume); err != nil {
+		return err
+	}
+	return p.process.end(signal, stopGrace)
+}
+
+func (p *Postgres) removeDir() error {
+	if !p.ownsDir {
+		return nil
+	}
+	return os.RemoveAll(p.dir)
+}

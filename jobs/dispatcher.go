@@ -1,0 +1,116 @@
+package jobs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// maxSleep bounds the dispatcher's sleep, so that a jump of the clock is seen.
+const maxSleep = time.Minute
+
+// dispatcher turns the timetable into firings: it sleeps until a job is due,
+// and gives due firings to workers as they become free.
+type dispatcher struct {
+	*engine
+	table     cronTable
+	ready     *ready
+	keeper    *keeper
+	timetable timetable
+	firings   sync.WaitGroup
+}
+
+// run dispatches until ctx ends. Firings that it began may outlive it; the
+// caller waits for them.
+func (d *dispatcher) run(ctx context.Context) {
+	from := d.clock.now()
+	for _, name := range d.table.names() {
+		d.timetable.add(d.table[name], from)
+	}
+	for ctx.Err() == nil {
+		d.tick()
+		if d.ready.len() == 0 {
+			d.sleep(ctx)
+			continue
+		}
+		session, err := d.keeper.wait(ctx)
+		if err != nil || d.workers.Acquire(ctx, 1) != nil {
+			return
+		}
+		d.tick() // what became due while all workers were busy takes its place in the order
+		if !d.dispatch(ctx, session) {
+			d.workers.Release(1)
+		}
+	}
+}
+
+// tick moves every job that is due to the ready queue.
+func (d *dispatcher) tick() {
+	now := d.clock.now()
+	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
+		p := d.timetable.pop()
+		if !p.entry.stale.Load() {
+			d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
+		}
+		d.timetable.add(p.entry, p.due)
+	}
+}
+
+// sleep waits for the next due, or for a run to be adopted.
+func (d *dispatcher) sleep(ctx context.Context) {
+	wait := maxSleep
+	if due := d.timetable.next(); !due.IsZero() {
+		wait = min(wait, due.Sub(d.clock.now()))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ready.wake:
+	case <-ctx.Done():
+	}
+}
+
+// dispatch begins the first ready firing, with the worker that the caller has
+// taken, or reports that there is none. A due older than its threshold is
+// left to the misfire policy, which may have recorded it already.
+func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
+	for {
+		p, ok := d.ready.pop()
+		if !ok {
+			return false
+		}
+		if !p.stillOurs(session) {
+			continue
+		}
+		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
+			continue
+		}
+		d.firings.Go(d.begin(p, session, ctx).run)
+		return true
+	}
+}
+
+// begun is a firing with what ends its waiting.
+type begun struct {
+	firing
+	stop context.Context
+}
+
+func (b *begun) run() { b.live(b.stop) }
+
+func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begun {
+	run := p.adopted
+	if run == uuid.Nil {
+		run = uuid.Must(uuid.NewV7())
+	}
+	giveUpAt := p.entry.Schedule.Next(p.since)
+	if next := p.entry.Schedule.Next(p.firing.Due); p.firing.Key == "" && next.After(p.since) {
+		giveUpAt = next
+	}
+	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: giveUpAt}, stop: stop}
+}

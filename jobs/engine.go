@@ -1,0 +1,95 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// engine is what the firings of one replica share.
+type engine struct {
+	replica         string
+	store           Store
+	locker          *locking.Locker // nil where there is no stage 1
+	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
+	ttl             time.Duration   // of the session
+	clock           *clusterClock
+	active          *active
+	capacity        int // how many workers there are
+	workers         *semaphore.Weighted
+	starts          *batcher[sessionCall[StartRequest], StartResult]
+	notes           *batcher[sessionCall[Note], bool]
+	finishes        *batcher[FinishRequest, bool]
+	unavailable     *onceInAWhile
+	stopping        func() bool
+	log             zerolog.Logger
+	logOutput       io.Writer
+}
+
+// sessionCall is a question that is asked on behalf of a session.
+type sessionCall[Q any] struct {
+	session  uuid.UUID
+	question Q
+}
+
+// bySession sends the calls of a batch by session: there are two only in the
+// moment when one was lost and the next begun.
+func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(context.Context, []sessionCall[Q]) ([]A, error) {
+	return func(ctx context.Context, calls []sessionCall[Q]) ([]A, error) {
+		places := map[uuid.UUID][]int{}
+		for i, c := range calls {
+			places[c.session] = append(places[c.session], i)
+		}
+		answers := make([]A, len(calls))
+		var problems []error
+		for session, mine := range places {
+			questions := make([]Q, len(mine))
+			for i, place := range mine {
+				questions[i] = calls[place].question
+			}
+			got, err := send(ctx, session, questions)
+			if err != nil {
+				problems = append(problems, err)
+				continue
+			}
+			for i, place := range mine {
+				answers[place] = got[i]
+			}
+		}
+		return answers, errors.Join(problems...)
+	}
+}
+
+// runLogger returns a logger whose lines go to the replica's log and are kept
+// with the run.
+func (f *firing) runLogger(run *Run) zerolog.Logger {
+	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "due", "replica"}}
+	var writers io.Writer = console
+	if f.logOutput != nil {
+		writers = zerolog.MultiLevelWriter(f.logOutput, console)
+	}
+	return f.log.Output(writers).With().Int("attempt", run.Attempt).Logger()
+}
+
+// onceInAWhile logs a failure that would repeat with every firing.
+type onceInAWhile struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (o *onceInAWhile) note(log zerolog.Logger, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); o.last.IsZero() || now.Sub(o.last) > 10*time.Second {
+		o.last = now
+		log.Warn().Err(err).Msg("locks can't be asked, the store decides alone")
+	}
+}

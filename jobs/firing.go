@@ -1,0 +1,332 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+const (
+	gateTTL      = time.Minute // outlives the clock differences of replicas; a lost gate costs one useless start
+	noteAfter    = time.Second // who waits longer is written down as waiting
+	startBackoff = 200 * time.Millisecond
+)
+
+// errEnded says that the firing needs nothing more from this replica.
+var errEnded = errors.New("firing has ended here")
+
+// firing is the life of one firing on this replica, from gate to release. It
+// belongs to one goroutine.
+type firing struct {
+	*engine
+	pending
+	run      uuid.UUID
+	session  *life
+	log      zerolog.Logger
+	giveUpAt time.Time // by cluster time: the next due, or zero
+	noted    *Blocker  // what the store says that it waits for
+	idle     bool      // it has given its worker back
+}
+
+// live takes the firing through its life. The caller has taken a worker for
+// it, which live gives back while it waits and when it returns. Stop ends
+// waiting: another replica may take the firing over.
+func (f *firing) live(stop context.Context) {
+	defer f.giveBack()
+	if f.adopted == uuid.Nil && !f.gate(stop) {
+		return
+	}
+	attempts := f.entry.Retry.Start(time.Now())
+	for {
+		token, lock, err := f.obtain(stop)
+		if err != nil {
+			return
+		}
+		again := f.perform(token, lock)
+		if !again {
+			return
+		}
+		if delay, _ := attempts.Next(time.Now()); !f.rest(stop, delay) {
+			return
+		}
+		f.attempt++
+		f.since = f.clock.now()
+	}
+}
+
+// gate asks whether this replica is the one to fire. Only a clear no ends the
+// firing here: an error may be a lost reply, or no memcached, and then the
+// store decides.
+func (f *firing) gate(ctx context.Context) bool {
+	if f.locker == nil {
+		return true
+	}
+	won, err := f.locker.Gate(ctx, fmt.Sprintf("%s@%d", f.firing.Job, f.firing.Due.UnixMicro()), gateTTL)
+	return won || err != nil
+}
+
+// obtain locks the resources and starts the run, waiting by the job's policy
+// while they are held. It returns errEnded when the firing was skipped, is
+// somebody else's, or is left to others.
+func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
+	tries := f.entry.Wait.Start(time.Now())
+	var blocked *blockage
+	for {
+		lock, found := f.lock(stop, blocked)
+		if found == nil {
+			var token Token
+			if token, found = f.start(stop); token != 0 {
+				return token, lock, nil
+			}
+			f.release(lock)
+		}
+		if found == nil {
+			return 0, nil, errEnded
+		}
+		blocked = found
+		delay, more := f.nextDelay(tries, found)
+		if !more || blocked.final(f) || f.tooLate(delay) {
+			f.skip(blocked, tries)
+			return 0, nil, errEnded
+		}
+		if !f.waitFor(stop, blocked, delay) {
+			return 0, nil, errEnded
+		}
+	}
+}
+
+// nextDelay is how long to wait before the next try. A job that queues behind
+// itself waits until its next due, whatever its policy says.
+func (f *firing) nextDelay(tries *retry.Series, b *blockage) (time.Duration, bool) {
+	delay, more := tries.Next(time.Now())
+	if !more && b.reason == ReasonOverlap && f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero() {
+		return noteAfter, true
+	}
+	return delay, more
+}
+
+// blockage is why a try to obtain failed.
+type blockage struct {
+	reason  Reason
+	blocker *Blocker
+	detail  string
+	granted bool // the store refused: the blocker's stage-1 key may tell when it is gone
+}
+
+// final reports whether waiting is not what the job asks for.
+func (b *blockage) final(f *firing) bool {
+	return b.reason == ReasonOverlap && f.entry.Overlap == OverlapSkip
+}
+
+// tooLate reports whether the next try would come after the next due.
+func (f *firing) tooLate(delay time.Duration) bool {
+	return !f.giveUpAt.IsZero() && !f.clock.now().Add(delay).Before(f.giveUpAt)
+}
+
+// lock takes the stage-1 locks, or says what is in the way. Without stage 1,
+// or when it can't be asked, there is no lock and the store decides.
+func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
+	if f.locker == nil {
+		return nil, nil
+	}
+	if before != nil && before.granted && f.stillHeld(ctx, before.blocker) {
+		return nil, before
+	}
+	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
+	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
+	var held *locking.HeldError
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.As(err, &held):
+		reason := ReasonLockHeld
+		if held.Holder.Job == f.entry.Name {
+			reason = ReasonOverlap
+		}
+		return nil, &blockage{reason: reason, blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
+	case f.skipUnavailable:
+		return nil, &blockage{reason: ReasonLocksUnavailable, detail: err.Error()}
+	default:
+		f.unavailable.note(f.engine.log, err)
+		return nil, nil
+	}
+}
+
+// stillHeld asks stage 1 whether the run that the store named still has its
+// lock, so that polling stays off the store. Where stage 1 can't tell, the
+// store is asked again.
+func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
+	if b == nil {
+		return false
+	}
+	resource, err := locking.ParseDisplay(b.Resource)
+	if err != nil {
+		return false
+	}
+	holders, err := f.locker.Inspect(ctx, []locking.Resource{resource})
+	return err == nil && b.Holder.Run != "" && holders[resource].Run == b.Holder.Run
+}
+
+// start asks the store for the claim. It returns a token, or what is in the
+// way, or neither where the firing has ended for this replica.
+func (f *firing) start(stop context.Context) (Token, *blockage) {
+	defer f.active.begin(f.run)()
+	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
+	for {
+		result, err := f.starts.do(f.session.ctx, sessionCall[StartRequest]{f.session.id, request})
+		switch {
+		case err == nil:
+			return f.started(result)
+		case f.session.ctx.Err() != nil:
+			return 0, nil
+		case !errors.Is(err, ErrUnavailable):
+			f.refused(err)
+			return 0, nil
+		case !f.stored() && f.clock.now().After(f.since.Add(f.entry.MisfireThreshold)):
+			f.log.Warn().Err(err).Msg("firing not started in time, it is left to the misfire policy")
+			return 0, nil
+		case !f.rest(stop, startBackoff):
+			return 0, nil
+		}
+	}
+}
+
+// stored reports whether the store holds a waiting run that only this replica
+// can take further.
+func (f *firing) stored() bool { return f.adopted != uuid.Nil || f.noted != nil }
+
+// refused records a start that the store will never take.
+func (f *firing) refused(err error) {
+	f.log.Error().Err(err).Msg("start refused by the store")
+	f.write(Note{State: Failed, Detail: "the store refused the start", Error: err.Error()})
+}
+
+func (f *firing) started(result StartResult) (Token, *blockage) {
+	switch result.Outcome {
+	case StartGranted:
+		f.active.add(result.Token, func(error) {}) // until perform has a context to cancel
+		return result.Token, nil
+	case StartBlocked:
+		f.noted = result.Blocker
+		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
+	case StartStale:
+		if !f.entry.stale.Swap(true) {
+			f.log.Warn().Msg("job has a newer definition, this replica leaves it to others")
+		}
+	case StartNotLive:
+		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
+	}
+	return 0, nil
+}
+
+// startVersion is 0 for runs that the store holds already: whoever wrote
+// them had the right definition.
+func (f *firing) startVersion() int64 {
+	if f.adopted != uuid.Nil {
+		return 0
+	}
+	return f.entry.version
+}
+
+// waitFor gives the worker back until the next try, and writes the firing
+// down as waiting once it has waited long enough for somebody to wonder.
+func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration) bool {
+	waited := f.clock.now().Sub(f.since)
+	if waited+delay > noteAfter && (f.noted == nil || b.blocker == nil || *f.noted != *b.blocker) {
+		if !f.note(Waiting, b, "") {
+			return false
+		}
+		f.noted = b.blocker
+	}
+	if f.rest(stop, delay) {
+		return true
+	}
+	if f.session.ctx.Err() == nil {
+		f.note(Waiting, b, "") // for another replica to adopt
+	}
+	return false
+}
+
+// skip records that the firing did not run, and why.
+func (f *firing) skip(b *blockage, tries *retry.Series) {
+	detail := b.detail
+	if b.blocker != nil {
+		detail = fmt.Sprintf("%s was held by %s", b.blocker.Resource, locking.Holder{Owner: b.blocker.Holder})
+	}
+	if !b.final(f) {
+		detail = fmt.Sprintf("%s; tried %d times in %s", detail, tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
+	}
+	if !f.note(Skipped, b, detail) {
+		return
+	}
+	event := f.log.Info().Str("reason", string(b.reason))
+	if b.blocker != nil {
+		event = event.Str("resource", b.blocker.Resource).Str("holder_job", b.blocker.Holder.Job).
+			Str("holder_replica", b.blocker.Holder.Replica).Str("holder_run", b.blocker.Holder.Run)
+	}
+	event.Msg("firing skipped")
+}
+
+// note writes the firing's state to the store and reports whether the firing
+// is still this replica's to care for.
+func (f *firing) note(state State, b *blockage, detail string) bool {
+	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker})
+}
+
+func (f *firing) write(n Note) bool {
+	n.Run, n.Firing, n.Version, n.Attempt = f.run, f.firing, f.startVersion(), f.attempt
+	n.Requests, n.WaitSince = f.entry.requests, f.since
+	for {
+		stands, err := f.notes.do(f.session.ctx, sessionCall[Note]{f.session.id, n})
+		if err == nil {
+			return stands
+		}
+		if !errors.Is(err, ErrUnavailable) || f.session.ctx.Err() != nil {
+			f.log.Warn().Err(err).Str("state", string(n.State)).Msg("firing not written down")
+			return false
+		}
+		pause(f.session.ctx, startBackoff)
+	}
+}
+
+// rest gives the worker back for d, and reports whether the firing goes on;
+// if so it has a worker again.
+func (f *firing) rest(stop context.Context, d time.Duration) bool {
+	f.giveBack()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.session.ctx.Done():
+		return false
+	case <-stop.Done():
+		return false
+	}
+	f.idle = f.workers.Acquire(stop, 1) != nil
+	return !f.idle
+}
+
+// giveBack returns the worker, if the firing has one.
+func (f *firing) giveBack() {
+	if !f.idle {
+		f.idle = true
+		f.workers.Release(1)
+	}
+}
+
+// release gives the stage-1 locks back; what can't be is left to its expiry.
+func (f *firing) release(lock *locking.Lock) {
+	if lock == nil {
+		return
+	}
+	if err := lock.Release(context.WithoutCancel(f.session.ctx)); err != nil {
+		f.log.Debug().Err(err).Msg("locks not released, they expire")
+	}
+}

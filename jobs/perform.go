@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	// abandonAfter is how long a handler may ignore the end of its context.
+	// Then its claim is given back: nothing it still writes through a fence
+	// can commit, and its tables are free.
+	abandonAfter = 10 * time.Second
+	maxErrorText = 8 << 10
+)
+
+var errAbandoned = errors.New("handler ignored the end of its context and was left behind")
+
+// perform runs the handler once under the claim, records how it ended and
+// gives everything back. It reports whether another attempt is to follow.
+func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
+	run := &Run{
+		ID: f.run, Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
+		Replica: f.replica, Token: token, store: f.store, output: NewTail(maxOutput),
+	}
+	run.log = f.runLogger(run)
+	ctx, cancel := context.WithCancelCause(f.session.ctx)
+	defer cancel(nil)
+	remove := f.active.add(token, cancel)
+	defer remove()
+	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
+
+	begun := time.Now()
+	ended, left := f.handle(ctx, run)
+	again = f.mayRetry(ended)
+	f.record(run, ended, again, left)
+	f.release(lock)
+	f.logEnd(run, ended, time.Since(begun), again)
+	return again
+}
+
+// handle calls the handler and waits for it, or leaves it behind when it does
+// not return after its context has ended.
+func (f *firing) handle(ctx context.Context, run *Run) (v verdict, leftBehind bool) {
+	if f.entry.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.entry.Timeout, timeoutCause(f.entry.Timeout))
+		defer cancel()
+	}
+	returned := make(chan error, 1)
+	go func() { returned <- protect(ctx, f.entry.handle, run) }()
+	select {
+	case err := <-returned:
+		return f.judge(ctx, run, err), false
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-returned:
+		return f.judge(ctx, run, err), false
+	case <-time.After(abandonAfter):
+		return f.judge(ctx, run, errAbandoned), true
+	}
+}
+
+// judge is the package's judge, but what a run's own transaction recorded is
+// how it ended.
+func (f *firing) judge(ctx context.Context, run *Run, err error) verdict {
+	if state, recorded := run.completed.get(); recorded {
+		return verdict{state: state}
+	}
+	return judge(ctx, err)
+}
+
+func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack()}
+			run.log.Error().Msgf("%s\n%s", err, debug.Stack())
+		}
+	}()
+	return handle(ctx, run)
+}
+
+// mayRetry reports whether the job's policy has another attempt for this end.
+func (f *firing) mayRetry(v verdict) bool {
+	return (v.state == Failed || v.state == TimedOut) && f.attempt < f.entry.Retry.Attempts && !f.stopping()
+}
+
+// record writes down how the attempt ended, and goes on trying while the
+// store can't be asked and the session may still be alive. It uses a context
+// that shutdown has not ended.
+func (f *firing) record(run *Run, v verdict, again, leftBehind bool) {
+	if _, recorded := run.completed.get(); recorded {
+		return
+	}
+	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText()}
+	if v.err != nil {
+		request.Error = PlainText(cut(v.err.Error(), maxErrorText))
+	}
+	if v.state == Succeeded {
+		request.Output = run.output.Text(maxOutputSucceeded)
+	}
+	if again {
+		request.State, request.Reason = Waiting, ReasonRetry
+		request.Detail = fmt.Sprintf("attempt %d of %d ended as %s", f.attempt, f.entry.Retry.Attempts, v.state)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), f.ttl)
+	defer cancel()
+	for {
+		done, err := f.finish(ctx, request, leftBehind)
+		switch {
+		case err == nil && !done:
+			f.log.Warn().Int64("token", int64(run.Token)).Msg("run was superseded, its end is not recorded")
+			return
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			f.log.Error().Err(err).Str("state", string(request.State)).Msg("run's end could not be recorded, a sweep records it as lost")
+			return
+		case !errors.Is(err, ErrUnavailable):
+			// Something of the text is refused: the outcome alone must do.
+			request.Detail, request.Error, request.Output = "", "", ""
+			f.log.Error().Err(err).Msg("run's end refused by the store, recording the outcome alone")
+		}
+		pause(ctx, startBackoff)
+	}
+}
+
+// finish goes through the batch; but a handler that was left behind may be
+// inside a transaction that holds its claim, and must not hold up others.
+func (f *firing) finish(ctx context.Context, request FinishRequest, alone bool) (bool, error) {
+	if !alone {
+		return f.finishes.do(ctx, request)
+	}
+	done, err := f.store.Finish(ctx, []FinishRequest{request})
+	return err == nil && done[0], err
+}
+
+func (f *firing) logEnd(run *Run, v verdict, took time.Duration, again bool) {
+	event := f.log.Info()
+	if v.state != Succeeded {
+		event = f.log.Warn().AnErr("error", v.err)
+	}
+	event.Str("state", string(v.state)).Str("reason", string(v.reason)).Int64("token", int64(run.Token)).
+		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
+}
+
+// cut returns at most n bytes of s; PlainText mends a character cut in two.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n]
+}

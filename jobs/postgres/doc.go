@@ -1,0 +1,45 @@
+// Package postgres keeps sessions, firings and history in PostgreSQL 13 or
+// later, and decides there who runs.
+//
+// # Protocol
+//
+// Everything happens at READ COMMITTED, where each statement sees what was
+// committed before it began, and all times are PostgreSQL's
+// clock_timestamp(): no replica's clock decides anything.
+//
+// A run may act while its claim, one row with the run's token, stands. Start
+// inserts it together with its grants; whoever deletes it (finish, sweep,
+// revoke) ends the run's right to commit. A transaction of a job begins with
+//
+//	SELECT FROM claims WHERE token = $1 FOR SHARE
+//
+// so that a deletion waits for the transaction, or the transaction sees the
+// deletion and rolls back.
+//
+// Two starts that want related resources meet at the fences: one row a
+// resource, locked but never updated. A start locks the names it wants for
+// itself, and their ancestors FOR SHARE, before it looks for conflicting
+// grants in a later statement. So the one who looks second sees what the
+// first has granted.
+//
+// Each step of a start is a statement of its own, and all are sent in one
+// round trip as one implicit transaction: a replica that is paused half way
+// holds no lock that another needs.
+//
+// Everybody locks in one order: sessions, fences that are new, waiting runs,
+// fences, claims, runs; within each, sorted by key in byte order. A Start
+// holds its session FOR KEY SHARE until it commits, and a session is ended
+// only under FOR UPDATE. So no start is under way for a session that has
+// ended, and its waiting runs can be given to another.
+//
+// A session is renewed only while it is neither ended nor expired; it never
+// revives.
+//
+// # Guarantees
+//
+// For what jobs write through fenced transactions ([InTx],
+// [Store.RunStatements]) in this database: no two runs with conflicting
+// grants overlap in what they commit, and a superseded run commits nothing
+// more, whatever happens to memcached or to a replica. A failover of
+// PostgreSQL that loses commits is outside the promise.
+package postgres

@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// SchemaError says that the schema was changed by a newer binary in a way
+// that this one does not understand.
+type SchemaError struct {
+	MinBinary int // what the schema asks for
+	Binary    int // what this binary understands
+}
+
+// Error says what to do.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one understands %d: upgrade the binary", e.MinBinary, e.Binary)
+}
+
+// transient are the SQLSTATE classes and codes after which the same call may
+// well succeed: connection exceptions, insufficient resources, operator
+// intervention, serialization failure, deadlock, lock not available.
+var transient = []string{"08", "53", "57", "40001", "40P01", "55P03", "25P03"}
+
+// wrap says what was being done, and turns what a later try may mend into
+// jobs.ErrUnavailable.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && !slices.Contains(transient, answer.Code) && !slices.Contains(transient, answer.Code[:2]) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {
+		if errors.Is(err, ours) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	lockClaims = `SELECT FROM holdfast.claims WHERE token = ANY($1) ORDER BY token FOR UPDATE`
+
+	finishRuns = `
+WITH ended AS (
+    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+        AS e (token, run, state, reason, detail, error, output)
+), gone AS (
+    DELETE FROM holdfast.claims c USING ended e WHERE c.token = e.token AND c.run = e.run RETURNING c.token, c.run, c.session
+), freed AS (
+    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token
+), kept AS (
+    INSERT INTO holdfast.outputs (run, output) SELECT e.run, e.output FROM ended e JOIN gone USING (token) WHERE e.output <> ''
+    ON CONFLICT (run) DO UPDATE SET output = excluded.output
+), new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since)
+    SELECT gone.run, gone.session, clock_timestamp() FROM ended e JOIN gone USING (token) WHERE e.state = 'waiting'
+    ON CONFLICT (run) DO NOTHING
+)
+UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
+    attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
+    finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END
+FROM ended e JOIN gone USING (token) WHERE r.id = e.run AND r.state = 'running'`
+
+	finishOutcomes = `
+SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
+)
+
+// Finish ends attempts whose claims stand.
+func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	done := make([]bool, len(requests))
+	if len(requests) == 0 {
+		return done, nil
+	}
+	err := s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// queueFinish adds the statements of a finish to a batch: of its own, or at
+// the end of a job's transaction.
+func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
+	n := len(requests)
+	tokens, runs, states := make([]jobs.Token, n), make([]uuid.UUID, n), make([]string, n)
+	reasons, details, errors, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	place := make(map[uuid.UUID]int, n)
+	for i, r := range requests {
+		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State), string(r.Reason)
+		details[i], errors[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
+		place[r.Run] = i
+	}
+	b.Queue(lockClaims, sortedTokens(requests))
+	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs)
+	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
+		var run uuid.UUID
+		var state jobs.State
+		var token *jobs.Token
+		_, err := pgx.ForEachRow(rows, []any{&run, &state, &token}, func() error {
+			i := place[run]
+			done[i] = token != nil && *token == requests[i].Token && state == requests[i].State
+			return nil
+		})
+		return err
+	})
+}

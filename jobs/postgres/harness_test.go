@@ -1,0 +1,245 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// server is the PostgreSQL that TestMain started; nil with -short.
+var server *servertest.Postgres
+
+const template = "migrated"
+
+func TestMain(m *testing.M) {
+	os.Exit(servertest.Main(m, func(p *servertest.Postgres) {
+		server = p
+		if err := migrateTemplate(p); err != nil {
+			panic(err)
+		}
+	}))
+}
+
+func migrateTemplate(p *servertest.Postgres) error {
+	ctx := context.Background()
+	if err := p.CreateDatabase(ctx, template, "template0"); err != nil {
+		return err
+	}
+	s, err := Open(ctx, Options{URL: p.URL(template), Migrate: true, Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	s.Close()
+	return nil
+}
+
+// database returns the URL of a migrated database of the test's own.
+func database(t *testing.T) string {
+	t.Helper()
+	if server == nil {
+		t.Skip("needs PostgreSQL: run without -short")
+	}
+	return server.Clone(t, template)
+}
+
+// openAs opens a store whose backends are called name, with lock waits long
+// enough for planned interleavings.
+func openAs(t *testing.T, url, name string) *Store {
+	t.Helper()
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	s, err := Open(t.Context(), Options{URL: url + separator + "application_name=" + name, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lockTimeout = "20s"
+	t.Cleanup(s.Close)
+	return s
+}
+
+// stage is a database with two stores, a and b, and a watcher that plans what
+// happens between their statements.
+type stage struct {
+	t       *testing.T
+	url     string
+	a, b    *Store
+	watcher *pgx.Conn
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	url := database(t)
+	watcher, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { watcher.Close(context.Background()) })
+	s := &stage{t: t, url: url, watcher: watcher}
+	s.a, s.b = openAs(t, url, "a"), openAs(t, url, "b")
+	return s
+}
+
+// exec runs a statement on the watcher's connection.
+func (s *stage) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.watcher.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func query[T any](s *stage, sql string, args ...any) T {
+	s.t.Helper()
+	var v T
+	if err := s.watcher.QueryRow(s.t.Context(), sql, args...).Scan(&v); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+// gate is the advisory lock at which planned pauses wait; the watcher holds it.
+const gate = 4242
+
+// pause makes every backend of the store called who wait, at the event on the
+// table, until the returned function is called. An event such as "INSERT"
+// pauses before the row is written; "COMMIT" pauses the commit of any
+// transaction that inserted into the table.
+func (s *stage) pause(who, table, event, condition string) (resume func()) {
+	s.t.Helper()
+	s.exec("SELECT pg_advisory_lock($1)", gate)
+	s.exec(fmt.Sprintf(`
+CREATE OR REPLACE FUNCTION public.wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('application_name') = '%s' AND (%s) THEN
+        PERFORM pg_advisory_xact_lock_shared(%d);
+    END IF;
+    RETURN coalesce(NEW, OLD);
+END $$`, who, condition, gate))
+	if event == "COMMIT" {
+		s.exec("CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON " + table + " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
+	} else {
+		s.exec("CREATE TRIGGER gate BEFORE " + event + " ON " + table + " FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
+	}
+	return func() {
+		s.t.Helper()
+		s.exec("SELECT pg_advisory_unlock($1)", gate)
+	}
+}
+
+// awaitWaiting returns when a backend of the store called who waits for a lock.
+// It fails the test when done delivers first: then nothing held who up.
+func awaitWaiting[T any](s *stage, who string, done <-chan T) {
+	s.t.Helper()
+	for {
+		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock')", who) {
+			return
+		}
+		select {
+		case result := <-done:
+			s.t.Fatalf("%s went through without waiting: %+v", who, result)
+		case <-s.t.Context().Done():
+			s.t.Fatalf("%s never waited", who)
+		default:
+		}
+	}
+}
+
+func (s *stage) session(store *Store, replica string) uuid.UUID {
+	s.t.Helper()
+	id := uuid.New()
+	if err := store.Open(s.t.Context(), jobs.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+func (s *stage) expire(session uuid.UUID) {
+	s.t.Helper()
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)
+}
+
+var testDue = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// request is a start of the job at testDue on exclusive tables.
+func request(t *testing.T, job string, tables ...string) jobs.StartRequest {
+	t.Helper()
+	var requests []locking.Request
+	for _, name := range tables {
+		resource, err := locking.Table(name, "public")
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests = append(requests, locking.Request{Resource: resource, Mode: locking.Exclusive})
+	}
+	requests, err := locking.Normalize(requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs.StartRequest{
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, Due: testDue}, Attempt: 1, Requests: requests, WaitSince: time.Now(),
+	}
+}
+
+type started struct {
+	results []jobs.StartResult
+	err     error
+}
+
+// start begins a start in the background.
+func (s *stage) start(store *Store, session uuid.UUID, requests ...jobs.StartRequest) <-chan started {
+	done := make(chan started, 1)
+	go func() {
+		results, err := store.Start(s.t.Context(), session, requests)
+		done <- started{results, err}
+	}()
+	return done
+}
+
+// outcomes waits for a start and returns what became of each request.
+func (s *stage) outcomes(done <-chan started) []jobs.StartOutcome {
+	s.t.Helper()
+	got := <-done
+	if got.err != nil {
+		s.t.Fatal(got.err)
+	}
+	var outcomes []jobs.StartOutcome
+	for _, r := range got.results {
+		outcomes = append(outcomes, r.Outcome)
+	}
+	return outcomes
+}
+
+func (s *stage) expect(done <-chan started, want ...jobs.StartOutcome) {
+	s.t.Helper()
+	if got := s.outcomes(done); !slices.Equal(got, want) {
+		s.t.Fatalf("outcomes %v, want %v", got, want)
+	}
+}
+
+// granted starts one run and returns it with its token.
+func (s *stage) granted(store *Store, session uuid.UUID, r jobs.StartRequest) *jobs.Run {
+	s.t.Helper()
+	results, err := store.Start(s.t.Context(), session, []jobs.StartRequest{r})
+	if err != nil || results[0].Outcome != jobs.StartGranted {
+		s.t.Fatalf("start: %+v, %v", results, err)
+	}
+	return jobs.StoredRun(store, r, results[0].Token)
+}
+
+func (s *stage) state(run uuid.UUID) string {
+	s.t.Helper()
+	return query[string](s, "SELECT state FROM holdfast.runs WHERE id = $1", run)
+}

@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	selectRuns = `
+SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.reason, r.detail, r.blocker, r.error, ''
+FROM holdfast.runs r`
+
+	listRuns = selectRuns + `
+WHERE ($1 = '' OR r.job = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2)) AND ($3 = '' OR r.replica = $3)
+    AND ($4::timestamptz IS NULL OR (r.created_at, r.id) < ($4, $5))
+ORDER BY r.created_at DESC, r.id DESC LIMIT $6`
+
+	oneRun = `
+SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.reason, r.detail, r.blocker, r.error, coalesce(o.output, '')
+FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
+
+	listLocks = `
+SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id::text, g.token, c.granted_at, s.expires_at
+FROM holdfast.grants g JOIN holdfast.claims c USING (token)
+JOIN holdfast.runs r ON r.id = c.run JOIN holdfast.sessions s ON s.id = c.session
+ORDER BY g.resource, g.token`
+
+	listJobs = `
+SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description::text, j.version, j.updated_at
+FROM holdfast.jobs j ORDER BY j.name`
+
+	lastRuns = `
+SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.reason, r.detail, r.blocker, r.error, ''
+FROM holdfast.jobs j CROSS JOIN LATERAL (
+    SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
+    ORDER BY created_at DESC, id DESC LIMIT 1) r`
+
+	listReplicas = `
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id)
+FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
+ORDER BY s.replica, s.started_at, s.id`
+)
+
+// Locks returns every grant.
+func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+	rows, err := s.pool.Query(ctx, listLocks)
+	if err != nil {
+		return nil, wrap("locks", err)
+	}
+	locks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.LockView, error) {
+		var v jobs.LockView
+		var key string
+		if err := row.Scan(&key, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run, &v.Token, &v.Since, &v.Expires); err != nil {
+			return v, err
+		}
+		resource, err := locking.ParseKey(key)
+		v.Resource, v.Since, v.Expires = resource, v.Since.UTC(), v.Expires.UTC()
+		return v, err
+	})
+	return locks, wrap("locks", err)
+}
+
+// Jobs returns every job with its last ended run.
+func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+	rows, err := s.pool.Query(ctx, lastRuns)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	last := map[string]*jobs.Record{}
+	for i := range records {
+		last[records[i].Job] = &records[i]
+	}
+	if rows, err = s.pool.Query(ctx, listJobs); err != nil {
+		return nil, wrap("jobs", err)
+	}
+	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
+		var v jobs.JobView
+		var resources []byte
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+			return v, err
+		}
+		requests, err := parseRequests(resources)
+		v.Resources, v.UpdatedAt, v.Last = requests, v.UpdatedAt.UTC(), last[v.Name]
+		return v, err
+	})
+	return views, wrap("jobs", err)
+}
+
+// Runs returns a page of the history.
+func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	states := make([]string, len(f.States))
+	for i, state := range f.States {
+		states[i] = string(state)
+	}
+	var before *time.Time
+	var beforeID uuid.UUID
+	if f.Before != nil {
+		before, beforeID = &f.Before.CreatedAt, f.Before.ID
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	rows, err := s.pool.Query(ctx, listRuns, f.Job, states, f.Replica, before, beforeID, min(limit, jobs.MaxBatch))
+	if err != nil {
+		return nil, wrap("runs", err)
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	return records, wrap("runs", err)
+}
+
+// Run returns one run with its output.
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	rows, err := s.pool.Query(ctx, oneRun, id)
+	if err != nil {
+		return jobs.Record{}, wrap("run", err)
+	}
+	return oneRecord("run "+id.String(), rows)
+}
+
+func oneRecord(what string, rows pgx.Rows) (jobs.Record, error) {
+	record, err := pgx.CollectExactlyOneRow(rows, scanRecord)
+	if err == pgx.ErrNoRows {
+		return jobs.Record{}, fmt.Errorf("%s: %w", what, jobs.ErrNotFound)
+	}
+	return record, wrap(what, err)
+}
+
+func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
+	var r jobs.Record
+	var token *jobs.Token
+	var blocker []byte
+	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Output)
+	if err != nil {
+		return r, err
+	}
+	if token != nil {
+		r.Token = *token
+	}
+	r.Due, r.CreatedAt, r.StartedAt, r.FinishedAt = r.Due.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
+	r.BlockedBy, err = parseBlocker(blocker)
+	return r, err
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	in := t.UTC()
+	return &in
+}
+
+// Replicas returns sessions that live or ended in the last hour.
+func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	rows, err := s.pool.Query(ctx, listReplicas)
+	if err != nil {
+		return nil, wrap("replicas", err)
+	}
+	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
+		var v jobs.ReplicaView
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.Running)
+		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
+		return v, err
+	})
+	return replicas, wrap("replicas", err)
+}

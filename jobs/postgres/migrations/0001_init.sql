@@ -1,0 +1,100 @@
+-- Sessions: the lives of replicas. Never revived; kept for an hour after their end.
+CREATE TABLE holdfast.sessions (
+    id         uuid PRIMARY KEY,
+    replica    text NOT NULL,
+    version    text NOT NULL,
+    ttl        interval NOT NULL,
+    started_at timestamptz NOT NULL,
+    renewed_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    ended_at   timestamptz,
+    sweep      uuid -- the sweep that is ending it, or ended it
+);
+CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
+
+-- Jobs: the newest definition of each, and how far its dues have been checked.
+CREATE TABLE holdfast.jobs (
+    name          text COLLATE "C" PRIMARY KEY,
+    version       bigint NOT NULL,
+    hash          text NOT NULL,
+    schedule      text NOT NULL,
+    zone          text NOT NULL,
+    handler       text NOT NULL,
+    resources     jsonb NOT NULL,
+    description   jsonb NOT NULL,
+    checked_until timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL
+);
+
+-- Runs: the history. No index names state or a column that a run changes in
+-- its life, so that each change of a run is a heap-only update.
+CREATE TABLE holdfast.runs (
+    id          uuid PRIMARY KEY,
+    job         text COLLATE "C" NOT NULL,
+    due         timestamptz NOT NULL,
+    key         text COLLATE "C" NOT NULL DEFAULT '',
+    recovery    int NOT NULL DEFAULT 0,
+    attempt     int NOT NULL,
+    state       text NOT NULL,
+    session     uuid,
+    replica     text NOT NULL DEFAULT '',
+    token       bigint,
+    created_at  timestamptz NOT NULL,
+    started_at  timestamptz,
+    finished_at timestamptz,
+    reason      text NOT NULL DEFAULT '',
+    detail      text NOT NULL DEFAULT '',
+    blocker     jsonb,
+    error       text NOT NULL DEFAULT ''
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
+CREATE UNIQUE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
+CREATE INDEX runs_created ON holdfast.runs (created_at, id);
+CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
+
+-- Outputs: apart, so that a page of history does not carry them.
+CREATE TABLE holdfast.outputs (
+    run    uuid PRIMARY KEY,
+    output text NOT NULL
+);
+
+-- Claims: the right of a run to act. Deleted, nothing more of it can commit.
+CREATE SEQUENCE holdfast.tokens;
+CREATE TABLE holdfast.claims (
+    token      bigint PRIMARY KEY,
+    run        uuid NOT NULL UNIQUE,
+    session    uuid NOT NULL,
+    granted_at timestamptz NOT NULL
+);
+CREATE INDEX claims_session ON holdfast.claims (session);
+
+-- Grants: what a claim holds.
+CREATE TABLE holdfast.grants (
+    resource text COLLATE "C" NOT NULL,
+    token    bigint NOT NULL,
+    mode     text NOT NULL,
+    slots    int NOT NULL,
+    PRIMARY KEY (resource, token)
+);
+CREATE INDEX grants_token ON holdfast.grants (token);
+
+-- Waits: the runs that wait, and what for. A run without a living session is
+-- free to be adopted.
+CREATE TABLE holdfast.waits (
+    run     uuid PRIMARY KEY,
+    session uuid,
+    since   timestamptz NOT NULL
+);
+CREATE TABLE holdfast.wants (
+    resource text COLLATE "C" NOT NULL,
+    run      uuid NOT NULL,
+    mode     text NOT NULL,
+    slots    int NOT NULL,
+    PRIMARY KEY (resource, run)
+);
+CREATE INDEX wants_run ON holdfast.wants (run);
+
+-- Fences: a lock point a resource. Never updated, so that it never bloats.
+CREATE TABLE holdfast.fences (
+    resource text COLLATE "C" PRIMARY KEY
+);

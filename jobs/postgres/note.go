@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	applyNotes = `
+WITH noted AS (
+    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[])
+        AS n (run, state, reason, detail, error, blocker, since)
+    JOIN holdfast.runs r ON r.id = n.run AND r.session = $1 AND r.state = 'waiting'
+    WHERE EXISTS (` + sessionLives + `)
+), new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since) SELECT run, $1, since FROM noted WHERE state = 'waiting'
+    ON CONFLICT (run) DO NOTHING
+), new_wants AS (
+    INSERT INTO holdfast.wants (resource, run, mode, slots)
+    SELECT w.resource, w.run, w.mode, w.slots
+    FROM unnest($9::uuid[], $10::text[], $11::text[], $12::int[]) AS w (run, resource, mode, slots)
+    JOIN noted n USING (run) WHERE n.state = 'waiting'
+    ON CONFLICT DO NOTHING
+), ended_waits AS (
+    DELETE FROM holdfast.waits w USING noted n WHERE w.run = n.run AND n.state <> 'waiting'
+), ended_wants AS (
+    DELETE FROM holdfast.wants w USING noted n WHERE w.run = n.run AND n.state <> 'waiting'
+)
+UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, error = n.error, blocker = n.blocker,
+    finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
+FROM noted n WHERE r.id = n.run`
+
+	noteOutcomes = `
+SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1 AND r.state = q.state, false)
+FROM unnest($2::uuid[], $3::text[]) AS q (run, state) LEFT JOIN holdfast.runs r ON r.id = q.run`
+)
+
+// Note writes down firings that have not started.
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+	stands := make([]bool, len(notes))
+	if len(notes) == 0 {
+		return stands, nil
+	}
+	columns, err := noteColumns(notes)
+	if err != nil {
+		return nil, err
+	}
+	err = s.pipeline(ctx, "note", func(b *pgx.Batch) {
+		b.Queue(holdSession, session)
+		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
+		b.Queue(applyNotes, append([]any{session}, columns...)...)
+		place := make(map[uuid.UUID]int, len(notes))
+		for i, n := range notes {
+			place[n.Run] = i
+		}
+		b.Queue(noteOutcomes, session, columns[0], columns[1]).Query(func(rows pgx.Rows) error {
+			var run uuid.UUID
+			var live, stood bool
+			_, err := pgx.ForEachRow(rows, []any{&run, &live, &stood}, func() error {
+				if !live {
+					return jobs.ErrSessionLost
+				}
+				stands[place[run]] = stood
+				return nil
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stands, nil
+}
+
+func asRequests(notes []jobs.Note) []jobs.StartRequest {
+	requests := make([]jobs.StartRequest, len(notes))
+	for i, n := range notes {
+		requests[i] = jobs.StartRequest{Run: n.Run, Firing: n.Firing, Version: n.Version, Attempt: n.Attempt}
+	}
+	return requests
+}
+
+func noteColumns(notes []jobs.Note) ([]any, error) {
+	n := len(notes)
+	runs, states, reasons := make([]uuid.UUID, n), make([]string, n), make([]string, n)
+	details, errors, blockers, sinces := make([]string, n), make([]string, n), make([]*string, n), make([]time.Time, n)
+	var owners []uuid.UUID
+	var names, modes []string
+	var slots []int
+	for i, note := range notes {
+		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
+		details[i], errors[i], sinces[i] = jobs.PlainText(note.Detail), jobs.PlainText(note.Error), note.WaitSince
+		if note.Blocker != nil {
+			encoded, err := json.Marshal(note.Blocker)
+			if err != nil {
+				return nil, fmt.Errorf("blocker of %s: %w", note.Firing.Job, err)
+			}
+			text := jobs.PlainText(string(encoded))
+			blockers[i] = &text
+		}
+		for _, want := range note.Requests {
+			owners, names = append(owners, note.Run), append(names, want.Resource.Key())
+			modes, slots = append(modes, string(want.Mode)), append(slots, want.Slots)
+		}
+	}
+	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes, slots}, nil
+}
+
+// sortedTokens returns the tokens in the order in which claims are locked.
+func sortedTokens(requests []jobs.FinishRequest) []jobs.Token {
+	tokens := make([]jobs.Token, len(requests))
+	for i, r := range requests {
+		tokens[i] = r.Token
+	}
+	slices.Sort(tokens)
+	return tokens
+}

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// storedRequest is a locking.Request as jobs.resources keeps it.
+type storedRequest struct {
+	Resource string       `json:"resource"`
+	Mode     locking.Mode `json:"mode"`
+	Slots    int          `json:"slots,omitempty"`
+}
+
+func storedRequests(requests []locking.Request) []storedRequest {
+	stored := make([]storedRequest, len(requests))
+	for i, r := range requests {
+		stored[i] = storedRequest{Resource: r.Resource.Key(), Mode: r.Mode, Slots: r.Slots}
+	}
+	return stored
+}
+
+func parseRequests(encoded []byte) ([]locking.Request, error) {
+	var stored []storedRequest
+	if err := json.Unmarshal(encoded, &stored); err != nil {
+		return nil, fmt.Errorf("stored resources: %w", err)
+	}
+	requests := make([]locking.Request, len(stored))
+	for i, r := range stored {
+		resource, err := locking.ParseKey(r.Resource)
+		if err != nil {
+			return nil, fmt.Errorf("stored resources: %w", err)
+		}
+		requests[i] = locking.Request{Resource: resource, Mode: r.Mode, Slots: r.Slots}
+	}
+	return requests, nil
+}
+
+// fenceNames returns the names and all ancestors, sorted in byte order.
+func fenceNames(requests []locking.Request) []string {
+	var names []string
+	for _, r := range requests {
+		names = append(names, r.Resource.Key())
+		for _, above := range r.Resource.Ancestors() {
+			names = append(names, above.Key())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// fenceGroup is a run of neighbours, in byte order, that are locked alike.
+type fenceGroup struct {
+	share bool
+	names []string
+}
+
+// fenceGroups splits the fences of the requests into groups that, locked one
+// after the other, give one sorted pass. A name wanted for itself alone by
+// one request and shared by another is locked the stronger way.
+func fenceGroups(requests []locking.Request) []fenceGroup {
+	alone := map[string]bool{}
+	for _, r := range requests {
+		if r.Mode != locking.Shared {
+			alone[r.Resource.Key()] = true
+		}
+	}
+	var groups []fenceGroup
+	for _, name := range fenceNames(requests) {
+		if last := len(groups) - 1; last >= 0 && groups[last].share == !alone[name] {
+			groups[last].names = append(groups[last].names, name)
+			continue
+		}
+		groups = append(groups, fenceGroup{share: !alone[name], names: []string{name}})
+	}
+	return groups
+}
+
+// probe is one name to look up for a request: its own, or an ancestor's.
+type probe struct {
+	request locking.Request
+	name    string
+	own     bool
+	deep    bool // own, and there may be names beneath it
+}
+
+func probes(requests []locking.Request) []probe {
+	var all []probe
+	for _, r := range requests {
+		all = append(all, probe{request: r, name: r.Resource.Key(), own: true, deep: mayHaveDescendants(r.Resource)})
+		for _, above := range r.Resource.Ancestors() {
+			all = append(all, probe{request: r, name: above.Key()})
+		}
+	}
+	return all
+}
+
+// mayHaveDescendants is false for schema/table: nothing is named beneath it.
+func mayHaveDescendants(r locking.Resource) bool {
+	return r.Kind() != locking.KindTable || len(r.Ancestors()) == 0
+}

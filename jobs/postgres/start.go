@@ -1,0 +1,314 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	// Held until commit, so that no session ends while it starts something.
+	holdSession = `
+SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp() FOR KEY SHARE`
+
+	sessionLives = `
+SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
+
+	addFences = `
+INSERT INTO holdfast.fences (resource)
+SELECT name FROM unnest($1::text[]) AS n (name)
+WHERE NOT EXISTS (SELECT FROM holdfast.fences f WHERE f.resource = n.name COLLATE "C")
+ORDER BY name COLLATE "C"
+ON CONFLICT DO NOTHING`
+
+	// Sorted, so that replicas that insert the same firings wait for each
+	// other in one direction.
+	insertRuns = `
+INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, session, replica, created_at)
+SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.replica, clock_timestamp()
+FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
+     AS r (id, job, due, key, recovery, attempt, version)
+JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+WHERE NOT EXISTS (SELECT FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C" AND r.version > 0 AND j.version > r.version)
+ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
+ON CONFLICT DO NOTHING`
+
+	lockFencesAlone = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE`
+	lockFencesShare = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE`
+
+	// admit decides on runs of which no two want related resources. It looks
+	// at each wanted name, at its ancestors, and at what lies beneath it
+	// ("/" is followed by "0" in byte order), among what is granted and among
+	// what older waiting runs of living sessions want.
+	admit = `
+WITH mine AS (
+    SELECT r.id AS run, coalesce(w.since, q.since) AS since, q.attempt
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::int[]) AS q (run, since, attempt)
+    JOIN holdfast.runs r ON r.id = q.run AND r.state = 'waiting' AND r.session = $1
+    LEFT JOIN holdfast.waits w ON w.run = r.id
+    WHERE EXISTS (` + sessionLives + `)
+), probe AS (
+    SELECT p.*, m.since
+    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
+    JOIN mine m USING (run)
+), met AS (
+    SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter, g.resource = p.name COLLATE "C" AS same
+    FROM probe p JOIN holdfast.grants g ON g.resource = p.name COLLATE "C"
+  UNION ALL
+    SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, false
+    FROM probe p JOIN holdfast.grants g ON g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0'
+    WHERE p.deep
+  UNION ALL
+    SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, w.resource = p.name COLLATE "C"
+    FROM probe p JOIN holdfast.wants w ON w.resource = p.name COLLATE "C"
+    JOIN holdfast.waits o ON o.run = w.run AND w.run <> p.run AND (o.since, o.run) < (p.since, p.run)
+    JOIN holdfast.sessions s ON s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+  UNION ALL
+    SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, false
+    FROM probe p JOIN holdfast.wants w ON w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0'
+    JOIN holdfast.waits o ON o.run = w.run AND w.run <> p.run AND (o.since, o.run) < (p.since, p.run)
+    JOIN holdfast.sessions s ON s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    WHERE p.deep
+), against AS (
+    SELECT run, resource, token, waiter FROM met
+    WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
+  UNION ALL
+    SELECT run, resource, min(token), NULL FROM met
+    WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
+    GROUP BY run, resource, slots HAVING count(*) >= slots
+), blocked AS (
+    SELECT DISTINCT ON (a.run) a.run, m.since,
+        CASE WHEN a.token IS NULL THEN 'older_waiter' WHEN a.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END AS reason,
+        jsonb_build_object('resource', a.resource, 'holder',
+            jsonb_build_object('replica', h.replica, 'job', h.job, 'run_id', h.id)) AS blocker
+    FROM against a JOIN mine m USING (run)
+    LEFT JOIN holdfast.claims c ON c.token = a.token
+    LEFT JOIN holdfast.runs h ON h.id = coalesce(a.waiter, c.run)
+    ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token
+), granted AS (
+    INSERT INTO holdfast.claims (token, run, session, granted_at)
+    SELECT nextval('holdfast.tokens'), m.run, $1, clock_timestamp()
+    FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
+    RETURNING token, run
+), new_grants AS (
+    INSERT INTO holdfast.grants (resource, token, mode, slots)
+    SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
+), ended_waits AS (
+    DELETE FROM holdfast.waits w USING granted g WHERE w.run = g.run
+), ended_wants AS (
+    DELETE FROM holdfast.wants w USING granted g WHERE w.run = g.run
+), begun AS (
+    UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
+        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL
+    FROM granted g JOIN mine m USING (run) WHERE r.id = g.run
+), new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
+    ON CONFLICT (run) DO NOTHING
+), new_wants AS (
+    INSERT INTO holdfast.wants (resource, run, mode, slots)
+    SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
+    ON CONFLICT DO NOTHING
+)
+UPDATE holdfast.runs r SET reason = b.reason, blocker = b.blocker
+FROM blocked b WHERE r.id = b.run`
+
+	// startOutcomes reads what became of each run, now or in an earlier try
+	// whose reply was lost.
+	startOutcomes = `
+SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
+    coalesce(q.version > 0 AND j.version > q.version, false)
+FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
+LEFT JOIN holdfast.runs r ON r.id = q.run
+LEFT JOIN holdfast.claims c ON c.run = r.id AND c.session = $1
+LEFT JOIN holdfast.jobs j ON j.name = q.job COLLATE "C"`
+)
+
+// Start decides on each request in one round trip.
+func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	results := make([]jobs.StartResult, len(requests))
+	if len(requests) == 0 {
+		return results, nil
+	}
+	err := s.pipeline(ctx, "start", func(b *pgx.Batch) {
+		wanted := wantedBy(requests)
+		b.Queue(holdSession, session)
+		b.Queue(addFences, fenceNames(wanted))
+		b.Queue(insertRuns, append([]any{session}, runColumns(requests)...)...)
+		for _, group := range fenceGroups(wanted) {
+			if group.share {
+				b.Queue(lockFencesShare, group.names)
+			} else {
+				b.Queue(lockFencesAlone, group.names)
+			}
+		}
+		for _, wave := range waves(requests) {
+			b.Queue(admit, append([]any{session}, admitColumns(wave)...)...)
+		}
+		queueOutcomes(b, session, requests, results)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func wantedBy(requests []jobs.StartRequest) []locking.Request {
+	var all []locking.Request
+	for _, r := range requests {
+		all = append(all, r.Requests...)
+	}
+	return all
+}
+
+// firingOrder is the order in which everybody inserts runs.
+func firingOrder(a, b jobs.Firing) int {
+	return cmp.Or(strings.Compare(a.Job, b.Job), a.Due.Compare(b.Due), strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
+}
+
+func runColumns(requests []jobs.StartRequest) []any {
+	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
+	n := len(requests)
+	ids, names, dues, keys := make([]uuid.UUID, n), make([]string, n), make([]time.Time, n), make([]string, n)
+	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
+	for i, r := range requests {
+		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
+		recoveries[i], attempts[i], versions[i] = r.Firing.Recovery, r.Attempt, r.Version
+	}
+	return []any{ids, names, dues, keys, recoveries, attempts, versions}
+}
+
+// waves splits the requests, in order, into sets of which no two members want
+// conflicting resources: within a set nobody's grant can refuse another, so
+// one statement may decide on all of it.
+func waves(requests []jobs.StartRequest) [][]jobs.StartRequest {
+	var all [][]jobs.StartRequest
+	seen := map[bool]waveMarks{true: newWaveMarks(), false: newWaveMarks()} // by whether the request was shared
+	for _, r := range requests {
+		wave := 0
+		looked := probes(r.Requests)
+		for _, p := range looked {
+			wave = max(wave, seen[false].after(p))
+			if p.request.Mode != locking.Shared {
+				wave = max(wave, seen[true].after(p))
+			}
+		}
+		if wave == len(all) {
+			all = append(all, nil)
+		}
+		all[wave] = append(all[wave], r)
+		for _, p := range looked {
+			seen[p.request.Mode == locking.Shared].mark(p, wave+1)
+		}
+	}
+	return all
+}
+
+// waveMarks knows, for a name, the first wave that comes after every request
+// on exactly it, and after every request on it or beneath it.
+type waveMarks struct{ exactly, beneath map[string]int }
+
+func newWaveMarks() waveMarks { return waveMarks{map[string]int{}, map[string]int{}} }
+
+func (m waveMarks) after(p probe) int {
+	if p.own {
+		return max(m.exactly[p.name], m.beneath[p.name])
+	}
+	return m.exactly[p.name]
+}
+
+func (m waveMarks) mark(p probe, next int) {
+	m.beneath[p.name] = max(m.beneath[p.name], next)
+	if p.own {
+		m.exactly[p.name] = max(m.exactly[p.name], next)
+	}
+}
+
+func admitColumns(wave []jobs.StartRequest) []any {
+	n := len(wave)
+	ids, sinces, attempts := make([]uuid.UUID, n), make([]time.Time, n), make([]int, n)
+	var owners []uuid.UUID
+	var names, modes []string
+	var slots []int
+	var own, deep []bool
+	for i, r := range wave {
+		ids[i], sinces[i], attempts[i] = r.Run, r.WaitSince, r.Attempt
+		for _, p := range probes(r.Requests) {
+			owners, names, modes = append(owners, r.Run), append(names, p.name), append(modes, string(p.request.Mode))
+			slots, own, deep = append(slots, p.request.Slots), append(own, p.own), append(deep, p.deep)
+		}
+	}
+	return []any{ids, sinces, attempts, owners, names, modes, slots, own, deep}
+}
+
+func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
+	n := len(requests)
+	ids, names, versions := make([]uuid.UUID, n), make([]string, n), make([]int64, n)
+	place := make(map[uuid.UUID]int, n)
+	for i, r := range requests {
+		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version
+		place[r.Run] = i
+	}
+	b.Queue(startOutcomes, session, ids, names, versions).Query(func(rows pgx.Rows) error {
+		var row outcomeRow
+		_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
+			results[place[row.run]], err = row.result()
+			return err
+		})
+		return err
+	})
+}
+
+// outcomeRow is a row of startOutcomes.
+type outcomeRow struct {
+	run         uuid.UUID
+	live, mine  bool
+	state       jobs.State
+	token       *jobs.Token
+	reason      *jobs.Reason
+	blocker     []byte
+	staleByThen bool
+}
+
+func (o *outcomeRow) fields() []any {
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen}
+}
+
+func (o *outcomeRow) result() (jobs.StartResult, error) {
+	switch {
+	case o.mine && o.token != nil:
+		return jobs.StartResult{Outcome: jobs.StartGranted, Token: *o.token}, nil
+	case !o.live:
+		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
+	case o.mine && o.state == jobs.Waiting:
+		blocker, err := parseBlocker(o.blocker)
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason}, err
+	case o.state == "" && o.staleByThen:
+		return jobs.StartResult{Outcome: jobs.StartStale}, nil
+	default:
+		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+	}
+}
+
+// parseBlocker reads a stored blocker, whose resource is a key, for people.
+func parseBlocker(encoded []byte) (*jobs.Blocker, error) {
+	if encoded == nil {
+		return nil, nil
+	}
+	var b jobs.Blocker
+	if err := json.Unmarshal(encoded, &b); err != nil {
+		return nil, err
+	}
+	if resource, err := locking.ParseKey(b.Resource); err == nil {
+		b.Resource = resource.String()
+	}
+	return &b, nil
+}

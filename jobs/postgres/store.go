@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Options says how to reach the database.
+type Options struct {
+	URL             string // a libpq URL or keyword string
+	MaxConnections  int    // for the store's own statements; 0 means 10
+	WorkConnections int    // for the transactions of jobs; 0 means 10
+	Migrate         bool   // bring the schema up to date first
+	Log             zerolog.Logger
+}
+
+// Store is a jobs.Store on PostgreSQL. It may be used concurrently.
+type Store struct {
+	pool    *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
+	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
+	cluster uuid.UUID
+	log     zerolog.Logger
+
+	lockTimeout string // how long a statement of the store waits for a row
+}
+
+var (
+	_ jobs.Store      = (*Store)(nil)
+	_ jobs.Transactor = (*Store)(nil)
+)
+
+// Open connects, migrates if asked to, and reads the cluster's id. It returns
+// an error that wraps jobs.ErrUnavailable when the database can't be reached,
+// and a *SchemaError when the schema refuses this binary.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, log: o.Log, lockTimeout: "1s"}
+	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), s.reset); err == nil {
+		err = s.prepare(ctx, o.Migrate)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("database url: %w", err)
+	}
+	config.MaxConns, config.AfterRelease = int32(size), afterUse
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	setDefault(config.ConnConfig.RuntimeParams, "application_name", "holdfast")
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("database pool: %w", err)
+	}
+	return pool, nil
+}
+
+// resetSession undoes what a job's statements may have left in the session.
+const resetSession = `RESET ALL; DISCARD TEMP; UNLISTEN *; SELECT pg_advisory_unlock_all()`
+
+// reset makes a connection that a job has used as it was, or says that it is
+// to be closed.
+func (s *Store) reset(conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := conn.Exec(ctx, resetSession, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		s.log.Debug().Err(err).Msg("connection of a job is closed")
+	}
+	return err == nil
+}
+
+func setDefault(params map[string]string, key, value string) {
+	if _, set := params[key]; !set {
+		params[key] = value
+	}
+}
+
+func (s *Store) prepare(ctx context.Context, migrate bool) error {
+	if migrate {
+		if err := Migrate(ctx, s.pool, s.log); err != nil {
+			return err
+		}
+	}
+	schema, err := readSchema(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	s.cluster = schema.cluster
+	return nil
+}
+
+// ClusterID returns the id that the first migration drew.
+func (s *Store) ClusterID() uuid.UUID { return s.cluster }
+
+// Close waits for what is under way and closes the connections.
+func (s *Store) Close() {
+	if s.work != nil {
+		s.work.Close()
+	}
+	s.pool.Close()
+}
+
+// Pool returns the connections for the transactions of jobs. What a job
+// leaves in a connection's session is undone when it is given back.
+func (s *Store) Pool() *pgxpool.Pool { return s.work }
+
+// pipeline sends the queued statements in one round trip as one implicit
+// transaction: all take effect or none. Each sees what was committed before
+// it began.
+func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
+	b := &pgx.Batch{}
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
+	queue(b)
+	return wrap(what, s.pool.SendBatch(ctx, b).Close())
+}

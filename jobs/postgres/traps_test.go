@@ -1,0 +1,399 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Each test plans the interleaving in which one rule of the protocol matters,
+// and fails when that rule is taken out of the statements.
+
+func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
+	for _, c := range []struct{ first, second string }{{"public.orders", "public.*"}, {"public.*", "public.orders"}, {"orders", "ORDERS"}} {
+		t.Run(c.first+" then "+c.second, func(t *testing.T) {
+			s := newStage(t)
+			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+			first := s.start(s.a, s.session(s.a, "a"), request(t, "first", c.first))
+			awaitWaiting(s, "a", first) // granted, not committed
+			second := s.start(s.b, s.session(s.b, "b"), request(t, "second", c.second))
+			awaitWaiting(s, "b", second) // at the fence
+			resume()
+			s.expect(first, jobs.StartGranted)
+			s.expect(second, jobs.StartBlocked)
+		})
+	}
+}
+
+func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
+	s := newStage(t)
+	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"), request(t, "two", "sales"), request(t, "three", "orders", "sales"), request(t, "four", "public.*"))
+	s.expect(done, jobs.StartGranted, jobs.StartGranted, jobs.StartBlocked, jobs.StartBlocked)
+}
+
+func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
+	s := newStage(t)
+	resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
+	first := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"), request(t, "two", "sales"))
+	awaitWaiting(s, "a", first) // has inserted one, not two
+	second := s.start(s.b, s.session(s.b, "b"), request(t, "two", "sales"), request(t, "one", "orders"))
+	awaitWaiting(s, "b", second)
+	resume()
+	s.expect(first, jobs.StartGranted, jobs.StartGranted)
+	s.expect(second, jobs.StartDuplicate, jobs.StartDuplicate)
+}
+
+func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
+	// With a token a resource, the token of public/orders would be unchanged
+	// after the takeover of public, and the old run's fence check would pass.
+	s := newStage(t)
+	old := s.session(s.a, "a")
+	run := s.granted(s.a, old, request(t, "old", "public.orders"))
+	s.expire(old)
+	if _, err := s.b.Sweep(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	heir := s.granted(s.b, s.session(s.b, "b"), request(t, "heir", "public.*"))
+	if heir.Token <= run.Token {
+		t.Errorf("token of the takeover %d, not above %d", heir.Token, run.Token)
+	}
+	err := InTx(t.Context(), run, func(pgx.Tx) error { t.Error("a superseded run got past its fence"); return nil })
+	if !errors.Is(err, jobs.ErrSuperseded) {
+		t.Errorf("fenced transaction of a superseded run: %v", err)
+	}
+}
+
+func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "totals"))
+	resume := s.pause("a", "public.totals", "COMMIT", "true")
+	done := make(chan error, 1)
+	go func() {
+		done <- CompleteInTx(t.Context(), run, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1)")
+			return err
+		})
+	}()
+	awaitWaiting(s, "a", done) // finished inside the transaction, commit under way
+	s.expire(session)
+	if swept, _, err := s.b.loseExpired(t.Context(), []string{"job"}); err != nil || len(swept.Lost) != 0 {
+		t.Fatalf("sweep of a run whose transaction may yet commit: %+v, %v", swept, err)
+	}
+	resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.b.Sweep(t.Context(), map[string]bool{"job": true}); err != nil {
+		t.Fatal(err)
+	}
+	if state := s.state(run.ID); state != "succeeded" {
+		t.Errorf("run is %s", state)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.runs"); n != 1 {
+		t.Errorf("%d runs: a recovery of a run that succeeded", n)
+	}
+}
+
+func TestSweepEndsTheTransactionThatHoldsADeadClaim(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job", "totals"))
+	paused, goOn := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- InTx(t.Context(), run, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1)"); err != nil {
+				return err
+			}
+			close(paused)
+			<-goOn // as a replica that is paused inside its transaction
+			return nil
+		})
+	}()
+	<-paused
+	s.expire(session)
+	swept, err := s.b.Sweep(t.Context(), nil)
+	if err != nil || swept.Ended != 1 || len(swept.Lost) != 0 {
+		t.Fatalf("first sweep: %+v, %v", swept, err)
+	}
+	swept, err = s.b.Sweep(t.Context(), nil)
+	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID != run.ID {
+		t.Fatalf("second sweep: %+v, %v", swept, err)
+	}
+	close(goOn)
+	if err := <-done; err == nil {
+		t.Error("the ended transaction committed")
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
+		t.Errorf("%d rows of a run that was lost", n)
+	}
+}
+
+func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	one := s.granted(s.a, session, request(t, "one", "orders"))
+	two := s.granted(s.a, session, request(t, "two", "sales"))
+	resume := s.pause("a", "holdfast.runs", "UPDATE", "true")
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{
+			{Run: two.ID, Token: two.Token, State: jobs.Succeeded}, {Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "why"},
+		})
+		done <- err
+	}()
+	awaitWaiting(s, "a", done) // holds the claims, is about to write the runs
+	s.expire(session)
+	if swept, _, err := s.b.loseExpired(t.Context(), nil); err != nil || len(swept.Lost) != 0 {
+		t.Fatalf("sweep beside a finish: %+v, %v", swept, err)
+	}
+	resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := s.state(one.ID) + " " + s.state(two.ID); got != "failed succeeded" {
+		t.Error(got)
+	}
+}
+
+func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	one := s.granted(s.a, session, request(t, "one", "orders"))
+	two := s.granted(s.a, session, request(t, "two", "sales"))
+	first := jobs.FinishRequest{Run: one.ID, Token: one.Token, State: jobs.Succeeded}
+	second := jobs.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
+	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
+	done, other := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{second, first}); done <- err }()
+	awaitWaiting(s, "a", done)
+	go func() { _, err := s.b.Finish(t.Context(), []jobs.FinishRequest{first, second}); other <- err }()
+	awaitWaiting(s, "b", other)
+	resume()
+	if err := errors.Join(<-done, <-other); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStartIsOneRoundTrip(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	counter := &turns{}
+	traced := openTraced(t, s.url, counter)
+	s.granted(traced, session, request(t, "first", "orders")) // its statements are prepared now
+	counter.batches, counter.queries = 0, 0
+	s.granted(traced, session, request(t, "second", "sales"))
+	if counter.batches != 1 || counter.queries != 0 {
+		t.Errorf("%d batches and %d single statements, want one batch: a replica paused between two holds fences", counter.batches, counter.queries)
+	}
+}
+
+func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.b, "b")
+	holder := s.session(s.a, "a")
+	s.granted(s.a, holder, request(t, "earlier", "orders")) // the fence exists
+	s.exec("DELETE FROM holdfast.grants")
+	tx, err := s.a.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' WHERE id = $1", session)
+	late := s.start(s.b, session, request(t, "late", "orders"))
+	awaitWaiting(s, "b", late) // inside its transaction, which began in time
+	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM holdfast.sessions WHERE id = $1", session)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(late, jobs.StartNotLive)
+}
+
+func TestHeartbeatDoesNotReviveASession(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.expire(session)
+	if _, err := s.a.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
+		t.Errorf("heartbeat of an expired session: %v", err)
+	}
+	if _, err := s.b.Sweep(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
+		t.Errorf("heartbeat of an ended session: %v", err)
+	}
+}
+
+func TestSessionDoesNotEndUnderAStart(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+	first := s.start(s.a, session, request(t, "job", "orders"))
+	awaitWaiting(s, "a", first)
+	s.expire(session)
+	if swept, err := s.b.Sweep(t.Context(), nil); err != nil || len(swept.Sessions) != 0 {
+		t.Fatalf("sweep beside a start: %+v, %v", swept, err)
+	}
+	resume()
+	s.expect(first, jobs.StartGranted)
+	if swept, err := s.b.Sweep(t.Context(), nil); err != nil || len(swept.Lost) != 1 {
+		t.Fatalf("sweep after the start: %+v, %v", swept, err)
+	}
+}
+
+func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	one := s.granted(s.a, session, request(t, "one", "orders"))
+	two := s.granted(s.a, session, request(t, "two", "sales"))
+	done, err := s.a.Finish(t.Context(), []jobs.FinishRequest{
+		{Run: one.ID, Token: one.Token, State: jobs.Failed, Error: "a\x00b", Output: "c\x00d\xff"},
+		{Run: two.ID, Token: two.Token, State: jobs.Succeeded},
+	})
+	if err != nil || !done[0] || !done[1] {
+		t.Fatalf("%v, %v", done, err)
+	}
+	record, err := s.a.Run(t.Context(), one.ID)
+	if err != nil || record.Error != "a\uFFFDb" || record.Output != "c\uFFFDd\uFFFD" {
+		t.Errorf("%q, %q, %v", record.Error, record.Output, err)
+	}
+}
+
+func TestFencesAreNeverUpdated(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM holdfast.fences"
+	run := s.granted(s.a, session, request(t, "job", "orders"))
+	before := query[string](s, versions)
+	for range 5 {
+		if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+			t.Fatal(err)
+		}
+		next := request(t, "job", "orders")
+		next.Firing.Due = run.Due.Add(time.Second)
+		run = s.granted(s.a, session, next)
+	}
+	if after := query[string](s, versions); after != before {
+		t.Errorf("fences moved: %s, then %s", before, after)
+	}
+}
+
+func TestTransactionControlIsRefused(t *testing.T) {
+	s := newStage(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	s.exec("CREATE TABLE public.orders (n int)")
+	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END", "rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'"} {
+		if _, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
+			t.Errorf("%q: %v", sql, err)
+		}
+	}
+	for _, sql := range []string{"SELECT 1; COMMIT", "DO $$ BEGIN COMMIT; END $$", "SELECT 1/0"} {
+		if _, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
+			t.Errorf("%q went through", sql)
+		}
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.orders"); n != 0 {
+		t.Errorf("%d rows were written outside the fence", n)
+	}
+	if rows, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)", Args: []any{int64(3)}}}); err != nil || rows[0] != 3 {
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	if state := s.state(run.ID); state != "succeeded" {
+		t.Errorf("run is %s", state)
+	}
+}
+
+func TestLostReplyToACommitIsClearedUp(t *testing.T) {
+	for _, c := range []struct {
+		name, after, state string
+		rows               int
+	}{
+		{"committed", "SELECT pg_advisory_unlock(4242)", "succeeded", 1},
+		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'a' AND wait_event_type = 'Lock'", "running", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t)
+			s.exec("CREATE TABLE public.totals (n int)")
+			proxied, proxy := openProxied(t, s.url)
+			run := s.granted(proxied, s.session(s.a, "a"), request(t, "job", "totals"))
+			s.pause("a", "public.totals", "COMMIT", "true")
+			done := make(chan error, 1)
+			go func() {
+				done <- CompleteInTx(t.Context(), run, func(tx pgx.Tx) error {
+					_, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1)")
+					return err
+				})
+			}()
+			awaitWaiting(s, "a", done) // in its commit
+			proxy.DropReplies(true)
+			s.exec(c.after)
+			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a' AND state = 'active'") > 0 {
+				continue // until the commit has ended, one way or the other
+			}
+			proxy.DropReplies(false)
+			proxy.CutAll()
+			if err := <-done; (err == nil) != (c.state == "succeeded") {
+				t.Errorf("CompleteInTx: %v", err)
+			}
+			if got := s.state(run.ID); got != c.state {
+				t.Errorf("run is %s, want %s", got, c.state)
+			}
+			if n := query[int](s, "SELECT count(*) FROM public.totals"); n != c.rows {
+				t.Errorf("%d rows, want %d", n, c.rows)
+			}
+		})
+	}
+}
+
+func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
+	s := newStage(t)
+	empty := server.Database(t)
+	blocker, err := pgx.Connect(t.Context(), empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blocker.Close(context.Background())
+	if _, err := blocker.Exec(t.Context(), strings.Replace(lockMigrations, "xact_", "", 1)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	for _, name := range []string{"a", "b"} {
+		go func() {
+			store, err := Open(context.Background(), Options{URL: empty + "&application_name=" + name, Migrate: true, Log: s.a.log})
+			if err == nil {
+				store.Close()
+			}
+			done <- err
+		}()
+	}
+	awaitWaiting(s, "a", done)
+	awaitWaiting(s, "b", done)
+	blocker.Close(t.Context())
+	if err := errors.Join(<-done, <-done); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSchemaRefusesAnOlderBinary(t *testing.T) {
+	s := newStage(t)
+	s.exec("UPDATE holdfast.meta SET min_binary = $1", schemaVersion+1)
+	for _, migrate := range []bool{true, false} {
+		_, err := Open(t.Context(), Options{URL: s.url, Migrate: migrate, Log: s.a.log})
+		var refused *SchemaError
+		if !errors.As(err, &refused) || refused.MinBinary != schemaVersion+1 {
+			t.Errorf("open with migrate %v: %v", migrate, err)
+		}
+	}
+}

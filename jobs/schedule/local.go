@@ -1,0 +1,101 @@
+package schedule
+
+import (
+	"math"
+	"time"
+)
+
+// local is due when the clocks of a zone show what the calendar matches.
+//
+// It goes through the zone's stretches of constant offset. Within one, local
+// time and instants differ by that offset; only at its beginning may local
+// times have been left out or come back.
+type local struct {
+	calendar  calendar
+	zone      *time.Location
+	everyHour bool // matches every hour: nothing is lost in a gap
+	even      bool // interval-like: due at both occurrences of a time that exists twice
+}
+
+// stretch is a time of constant offset, in Unix seconds.
+type stretch struct {
+	start, end     int64 // of instants; end is not part of it
+	offset, before int64 // of local time to UTC, in it and just before it
+}
+
+func (l *local) stretchAt(instant int64) stretch {
+	t := time.Unix(instant, 0).In(l.zone)
+	start, end := t.ZoneBounds()
+	s := stretch{start: math.MinInt64, end: math.MaxInt64, offset: offsetOf(t)}
+	s.before = s.offset
+	if !start.IsZero() {
+		s.start = start.Unix()
+		s.before = offsetOf(start.Add(-time.Second))
+	}
+	if !end.IsZero() {
+		s.end = end.Unix()
+	}
+	if s.end <= instant {
+		// On 31 December of leap years beyond the zone's table (2037), Go 1.26's
+		// ZoneBounds gives that day's beginning: it counts 365 days a year.
+		s.end = instant - instant%daySeconds + daySeconds
+	}
+	return s
+}
+
+func offsetOf(t time.Time) int64 {
+	_, offset := t.Zone()
+	return int64(offset)
+}
+
+// missed reports whether a match lies in local times that the stretch left out.
+func (l *local) missed(s stretch) bool {
+	if l.everyHour || s.offset <= s.before {
+		return false
+	}
+	match, ok := l.calendar.next(s.start + s.before)
+	return ok && match < s.start+s.offset
+}
+
+func (l *local) next(t time.Time) (time.Time, bool) {
+	earliest := t.Unix() + 1
+	ahead := lookahead{calendar: &l.calendar}
+	for earliest < maxInstant {
+		s := l.stretchAt(earliest)
+		if earliest == s.start && l.missed(s) {
+			return time.Unix(earliest, 0), true
+		}
+		from := earliest + s.offset
+		if !l.even && s.offset < s.before {
+			from = max(from, s.start+s.before)
+		}
+		match, ok := ahead.next(from)
+		if !ok {
+			return time.Time{}, false
+		}
+		if match-s.offset < s.end {
+			return time.Unix(match-s.offset, 0), true
+		}
+		earliest = s.end
+	}
+	return time.Time{}, false
+}
+
+// maxInstant is the beginning of the year 10000.
+const maxInstant = 253402300800
+
+// lookahead remembers the calendar's last answer, for a match far ahead is
+// asked for again in each stretch that lies before it.
+type lookahead struct {
+	calendar    *calendar
+	from, match int64
+	ok          bool
+}
+
+func (a *lookahead) next(from int64) (int64, bool) {
+	if !a.ok || from < a.from || from > a.match {
+		a.from = from
+		a.match, a.ok = a.calendar.next(from)
+	}
+	return a.match, a.ok
+}

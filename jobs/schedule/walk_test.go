@@ -1,0 +1,190 @@
+package schedule_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// drawn is a field as it is written and what it means, worked out without the
+// package's help.
+type drawn struct {
+	text   string
+	values map[int]bool
+	star   bool
+}
+
+func drawField(t *rapid.T, name string, low, high int) drawn {
+	d := drawn{values: map[int]bool{}}
+	add := func(from, to, step int) {
+		for v := from; v <= to; v += step {
+			d.values[v] = true
+		}
+	}
+	switch rapid.IntRange(0, 3).Draw(t, name+" kind") {
+	case 0:
+		d.text, d.star = "*", true
+		add(low, high, 1)
+	case 1:
+		step := rapid.IntRange(1, high-low+1).Draw(t, name+" step")
+		d.text, d.star = fmt.Sprintf("*/%d", step), true
+		add(low, high, step)
+	case 2:
+		from := rapid.IntRange(low, high).Draw(t, name+" from")
+		to := rapid.IntRange(from, high).Draw(t, name+" to")
+		step := rapid.IntRange(1, 5).Draw(t, name+" step")
+		d.text = fmt.Sprintf("%d-%d/%d", from, to, step)
+		add(from, to, step)
+	default:
+		list := rapid.SliceOfN(rapid.IntRange(low, high), 1, 4).Draw(t, name+" list")
+		d.text = strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
+		for _, v := range list {
+			d.values[v] = true
+		}
+	}
+	return d
+}
+
+// expression is six drawn fields, second first.
+type expression []drawn
+
+func drawExpression(t *rapid.T, seconds bool) expression {
+	e := expression{{text: "0", values: map[int]bool{0: true}}}
+	if seconds {
+		e[0] = drawField(t, "second", 0, 59)
+	}
+	return append(e, drawField(t, "minute", 0, 59), drawField(t, "hour", 0, 23), drawField(t, "day", 1, 31),
+		drawField(t, "month", 1, 12), drawField(t, "weekday", 0, 6))
+}
+
+func (e expression) text() string {
+	texts := make([]string, len(e))
+	for i, field := range e {
+		texts[i] = field.text
+	}
+	return strings.Join(texts, " ")
+}
+
+// matches compares with what a clock shows.
+func (e expression) matches(shown time.Time) bool {
+	day, weekday := e[3].values[shown.Day()], e[5].values[int(shown.Weekday())]
+	dayOK := day || weekday
+	if e[3].star || e[5].star {
+		dayOK = day && weekday
+	}
+	return dayOK && e[0].values[shown.Second()] && e[1].values[shown.Minute()] &&
+		e[2].values[shown.Hour()] && e[4].values[int(shown.Month())]
+}
+
+// walk goes from one instant to the next as an operator with a wall clock
+// would, and notes the dues after from and until to.
+func (e expression) walk(in *time.Location, from, to time.Time, step time.Duration) []time.Time {
+	everyHour := len(e[2].values) == 24
+	even := everyHour || e[0].star || e[1].star || e[2].star
+	var seen int64 = math.MinInt64 // the latest that was shown
+	shown := func(t time.Time) time.Time {
+		_, offset := t.In(in).Zone()
+		return t.UTC().Add(time.Duration(offset) * time.Second)
+	}
+	var dues []time.Time
+	last := shown(from.Add(-3 * time.Hour)) // far enough to have seen what comes back
+	for t := from.Add(-3 * time.Hour).Add(step); !t.After(to); t = t.Add(step) {
+		now := shown(t)
+		due := e.matches(now) && (even || now.Unix() > seen)
+		for lost := last.Add(step); lost.Before(now) && !everyHour; lost = lost.Add(step) {
+			due = due || e.matches(lost)
+		}
+		if due && t.After(from) {
+			dues = append(dues, t.UTC())
+		}
+		seen = max(seen, now.Unix())
+		last = now
+	}
+	return dues
+}
+
+// drawChange returns an instant at which clocks change in one of the zones.
+func drawChange(t *rapid.T) (*time.Location, time.Time) {
+	name := rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca",
+		"Pacific/Apia", "Antarctica/Troll", "Europe/Dublin", "America/Sao_Paulo", "Asia/Gaza", "UTC"}).Draw(t, "zone")
+	in, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	year := rapid.IntRange(2005, 2045).Draw(t, "year")
+	at := time.Date(year, time.Month(rapid.IntRange(1, 12).Draw(t, "month")), 1, 0, 0, 0, 0, in)
+	if _, end := at.ZoneBounds(); !end.IsZero() {
+		at = end
+	}
+	return in, at.UTC().Truncate(time.Minute) // zone tables may end at an odd second
+}
+
+func checkAgainstWalk(t *rapid.T, e expression, before, after, step time.Duration) {
+	in, change := drawChange(t)
+	from, to := change.Add(-before), change.Add(after)
+	s, err := schedule.ParseText(e.text(), in)
+	if err != nil {
+		t.Skip(err) // never fires
+	}
+	want := e.walk(in, from, to, step)
+	got := from
+	for _, due := range want {
+		if got = s.Next(got); got != due {
+			t.Fatalf("%q in %s: due %s, want %s", s, in, got.In(in), due.In(in))
+		}
+	}
+	if next := s.Next(got); !next.IsZero() && !next.After(to) {
+		t.Fatalf("%q in %s: due %s too many", s, in, next.In(in))
+	}
+}
+
+// TestNoDueIsLostOrDoubled compares with a walk over every minute of some days
+// around a change of clocks.
+func TestNoDueIsLostOrDoubled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before := time.Duration(rapid.IntRange(0, 30*60).Draw(t, "minutes before")) * time.Minute
+		checkAgainstWalk(t, drawExpression(t, false), before, 40*time.Hour, time.Minute)
+	})
+}
+
+// TestNoSecondIsLostOrDoubled does so for every second of some hours, on days
+// that match.
+func TestNoSecondIsLostOrDoubled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := drawExpression(t, true)
+		all := drawn{text: "*", star: true, values: map[int]bool{}}
+		for v := range 32 {
+			all.values[v] = true
+		}
+		e[3], e[4], e[5] = all, all, all
+		checkAgainstWalk(t, e, 2*time.Hour, 4*time.Hour, time.Second)
+	})
+}
+
+// TestDuesIncrease holds for any instant asked about, and asking from between
+// two dues gives the second.
+func TestDuesIncrease(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, change := drawChange(t)
+		s, err := schedule.ParseText(drawExpression(t, true).text(), in)
+		if err != nil {
+			t.Skip(err)
+		}
+		from := change.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "off")))
+		first := s.Next(from)
+		second := s.Next(first)
+		if !first.After(from) || !second.After(first) || first.Nanosecond() != 0 {
+			t.Fatalf("%q in %s: after %s come %s and %s", s, in, from, first, second)
+		}
+		between := first.Add(time.Duration(rapid.Int64Range(0, int64(second.Sub(first))-1).Draw(t, "into")))
+		if got := s.Next(between); got != second {
+			t.Fatalf("%q in %s: after %s comes %s, after %s %s", s, in, first, second, between, got)
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Options says what a Scheduler fires and with what.
+type Options struct {
+	Store    Store
+	Locker   *locking.Locker // stage 1; nil where there is none
+	Registry *Registry
+	Jobs     []Job
+
+	Replica string // this replica's name
+	Version string // of the binary
+
+	Workers       int           // firings at work at once; at least 1
+	Heartbeat     time.Duration // between renewals of the session
+	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
+	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
+	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
+	// than leaving them to the store alone.
+	SkipWithoutLocks bool
+
+	Log zerolog.Logger
+	// LogOutput is where Log writes. What handlers log goes there, and is
+	// kept with their runs. nil means that it is only kept.
+	LogOutput io.Writer
+}
+
+func (o *Options) check() error {
+	var problems []error
+	if o.Store == nil || o.Registry == nil {
+		problems = append(problems, errors.New("a scheduler needs a store and a registry"))
+	}
+	if o.Replica == "" {
+		problems = append(problems, errors.New("a replica needs a name"))
+	}
+	if o.Workers < 1 {
+		problems = append(problems, fmt.Errorf("workers: at least 1, found %d", o.Workers))
+	}
+	if o.Heartbeat <= 0 || o.SessionTTL < 3*o.Heartbeat {
+		problems = append(problems, fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s", o.SessionTTL, o.Heartbeat))
+	}
+	return errors.Join(problems...)
+}
+
+// Scheduler is one replica's part of the cluster: it fires jobs, runs them,
+// and does its share of the upkeep. Its methods may be called concurrently.
+type Scheduler struct {
+	options    Options
+	table      cronTable
+	engine     *engine
+	keeper     *keeper
+	dispatcher *dispatcher
+	upkeep     *upkeep
+	stopping   chan struct{} // closed when Run begins to stop
+}
+
+// New returns a scheduler, or every mistake in its options and jobs. It does
+// not touch the store; Run does.
+func New(o Options) (*Scheduler, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	table, err := newCronTable(o.Registry, o.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{options: o, table: table, stopping: make(chan struct{})}
+	log := o.Log.With().Str("replica", o.Replica).Logger()
+	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
+	s.engine = &engine{
+		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
+		clock: clock, active: running, capacity: o.Workers, workers: semaphore.NewWeighted(int64(o.Workers)),
+		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
+		unavailable: &onceInAWhile{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
+	}
+	s.keeper = &keeper{
+		store: o.Store, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
+		clock: clock, active: running, log: log, changed: make(chan struct{}),
+	}
+	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper}
+	s.upkeep = &upkeep{engine: s.engine, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat}
+	return s, nil
+}
+
+// Run registers the jobs and fires them until ctx ends. Then it starts
+// nothing more, lets runs go on for the grace, cancels those that are left,
+// records how they ended, gives locks and session back, and returns nil. It
+// returns an error when the jobs can't be registered. It is called once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	versions, err := s.options.Store.Register(ctx, s.table.definitions())
+	if err != nil {
+		return err
+	}
+	for name, e := range s.table {
+		e.version = versions[name]
+	}
+	s.engine.log.Info().Int("jobs", len(s.table)).Int("workers", s.options.Workers).Msg("scheduler started")
+
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	var behind sync.WaitGroup
+	for _, serve := range s.background() {
+		behind.Go(func() { serve(background) })
+	}
+	var front sync.WaitGroup
+	front.Go(func() { s.dispatcher.run(ctx) })
+	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() {
+		<-ctx.Done()
+		close(s.stopping)
+	})
+	front.Wait()
+	s.drain()
+	stopBackground()
+	behind.Wait()
+	s.engine.log.Info().Msg("scheduler stopped")
+	return nil
+}
+
+// background is what firings need until the last of them has ended.
+func (s *Scheduler) background() []func(context.Context) {
+	e := s.engine
+	serve := []func(context.Context){e.starts.run, e.notes.run, e.finishes.run, s.keeper.run}
+	if e.locker != nil {
+		serve = append(serve, func(ctx context.Context) {
+			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
+				e.log.Error().Err(err).Msg("renewal of locks ended")
+			}
+		})
+	}
+	return serve
+}
+
+// drain waits for the firings under way: first as they are, then cancelled.
+func (s *Scheduler) drain() {
+	ended := make(chan struct{})
+	go func() {
+		s.dispatcher.firings.Wait()
+		close(ended)
+	}()
+	s.engine.log.Info().Int("runs", s.engine.active.len()).Dur("grace", s.options.ShutdownGrace).Msg("stopping, runs may end by themselves")
+	select {
+	case <-ended:
+		return
+	case <-time.After(s.options.ShutdownGrace):
+	}
+	s.engine.log.Warn().Int("runs", s.engine.active.len()).Msg("grace is over, runs are cancelled")
+	s.engine.active.cancelAll(ErrShutdown)
+	<-ended // bounded: a handler that ignores its context is left behind
+}
+
+func (s *Scheduler) isStopping() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// ErrNotReady says why a replica cannot start runs.
+var ErrNotReady = errors.New("replica is not ready")
+
+// Ready returns nil when this replica can start runs now, or an error that
+// wraps ErrNotReady.
+func (s *Scheduler) Ready(context.Context) error {
+	switch {
+	case s.isStopping():
+		return fmt.Errorf("%w: it is stopping", ErrNotReady)
+	case s.keeper.session() == nil:
+		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
+	}
+	return nil
+}
+
+// Session returns the id of this replica's session, or a zero id where there
+// is none.
+func (s *Scheduler) Session() uuid.UUID {
+	if l := s.keeper.session(); l != nil {
+		return l.id
+	}
+	return uuid.Nil
+}
+
+// Upcoming returns the first due after from of each job of this replica's cron
+// table, the soonest first, at most n of them.
+func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
+
+// ClockOffset returns how far the store's clock is ahead of this machine's,
+// as last measured.
+func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }

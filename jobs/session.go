@@ -1,0 +1,192 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+// life is one session of this replica. Its context ends, with a cause that
+// wraps ErrSessionLost, when the session can no longer be trusted.
+type life struct {
+	id     uuid.UUID
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	expiry *time.Timer // ends the context when no heartbeat was confirmed in time
+}
+
+// keeper opens this replica's session, renews it, and opens another when it
+// is lost. One heartbeat renews all claims at once.
+type keeper struct {
+	store    Sessions
+	revoke   func(ctx context.Context, token Token, state State, reason Reason) error
+	replica  string
+	version  string
+	interval time.Duration
+	ttl      time.Duration
+	clock    *clusterClock
+	active   *active
+	log      zerolog.Logger
+
+	mu      sync.Mutex
+	current *life
+	changed chan struct{} // closed when current changes
+}
+
+// session returns the session that may start runs now, or nil.
+func (k *keeper) session() *life {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current == nil || k.current.ctx.Err() != nil {
+		return nil
+	}
+	return k.current
+}
+
+// wait returns the session that may start runs, once there is one.
+func (k *keeper) wait(ctx context.Context) (*life, error) {
+	for {
+		k.mu.Lock()
+		current, changed := k.current, k.changed
+		k.mu.Unlock()
+		if current != nil && current.ctx.Err() == nil {
+			return current, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (k *keeper) set(l *life) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current = l
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// run keeps a session until ctx ends, and then ends it.
+func (k *keeper) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		l, err := k.open(ctx)
+		if err != nil {
+			k.log.Warn().Err(err).Msg("session not opened")
+			pause(ctx, time.Second)
+			continue
+		}
+		k.set(l)
+		k.beat(ctx, l)
+		k.set(nil)
+		if ctx.Err() != nil {
+			k.end(l)
+		}
+		l.expiry.Stop()
+		l.cancel(ErrSessionLost)
+	}
+}
+
+// open registers a new session. Its trust counts from before the request, so
+// that a slow reply cannot stretch it.
+func (k *keeper) open(ctx context.Context) (*life, error) {
+	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
+	defer cancel()
+	l := &life{id: uuid.New()}
+	sent := time.Now()
+	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl}); err != nil {
+		return nil, err
+	}
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	l.expiry = time.AfterFunc(time.Until(sent.Add(k.ttl)), func() {
+		l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl))
+	})
+	if err := k.renew(ctx, l); err != nil {
+		l.expiry.Stop()
+		return nil, err
+	}
+	k.log.Info().Stringer("session", l.id).Msg("session opened")
+	return l, nil
+}
+
+// beat renews the session until it is lost or ctx ends.
+func (k *keeper) beat(ctx context.Context, l *life) {
+	delay := k.interval
+	for failures := 0; ; {
+		select {
+		case <-time.After(delay):
+		case <-l.ctx.Done():
+			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
+			return
+		case <-ctx.Done():
+			return
+		}
+		err := k.renew(ctx, l)
+		switch {
+		case err == nil:
+			failures, delay = 0, k.interval
+		case errors.Is(err, ErrSessionLost):
+			l.cancel(err)
+		case ctx.Err() == nil:
+			if failures++; failures == 1 {
+				k.log.Warn().Err(err).Msg("heartbeat not confirmed, trying again")
+			}
+			delay = min(k.interval, time.Second)
+		}
+	}
+}
+
+// renew sends one heartbeat and acts on its answer.
+func (k *keeper) renew(ctx context.Context, l *life) error {
+	bounded, cancel := context.WithTimeout(ctx, min(k.ttl/3, batchTimeout))
+	defer cancel()
+	known := k.active.tokens()
+	sent := time.Now()
+	beat, err := k.store.Heartbeat(bounded, l.id)
+	if err != nil {
+		return err
+	}
+	k.clock.measure(sent, time.Now(), beat.Now)
+	if !l.expiry.Stop() {
+		return fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl)
+	}
+	l.expiry.Reset(time.Until(sent.Add(k.ttl)))
+	for _, token := range known {
+		if _, stands := beat.Claims[token]; !stands {
+			k.active.cancel(token, ErrClaimLost)
+		}
+	}
+	for _, token := range k.active.strangers(beat.Claims) {
+		k.log.Warn().Int64("token", int64(token)).Msg("claim of a start whose reply was lost is given back")
+		if err := k.revoke(bounded, token, Lost, ReasonClaimLost); err != nil {
+			k.log.Warn().Err(err).Int64("token", int64(token)).Msg("claim not given back, the next heartbeat tries again")
+		}
+	}
+	return nil
+}
+
+// end gives the session back at shutdown, so that nobody has to wait for its
+// expiry.
+func (k *keeper) end(l *life) {
+	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	if err := k.store.End(ctx, l.id); err != nil {
+		k.log.Warn().Err(err).Msg("session not ended, it expires by itself")
+		return
+	}
+	k.log.Info().Stringer("session", l.id).Msg("session ended")
+}
+
+// pause waits for d or for ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

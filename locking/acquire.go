@@ -1,0 +1,72 @@
+package locking
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// Acquire is TryAcquire, tried again by policy while a resource is held. It
+// holds nothing while it waits, and asks only about the resource that was last
+// in the way until that is free. It returns what TryAcquire does, a *HeldError
+// inside a *retry.ExhaustedError, which says how long and how often it tried.
+func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request, policy retry.Policy) (*Lock, error) {
+	var lock *Lock
+	var blocker *HeldError
+	err := retry.Do(ctx, policy, func(ctx context.Context) (err error) {
+		if blocker != nil {
+			if still := l.stillHeld(ctx, blocker.Resource); still != nil {
+				return still
+			}
+		}
+		lock, err = l.TryAcquire(ctx, owner, requests)
+		errors.As(err, &blocker)
+		return err
+	}, retry.If(func(err error) bool { return errors.Is(err, ErrHeld) }))
+	if err != nil {
+		return nil, err
+	}
+	return lock, nil
+}
+
+// stillHeld returns who holds the resource, or nil when it is free or unknown.
+func (l *Locker) stillHeld(ctx context.Context, resource Resource) *HeldError {
+	found, err := l.Inspect(ctx, []Resource{resource})
+	if err != nil {
+		return nil
+	}
+	if holder, isHeld := found[resource]; isHeld {
+		return &HeldError{Resource: resource, Holder: holder}
+	}
+	return nil
+}
+
+// Inspect returns who holds each of the resources now, here in stage 1; those
+// that nobody holds are left out. Locks that have no entry (see Options.Restore)
+// aren't seen. It asks once for all, and returns an error that wraps
+// ErrUnavailable when it could not look.
+func (l *Locker) Inspect(ctx context.Context, resources []Resource) (map[Resource]Holder, error) {
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	keys := make([]string, 0, len(resources))
+	for _, resource := range resources {
+		keys = append(keys, keyOf(l.options.Namespace, resource.Key()))
+	}
+	found, err := l.backend.Get(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	holders := make(map[Resource]Holder, len(found))
+	for i, resource := range resources {
+		value, exists := found[keys[i]]
+		if !exists {
+			continue
+		}
+		if holder, stray := l.read(resource, value); !stray {
+			holders[resource] = holder
+		}
+	}
+	return holders, nil
+}

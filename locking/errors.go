@@ -1,0 +1,78 @@
+package locking
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrHeld is what every *HeldError is.
+	ErrHeld = errors.New("resource is held")
+	// ErrReleased is the cause of a lock's context after Release.
+	ErrReleased = errors.New("lock was released")
+	// ErrUnsupported is what every *UnsupportedError is.
+	ErrUnsupported = errors.New("lock mode is not supported here")
+)
+
+// HeldError says that a resource is held by another lock. It is a normal
+// outcome. It is an ErrHeld.
+type HeldError struct {
+	Resource Resource
+	Holder   Holder // not Known where it could not be read
+}
+
+// Error returns such as "orders is held by job sales (run 0190…) on replica-1".
+func (e *HeldError) Error() string { return fmt.Sprintf("%s is held by %s", e.Resource, e.Holder) }
+
+// Is reports whether target is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// UnsupportedError refuses a request that a Locker without a second stage
+// cannot enforce. It is an ErrUnsupported.
+type UnsupportedError struct {
+	Request Request
+}
+
+// Error names the resource and the mode.
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s: a %s lock needs a second stage, and this locker has none", e.Request.Resource, e.Request.Mode)
+}
+
+// Is reports whether target is ErrUnsupported.
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// LossReason says how a lock was lost.
+type LossReason string
+
+// The ways to lose a lock.
+const (
+	LossVanished    LossReason = "vanished"    // the entry is gone: the store forgot it, or it ran out
+	LossTaken       LossReason = "taken"       // the entry is another's
+	LossUnconfirmed LossReason = "unconfirmed" // it could not be renewed while it was trusted
+)
+
+// LostError is the cause of a lock's context when the lock was lost, and what
+// Release returns for a lock that was no longer held.
+type LostError struct {
+	Resource Resource // the first that was lost; zero where the whole lock was unconfirmed
+	Reason   LossReason
+	Holder   Holder // who has it now, where Reason is LossTaken
+	Err      error  // why it could not be renewed, where Reason is LossUnconfirmed
+}
+
+// Error says what was lost and how.
+func (e *LostError) Error() string {
+	switch e.Reason {
+	case LossTaken:
+		return fmt.Sprintf("lock on %s was lost: it is held by %s", e.Resource, e.Holder)
+	case LossVanished:
+		return fmt.Sprintf("lock on %s was lost: its entry is gone", e.Resource)
+	}
+	if e.Err == nil {
+		return "lock was lost: it was not renewed in time"
+	}
+	return fmt.Sprintf("lock was lost: it was not renewed in time: %v", e.Err)
+}
+
+// Unwrap returns why the lock could not be renewed, or nil.
+func (e *LostError) Unwrap() error { return e.Err }

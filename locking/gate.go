@@ -1,0 +1,78 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const maxGate = 30 * 24 * time.Hour // longer is a date to memcached
+
+// Gate lets one of all callers with the same name through: the first within
+// ttl, which is a second to 30 days. It returns false only when the name was
+// clearly taken by another call. An error means that it is not known, and that
+// the caller is to go on: what comes behind the gate must stand two.
+func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won bool, err error) {
+	if name == "" {
+		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
+	}
+	if ttl < time.Second || ttl > maxGate {
+		return false, fmt.Errorf("time of gate %s: found %s, expected 1s to %s", name, ttl, maxGate)
+	}
+	name = gateKind + ":" + name
+	g := gate{locker: l, name: name, key: keyOf(l.options.Namespace, name), ttl: wholeSeconds(ttl)}
+	for range addTries {
+		var sure bool
+		if won, sure, err = g.try(ctx); sure {
+			return won, err
+		}
+	}
+	return false, fmt.Errorf("gate %s: %w", name, err)
+}
+
+// gate is one call of Gate.
+type gate struct {
+	locker *Locker
+	name   string
+	key    string
+	ttl    time.Duration
+	mine   []string // the nonces of adds whose replies were lost
+}
+
+// try adds the gate's key. It is not sure when neither add nor look says whose it is.
+func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
+	nonce := g.locker.nonces.draw()
+	g.locker.nonces.drop(nonce) // gates are never looked at as locks are
+	value, err := content{Nonce: nonce, Resource: g.name, Holder: Holder{Since: time.Now().UTC()}}.encode()
+	if err != nil {
+		return false, true, err
+	}
+	err = g.locker.backend.Add(ctx, g.key, value, g.ttl)
+	switch {
+	case err == nil:
+		return true, true, nil
+	case errors.Is(err, ErrNotStored) && len(g.mine) == 0:
+		return false, true, nil
+	case errors.Is(err, ErrUnclear):
+		g.mine = append(g.mine, nonce)
+	case !errors.Is(err, ErrNotStored):
+		return false, true, err
+	}
+	return g.look(ctx, err)
+}
+
+// look reads whose the key is, after a reply was lost.
+func (g *gate) look(ctx context.Context, addErr error) (won, sure bool, err error) {
+	found, err := g.locker.backend.Get(ctx, g.key)
+	if err != nil {
+		return false, true, fmt.Errorf("%w; %w", addErr, err)
+	}
+	value, exists := found[g.key]
+	if !exists {
+		return false, false, addErr
+	}
+	c, ours := decode(value, g.name)
+	return ours && slices.Contains(g.mine, c.Nonce), true, nil
+}

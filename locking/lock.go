@@ -1,0 +1,165 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Lock is a set of resources that one owner has locked. Its methods may be
+// called concurrently.
+type Lock struct {
+	locker   *Locker
+	owner    Owner
+	since    time.Time
+	requests []Request
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+
+	work     sync.Mutex // held by a renewal and by the release
+	entries  []held
+	released bool
+	result   error // of the release
+
+	renewAt time.Time // with place guarded by Locker.renewals
+	place   int
+
+	state   sync.Mutex // never held while the backend is asked
+	ended   bool       // released or lost
+	lost    *LostError
+	trusted time.Time   // until when the entries are relied on; unused with Options.Restore
+	expiry  *time.Timer // ends the lock then; nil with Options.Restore
+	failure error       // of the last renewal, if it failed; counted in Locker.failing while not ended
+}
+
+// held is one entry of a lock.
+type held struct {
+	entry
+	taken bool // another has the key; only with Options.Restore
+}
+
+func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request, entries []entry) *Lock {
+	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, place: -1}
+	for _, e := range entries {
+		lock.entries = append(lock.entries, held{entry: e})
+	}
+	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return lock
+}
+
+// keep has the lock renewed and watched, unless it can't be trusted already.
+func (k *Lock) keep(sent time.Time) bool {
+	if len(k.entries) == 0 {
+		return true
+	}
+	if !k.locker.options.Restore {
+		k.state.Lock()
+		k.trusted = k.locker.trust(sent)
+		left := time.Until(k.trusted)
+		if left > 0 {
+			k.expiry = time.AfterFunc(left, k.expire)
+		}
+		k.state.Unlock()
+		if left <= 0 {
+			return false
+		}
+	}
+	k.locker.renewals.add(k, sent.Add(k.locker.options.Lease/3))
+	return true
+}
+
+// Context returns a context with the values of the one that the lock was
+// acquired with. It ends when the lock is lost, with a *LostError as its cause,
+// or when it is released, with ErrReleased.
+func (k *Lock) Context() context.Context { return k.ctx }
+
+// Requests returns what is locked, sorted by key and without repetitions.
+func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
+
+// Release removes the lock's entries, the last first, each only if it is still
+// the lock's own. It goes on when ctx has ended, for a few seconds at most; what
+// it can't remove then runs out with its lease, or is removed later by Run. It
+// returns a *LostError when the lock was no longer held, or in part, and what
+// kept it from asking. Releasing again returns the same.
+func (k *Lock) Release(ctx context.Context) error {
+	k.end(nil)
+	k.work.Lock() // a renewal that has begun adds nothing after this
+	defer k.work.Unlock()
+	if k.released {
+		return k.result
+	}
+	k.released = true
+	entries := make([]entry, 0, len(k.entries))
+	for _, e := range k.entries {
+		entries = append(entries, e.entry)
+	}
+	k.result = k.locker.removeAll(ctx, entries)
+	if lost := k.loss(); lost != nil {
+		k.result = lost
+	}
+	return k.result
+}
+
+// end ends the lock's context, because it was lost or, with nil, released.
+// It reports whether it had not ended before.
+func (k *Lock) end(lost *LostError) bool {
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.ended {
+		return false
+	}
+	k.ended, k.lost = true, lost
+	if k.failure != nil {
+		k.locker.failing.Add(-1)
+	}
+	if k.expiry != nil {
+		k.expiry.Stop()
+	}
+	k.locker.renewals.remove(k)
+	if lost != nil {
+		k.cancel(lost)
+	} else {
+		k.cancel(ErrReleased)
+	}
+	return true
+}
+
+func (k *Lock) loss() *LostError {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.lost
+}
+
+func (k *Lock) over() bool {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.ended
+}
+
+// expire ends the lock when its trust has, however a renewal is getting on.
+func (k *Lock) expire() {
+	k.state.Lock()
+	early := time.Until(k.trusted) > 0 // it was renewed as the timer went off
+	failure := k.failure
+	k.state.Unlock()
+	if !early {
+		k.lose(&LostError{Reason: LossUnconfirmed, Err: failure})
+	}
+}
+
+func (k *Lock) lose(lost *LostError) {
+	if !k.end(lost) {
+		return
+	}
+	k.warn().Err(lost).Msg("lock lost")
+	k.locker.emit(Event{Kind: EventLost, Resource: lost.Resource, Owner: k.owner, Holder: lost.Holder, Err: lost})
+}
+
+// asLost returns the *LostError in err, or nil.
+func asLost(err error) *LostError {
+	var lost *LostError
+	errors.As(err, &lost)
+	return lost
+}

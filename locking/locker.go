@@ -1,0 +1,220 @@
+package locking
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	minLease    = 10 * time.Second
+	maxLease    = 24 * time.Hour
+	trustMargin = 2 * time.Second // how much earlier than asked an item may vanish: measured on memcached 1.6.18
+	addTries    = 4               // of one key, where it vanishes while it is looked at, or replies are lost
+)
+
+// Options are what a Locker needs besides its backend.
+type Options struct {
+	Namespace string        // the cluster's id: begins every key; 1 to 100 bytes without spaces
+	Lease     time.Duration // 10 s to 24 h, cut to whole seconds
+	// Restore says that a second stage decides who may act. Then only what
+	// adds quickly is taken here, and an entry that vanished is added again
+	// and reported as an event, rather than ending the lock.
+	Restore bool
+	Log     zerolog.Logger
+	// OnEvent, if set, is called for each event, from several goroutines,
+	// which wait for it: it must return soon and not release locks.
+	OnEvent func(Event)
+}
+
+// Locker takes locks on a backend and keeps them. Its methods may be called
+// concurrently. Locks are renewed only while Run runs.
+type Locker struct {
+	backend Backend
+	options Options
+
+	nonces   *nonces
+	strays   strays
+	renewals renewals
+	failing  atomic.Int64 // locks whose last renewal failed
+}
+
+// New returns a Locker on b, or says which option is wrong.
+func New(b Backend, o Options) (*Locker, error) {
+	if err := checkNamespace(o.Namespace); err != nil {
+		return nil, err
+	}
+	if o.Lease < minLease || o.Lease > maxLease {
+		return nil, fmt.Errorf("lease: found %s, expected %s to %s", o.Lease, minLease, maxLease)
+	}
+	o.Lease = wholeSeconds(o.Lease)
+	return &Locker{backend: b, options: o, nonces: newNonces(), renewals: newRenewals()}, nil
+}
+
+// TryAcquire locks all requests, or none, and never waits for a holder. It
+// returns
+//   - a *HeldError (ErrHeld) when one is held,
+//   - an error that wraps ErrUnavailable when the backend could not be asked,
+//   - one that wraps ErrUnclear when replies were lost, so that entries may be
+//     left behind, which Run removes,
+//   - an *UnsupportedError, ErrFull, or an error about the requests themselves.
+//
+// With Options.Restore, requests that are not exclusive, and jobs' own names,
+// are part of the lock without an entry here. The lock outlives ctx.
+func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request) (*Lock, error) {
+	normalized, err := Normalize(requests)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := l.stageOne(normalized)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	sent := time.Now() // the lease counts from here, before the first request
+	entries, err := l.addAll(ctx, owner, sent, resources)
+	if err != nil {
+		return nil, err
+	}
+	lock := newLock(ctx, l, owner, sent, normalized, entries)
+	if !lock.keep(sent) {
+		l.undo(ctx, entries)
+		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(entries), ErrUnavailable)
+	}
+	return lock, nil
+}
+
+// stageOne returns the resources that get an entry here.
+func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
+	resources := make([]Resource, 0, len(requests))
+	for _, r := range requests {
+		switch {
+		case r.Mode == Exclusive && (r.Resource.Kind() != KindJob || !l.options.Restore):
+			resources = append(resources, r.Resource)
+		case !l.options.Restore:
+			return nil, &UnsupportedError{Request: r}
+		}
+	}
+	return resources, nil
+}
+
+// addAll adds an entry for each resource, in order, or leaves none.
+func (l *Locker) addAll(ctx context.Context, owner Owner, since time.Time, resources []Resource) ([]entry, error) {
+	entries := make([]entry, 0, len(resources))
+	for _, resource := range resources {
+		added, err := l.add(ctx, owner, since, resource)
+		if err != nil {
+			l.undo(ctx, entries)
+			return nil, err
+		}
+		entries = append(entries, added)
+	}
+	return entries, nil
+}
+
+// undo removes what an attempt added before it failed. What can't be removed
+// now becomes a stray, so there is nothing to report to the caller.
+func (l *Locker) undo(ctx context.Context, entries []entry) {
+	if len(entries) == 0 {
+		return
+	}
+	if err := l.removeAll(ctx, entries); err != nil {
+		l.options.Log.Debug().Err(err).Msg("locks of a failed attempt were not all removed")
+	}
+}
+
+// add takes one resource's key, or says why not.
+func (l *Locker) add(ctx context.Context, owner Owner, since time.Time, resource Resource) (entry, error) {
+	var err error
+	for range addTries {
+		var e entry
+		if e, err = l.newEntry(owner, since, resource); err != nil {
+			return entry{}, err
+		}
+		if err = l.backend.Add(ctx, e.key, e.value, l.options.Lease); err == nil {
+			return e, nil
+		}
+		var again bool
+		if again, err = l.judge(ctx, e, err); err == nil {
+			return e, nil
+		}
+		if !again {
+			return entry{}, err
+		}
+	}
+	return entry{}, err
+}
+
+// judge looks at why an add failed. It returns nil if the entry is there after
+// all, and otherwise the answer, and whether it is worth another attempt.
+func (l *Locker) judge(ctx context.Context, e entry, addErr error) (again bool, err error) {
+	unclear := errors.Is(addErr, ErrUnclear)
+	if !unclear && !errors.Is(addErr, ErrNotStored) {
+		l.nonces.drop(e.nonce)
+		return false, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+	}
+	found, lookErr := l.backend.Get(ctx, e.key)
+	value, exists := found[e.key]
+	if unclear && exists && bytes.Equal(value, e.value) {
+		return false, nil
+	}
+	l.giveUp(e, unclear)
+	switch {
+	case lookErr != nil && unclear:
+		return false, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+	case lookErr != nil:
+		return false, &HeldError{Resource: e.resource}
+	case !exists && unclear:
+		return true, fmt.Errorf("lock of %s: %w", e.resource, addErr)
+	case !exists:
+		return true, &HeldError{Resource: e.resource}
+	}
+	held, stray := l.read(e.resource, value)
+	if stray {
+		return l.removeStray(ctx, e.key, value), &HeldError{Resource: e.resource}
+	}
+	return false, &HeldError{Resource: e.resource, Holder: held}
+}
+
+// read says who holds an entry, and whether it is a stray of this Locker.
+func (l *Locker) read(resource Resource, value []byte) (held Holder, stray bool) {
+	c, ok := decode(value, resource.Key())
+	if !ok {
+		return Holder{}, false
+	}
+	return c.Holder, l.nonces.isStray(c.Nonce)
+}
+
+// newEntry returns what to store for one attempt at one resource.
+func (l *Locker) newEntry(owner Owner, since time.Time, resource Resource) (entry, error) {
+	name := resource.Key()
+	e := entry{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
+	var err error
+	e.value, err = content{Nonce: e.nonce, Resource: name, Holder: Holder{Owner: owner, Since: since.UTC()}}.encode()
+	return e, err
+}
+
+// giveUp says that an attempt's entry belongs to nothing any more; one that may
+// be there, or may still come, is looked for later.
+func (l *Locker) giveUp(e entry, maybeThere bool) {
+	l.nonces.drop(e.nonce)
+	if maybeThere {
+		l.strays.note(e, time.Now().Add(l.options.Lease))
+	}
+}
+
+// trust returns until when an entry is relied on whose request was sent then.
+func (l *Locker) trust(sent time.Time) time.Time { return sent.Add(l.options.Lease - trustMargin) }
+
+func (l *Locker) emit(e Event) {
+	if l.options.OnEvent != nil {
+		l.options.OnEvent(e)
+	}
+}

@@ -1,0 +1,102 @@
+// Package memcached keeps locks in memcached: stage 1 of replicas that share
+// tables. It wraps gomemcache, and is the only package that knows it.
+//
+// An entry is renewed by gets and cas, and removed by gets and a cas with a
+// negative lifetime, so that only the entry that was compared is touched. The
+// commands touch, gat and delete act on anybody's entry, and are never used.
+//
+// gomemcache knows no context: a request runs in a goroutine of its own and is
+// abandoned when the context ends, with ErrUnclear. At most MaxIdle requests
+// run at a time, which bounds goroutines and connections alike; others wait.
+// A pooled connection that broke (each does, once, when a server restarts) is
+// noticed only by the next request on it. The pool is then dropped, and what
+// may be repeated is sent again on a fresh connection; an add may not, and is
+// ErrUnclear, for the Locker to look at.
+//
+// A server that is full (-M) refuses to renew too, because cas needs room for
+// the new copy; it still removes. Give memcached more memory than its locks
+// need (about 0.5 KiB each), and no other tenants: an eviction frees a lock.
+//
+// Which server has a key depends on the configured list and its order:
+// replicas with different lists lock on different servers.
+package memcached
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/bradfitz/gomemcache/memcache"
+)
+
+const (
+	defaultTimeout = 500 * time.Millisecond
+	defaultMaxIdle = 32
+)
+
+// Options say which servers there are and how they are talked to.
+type Options struct {
+	Servers []string      // host:port, or the path of a Unix socket; the same list in the same order on all replicas
+	Timeout time.Duration // of connecting, and of one request; 0 means 500 ms
+	MaxIdle int           // connections kept to each server, and requests at a time; 0 means 32
+}
+
+// Backend is a locking.Backend on memcached. Its methods may be called
+// concurrently.
+type Backend struct {
+	client  *memcache.Client
+	timeout time.Duration
+	slots   chan struct{} // one is taken by each request that runs
+}
+
+// New returns a Backend. It connects when it is first used, so that memcached
+// need not be there yet; see Ping.
+func New(o Options) (*Backend, error) {
+	if len(o.Servers) == 0 {
+		return nil, errors.New("memcached: no servers, expected at least one")
+	}
+	for _, address := range o.Servers {
+		if err := checkServer(address); err != nil {
+			return nil, err
+		}
+	}
+	if o.Timeout < 0 || o.MaxIdle < 0 {
+		return nil, fmt.Errorf("memcached: timeout %s and max idle %d can't be negative", o.Timeout, o.MaxIdle)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.MaxIdle == 0 {
+		o.MaxIdle = defaultMaxIdle
+	}
+	client := memcache.NewFromSelector(newServers(o.Servers))
+	client.Timeout, client.MaxIdleConns = o.Timeout, o.MaxIdle
+	return &Backend{client: client, timeout: o.Timeout, slots: make(chan struct{}, o.MaxIdle)}, nil
+}
+
+func checkServer(address string) error {
+	if strings.HasPrefix(address, "/") {
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return fmt.Errorf("memcached: found server %q, expected host:port or the path of a socket", address)
+	}
+	return nil
+}
+
+// Ping returns nil if all servers answer, and otherwise an error that wraps
+// locking.ErrUnavailable.
+func (b *Backend) Ping(ctx context.Context) error {
+	return asked(b.repeat(ctx, b.client.Ping))
+}
+
+// Close closes all idle connections.
+func (b *Backend) Close() error {
+	if err := b.client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("memcached: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// Package memory keeps locks in the memory of one process. It is the stage-1
+// backend of the embedded default, and of several replicas in one process,
+// which share one Backend.
+//
+// Expiry follows the monotonic clock and is exact, so it is never early. The
+// backend is never full or unavailable; what it holds ends with the process.
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Backend is a locking.Backend in memory. The zero Backend is empty and ready.
+type Backend struct {
+	mu    sync.Mutex
+	items map[string]item
+	purge int // the number of items at which those that ran out are dropped
+}
+
+type item struct {
+	value  []byte
+	expiry time.Time
+}
+
+const minPurge = 256
+
+// New returns an empty Backend.
+func New() *Backend { return &Backend{} }
+
+// Add implements locking.Backend.
+func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return b.do(ctx, []string{key}, func(now time.Time) error {
+		if _, exists := b.live(key, now); exists {
+			return locking.ErrNotStored
+		}
+		b.dropExpired(now)
+		b.items[key] = item{value: slices.Clone(value), expiry: now.Add(ttl)}
+		return nil
+	})
+}
+
+// Get implements locking.Backend.
+func (b *Backend) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	found := make(map[string][]byte, len(keys))
+	err := b.do(ctx, keys, func(now time.Time) error {
+		for _, key := range keys {
+			if it, exists := b.live(key, now); exists {
+				found[key] = slices.Clone(it.value)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Renew implements locking.Backend.
+func (b *Backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return b.do(ctx, []string{key}, func(now time.Time) error {
+		it, err := b.owned(key, value, now)
+		if err != nil {
+			return err
+		}
+		it.expiry = now.Add(ttl)
+		b.items[key] = it
+		return nil
+	})
+}
+
+// Delete implements locking.Backend.
+func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
+	return b.do(ctx, []string{key}, func(now time.Time) error {
+		if _, err := b.owned(key, value, now); err != nil {
+			return err
+		}
+		delete(b.items, key)
+		return nil
+	})
+}
+
+// Ping returns nil: memory is there.
+func (b *Backend) Ping(context.Context) error { return nil }
+
+// do runs act alone, unless ctx has ended or a key is not one that any backend
+// takes: what works here must work elsewhere.
+func (b *Backend) do(ctx context.Context, keys []string, act func(now time.Time) error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
+	}
+	for _, key := range keys {
+		if err := locking.CheckKey(key); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.items == nil {
+		b.items = map[string]item{}
+	}
+	return act(time.Now())
+}
+
+func (b *Backend) live(key string, now time.Time) (item, bool) {
+	it, exists := b.items[key]
+	return it, exists && now.Before(it.expiry)
+}
+
+func (b *Backend) owned(key string, value []byte, now time.Time) (item, error) {
+	it, exists := b.live(key, now)
+	if !exists {
+		return item{}, locking.ErrMissing
+	}
+	if !bytes.Equal(it.value, value) {
+		return item{}, locking.ErrNotOwner
+	}
+	return it, nil
+}
+
+// dropExpired drops what ran out each time that the number of items has
+// doubled, so that keys which nobody asks for again don't pile up.
+func (b *Backend) dropExpired(now time.Time) {
+	if len(b.items) < max(b.purge, minPurge) {
+		return
+	}
+	for key, it := range b.items {
+		if !now.Before(it.expiry) {
+			delete(b.items, key)
+		}
+	}
+	b.purge = 2 * len(b.items)
+}

@@ -1,0 +1,47 @@
+package locking
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// nonces makes a Locker's nonces and knows which of them still belong to
+// something. A nonce with the Locker's prefix that is not in use marks a
+// stray: what an attempt left behind that failed or ended.
+type nonces struct {
+	prefix string // of this Locker alone, and never of another
+	count  atomic.Uint64
+
+	mu    sync.Mutex
+	inUse map[string]struct{}
+}
+
+func newNonces() *nonces { return &nonces{prefix: rand.Text() + "-", inUse: map[string]struct{}{}} }
+
+// draw returns a nonce that was never returned before, and is in use until drop.
+func (n *nonces) draw() string {
+	nonce := n.prefix + strconv.FormatUint(n.count.Add(1), 36)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.inUse[nonce] = struct{}{}
+	return nonce
+}
+
+func (n *nonces) drop(nonce string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.inUse, nonce)
+}
+
+func (n *nonces) isStray(nonce string) bool {
+	if !strings.HasPrefix(nonce, n.prefix) {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, used := n.inUse[nonce]
+	return !used
+}

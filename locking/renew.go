@@ -1,0 +1,131 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// retryEvery is how soon a renewal that failed is tried again.
+const retryEvery = time.Second
+
+// renew gives the lock's entries another lease. It adds nothing once the lock
+// has ended.
+func (k *Lock) renew(run context.Context) {
+	k.work.Lock()
+	defer k.work.Unlock()
+	start := time.Now()
+	ctx, cancel := context.WithDeadline(run, k.deadline(start))
+	defer cancel()
+	var failure error
+	for i := range k.entries {
+		if k.over() {
+			return
+		}
+		err := k.renewEntry(ctx, &k.entries[i])
+		if lost := asLost(err); lost != nil {
+			k.lose(lost)
+			return
+		}
+		if err != nil {
+			failure = err
+		}
+	}
+	if run.Err() == nil {
+		k.renewed(start, failure)
+	}
+}
+
+// deadline returns when a renewal is to end: it is worth nothing after the
+// trust.
+func (k *Lock) deadline(start time.Time) time.Time {
+	if k.locker.options.Restore {
+		return start.Add(k.locker.options.Lease / 3)
+	}
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.trusted
+}
+
+// renewed extends the trust, or keeps in mind why it could not be, and sets
+// the next renewal.
+func (k *Lock) renewed(start time.Time, failure error) {
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.ended {
+		return
+	}
+	k.noteFailure(failure)
+	next := start.Add(k.locker.options.Lease / 3)
+	switch {
+	case failure != nil:
+		next = time.Now().Add(retryEvery)
+	case k.expiry != nil:
+		k.trusted = k.locker.trust(start)
+		k.expiry.Reset(time.Until(k.trusted))
+	}
+	k.locker.renewals.add(k, next)
+}
+
+// noteFailure logs when renewals begin to fail, and when none fails any more.
+func (k *Lock) noteFailure(failure error) {
+	l := k.locker
+	switch {
+	case failure != nil && k.failure == nil:
+		if l.failing.Add(1) == 1 {
+			k.warn().Err(failure).Msg("lock renewal fails; repeats are not logged")
+		}
+	case failure == nil && k.failure != nil:
+		if l.failing.Add(-1) == 0 {
+			l.options.Log.Info().Msg("lock renewal works again")
+		}
+	}
+	k.failure = failure
+}
+
+// renewEntry returns nil, a *LostError, or why the entry could not be renewed.
+func (k *Lock) renewEntry(ctx context.Context, e *held) error {
+	err := k.locker.backend.Renew(ctx, e.key, e.value, k.locker.options.Lease)
+	switch {
+	case err == nil:
+		e.taken = false
+		return nil
+	case errors.Is(err, ErrMissing) && !k.locker.options.Restore:
+		return &LostError{Resource: e.resource, Reason: LossVanished}
+	case errors.Is(err, ErrNotOwner) && !k.locker.options.Restore:
+		return &LostError{Resource: e.resource, Reason: LossTaken, Holder: k.locker.holderOf(ctx, e.resource)}
+	case errors.Is(err, ErrMissing), errors.Is(err, ErrNotOwner):
+		return k.restore(ctx, e)
+	}
+	return err
+}
+
+// restore adds an entry that vanished, under a nonce of its own. Another's
+// entry is left alone, and looked at again with the next renewal.
+func (k *Lock) restore(ctx context.Context, e *held) error {
+	added, err := k.locker.add(ctx, k.owner, k.since, e.resource)
+	var taken *HeldError
+	if errors.As(err, &taken) {
+		if !e.taken {
+			e.taken = true
+			k.warn().Stringer("resource", e.resource).Stringer("holder", taken.Holder).Msg("lock entry is another's")
+			k.locker.emit(Event{Kind: EventTaken, Resource: e.resource, Owner: k.owner, Holder: taken.Holder})
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k.locker.nonces.drop(e.nonce)
+	e.entry, e.taken = added, false
+	k.warn().Stringer("resource", e.resource).Msg("lock entry had vanished and was added again")
+	k.locker.emit(Event{Kind: EventRestored, Resource: e.resource, Owner: k.owner})
+	return nil
+}
+
+// warn begins a line of the log about this lock.
+func (k *Lock) warn() *zerolog.Event {
+	return k.locker.options.Log.Warn().Str("job", k.owner.Job).Str("run", k.owner.Run)
+}

@@ -1,0 +1,140 @@
+package locking
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	renewWorkers = 8
+	sweepEvery   = 5 * time.Second
+)
+
+// Run renews all locks of l, each at a third of its lease, and looks for
+// strays, until ctx ends; it then returns nil. It is called once, and its
+// context should outlive the work that the locks protect: locks are not renewed
+// after it, and those that stand alone are then lost when their trust ends.
+func (l *Locker) Run(ctx context.Context) error {
+	var workers errgroup.Group
+	workers.SetLimit(renewWorkers)
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for ctx.Err() == nil {
+		for _, lock := range l.renewals.due(time.Now()) {
+			workers.Go(func() error {
+				lock.renew(ctx)
+				return nil
+			})
+		}
+		if l.renewals.wait(ctx, sweep.C) {
+			workers.Go(func() error {
+				l.sweepStrays(ctx)
+				return nil
+			})
+		}
+	}
+	return workers.Wait()
+}
+
+// renewals orders locks by when they are to be renewed next.
+type renewals struct {
+	mu    sync.Mutex
+	queue lockQueue
+	wake  chan struct{} // has one item when the first of the queue has changed
+}
+
+func newRenewals() renewals { return renewals{wake: make(chan struct{}, 1)} }
+
+// add puts the lock into the queue, or moves it there.
+func (r *renewals) add(lock *Lock, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.take(lock)
+	lock.renewAt = at
+	heap.Push(&r.queue, lock)
+	if lock.place != 0 {
+		return
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *renewals) remove(lock *Lock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.take(lock)
+}
+
+func (r *renewals) take(lock *Lock) {
+	if lock.place >= 0 {
+		heap.Remove(&r.queue, lock.place)
+	}
+}
+
+// due takes out the locks that are to be renewed by now.
+func (r *renewals) due(now time.Time) []*Lock {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var locks []*Lock
+	for len(r.queue) > 0 && !r.queue[0].renewAt.After(now) {
+		lock := r.queue[0]
+		r.take(lock)
+		locks = append(locks, lock)
+	}
+	return locks
+}
+
+// wait returns when a lock may be due, and at each tick of sweep, which it
+// reports, and when ctx ends.
+func (r *renewals) wait(ctx context.Context, sweep <-chan time.Time) (swept bool) {
+	r.mu.Lock()
+	next := time.Hour
+	if len(r.queue) > 0 {
+		next = time.Until(r.queue[0].renewAt)
+	}
+	r.mu.Unlock()
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.wake:
+	case <-sweep:
+		return true
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// lockQueue is a heap of locks by renewAt. Each knows its place, -1 outside.
+type lockQueue []*Lock
+
+func (q lockQueue) Len() int           { return len(q) }
+func (q lockQueue) Less(i, j int) bool { return q[i].renewAt.Before(q[j].renewAt) }
+
+func (q lockQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (q *lockQueue) Push(x any) {
+	lock := x.(*Lock)
+	lock.place = len(*q)
+	*q = append(*q, lock)
+}
+
+// Pop implements heap.Interface.
+func (q *lockQueue) Pop() any {
+	last := len(*q) - 1
+	lock := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	lock.place = -1
+	return lock
+}

@@ -1,0 +1,98 @@
+package retry
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Failure is one try that failed, as the hook of OnFailure sees it.
+type Failure struct {
+	Attempt int           // from 1
+	Err     error         // what op returned
+	Waited  time.Duration // since the first try began
+	Next    time.Duration // how long Do waits now; 0 with Last
+	Last    bool          // the policy is exhausted
+}
+
+// ExhaustedError says that tries ended without success: by the policy's
+// limits, by the context or by a hook.
+type ExhaustedError struct {
+	Cause    error         // the last try's error
+	End      error         // the context's cause or the hook's error; nil: the policy's limits
+	Attempts int           // tries made
+	Waited   time.Duration // from the beginning of the first try to giving up
+}
+
+// Error returns such as "gave up after 3 tries in 1.5s: cause".
+func (e *ExhaustedError) Error() string {
+	tries := "1 try"
+	if e.Attempts != 1 {
+		tries = fmt.Sprintf("%d tries", e.Attempts)
+	}
+	why := ""
+	if e.End != nil {
+		why = fmt.Sprintf(" (%v)", e.End)
+	}
+	return fmt.Sprintf("gave up after %s in %s%s: %v", tries, e.Waited.Round(time.Millisecond), why, e.Cause)
+}
+
+// Unwrap returns Cause and, if there is one, End.
+func (e *ExhaustedError) Unwrap() []error {
+	if e.End == nil {
+		return []error{e.Cause}
+	}
+	return []error{e.Cause, e.End}
+}
+
+// Do calls op until it returns nil, as often as the policy allows, waiting
+// between. It returns nil, or op's error as it is when If says that it is not
+// worth another try, or the context's cause when that ended before the first
+// try, or an *ExhaustedError.
+func Do(ctx context.Context, policy Policy, op func(context.Context) error, options ...Option) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s := gather(options)
+	series := policy.Start(time.Now(), options...)
+	for {
+		err := op(ctx)
+		if err == nil {
+			return nil
+		}
+		if s.worth != nil && !s.worth(err) {
+			return err
+		}
+		delay, more := series.Next(time.Now())
+		end := s.report(series, err, delay, !more)
+		if end == nil && more {
+			end = wait(ctx, delay)
+		}
+		if end != nil || !more {
+			return series.Exhausted(time.Now(), err, end)
+		}
+	}
+}
+
+func (s *settings) report(series *Series, err error, next time.Duration, last bool) error {
+	if s.onFailure == nil {
+		return nil
+	}
+	return s.onFailure(Failure{
+		Attempt: series.Attempts(), Err: err, Waited: series.Waited(time.Now()), Next: next, Last: last,
+	})
+}
+
+// wait returns nil after d, or the context's cause as soon as that has ended.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

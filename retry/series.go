@@ -1,0 +1,53 @@
+package retry
+
+import "time"
+
+// Series is one thing being tried by a policy: it counts the failures and says
+// when the next try is due. It is for callers that cannot use Do because they
+// do something else meanwhile. It is not for concurrent use.
+type Series struct {
+	policy   Policy
+	random   func() float64
+	start    time.Time
+	failures int
+}
+
+// Start begins a series whose first try begins now. Of the options only
+// WithSource matters here.
+func (p Policy) Start(now time.Time, options ...Option) *Series {
+	return &Series{policy: p, random: uniform(gather(options).source), start: now}
+}
+
+// Next records that a try failed at now and returns how long to wait before
+// the next one, or false when there is to be none.
+func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
+	s.failures++
+	if !s.policy.allows(s.failures) {
+		return 0, false
+	}
+	delay = s.policy.jittered(s.policy.delay(s.failures), s.random)
+	if s.policy.Elapsed > 0 && delay > s.policy.Elapsed-s.Waited(now) {
+		return 0, false
+	}
+	return delay, true
+}
+
+// Attempts returns how many tries have failed.
+func (s *Series) Attempts() int { return s.failures }
+
+// Waited returns how long ago, at now, the first try began.
+func (s *Series) Waited(now time.Time) time.Duration { return now.Sub(s.start) }
+
+// Exhausted returns the error for giving up at now because of cause. end says
+// why, where it was not the policy's limits; else it is nil.
+func (s *Series) Exhausted(now time.Time, cause, end error) *ExhaustedError {
+	return &ExhaustedError{Cause: cause, End: end, Attempts: s.failures, Waited: s.Waited(now)}
+}
+
+// allows reports whether a try may follow after so many, as far as their number goes.
+func (p Policy) allows(tries int) bool {
+	if p.Attempts > 0 {
+		return tries < p.Attempts
+	}
+	return p.Elapsed > 0
+}

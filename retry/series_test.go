@@ -1,0 +1,95 @@
+package retry
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestZeroPolicyTriesOnce(t *testing.T) {
+	series := Policy{}.Start(time.Now())
+	if delay, ok := series.Next(time.Now()); ok {
+		t.Errorf("a second try in %v", delay)
+	}
+}
+
+func TestSeriesCountsTriesAndTime(t *testing.T) {
+	start := time.Now()
+	series := Policy{Attempts: 3, Delay: time.Second}.Start(start)
+	for i := range 2 {
+		if delay, ok := series.Next(start); !ok || delay != time.Second {
+			t.Fatalf("after failure %d: %v, %v", i+1, delay, ok)
+		}
+	}
+	if _, ok := series.Next(start.Add(5 * time.Second)); ok {
+		t.Fatal("a fourth try")
+	}
+	cause := errors.New("cause")
+	err := series.Exhausted(start.Add(5*time.Second), cause, nil)
+	if err.Attempts != 3 || err.Waited != 5*time.Second || !errors.Is(err, cause) {
+		t.Errorf("%+v", err)
+	}
+	if got, want := err.Error(), "gave up after 3 tries in 5s: cause"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}
+
+func TestElapsedLimitsWhenATryBegins(t *testing.T) {
+	start := time.Now()
+	tests := []struct {
+		name string
+		at   time.Duration // of the failure
+		more bool
+	}{
+		{"the try would begin before the limit", 3 * time.Second, true},
+		{"the try would begin at the limit", 4 * time.Second, true},
+		{"the try would begin after the limit", 4*time.Second + 1, false},
+		{"the limit has passed", time.Minute, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			series := Policy{Elapsed: 5 * time.Second, Delay: time.Second}.Start(start)
+			if _, more := series.Next(start.Add(test.at)); more != test.more {
+				t.Errorf("another try: %v, expected %v", more, test.more)
+			}
+		})
+	}
+}
+
+// No series that a valid policy allows goes on for ever or beyond its limits.
+func TestSeriesEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := Policy{
+			Attempts: rapid.IntRange(0, 50).Draw(t, "attempts"),
+			Delay:    time.Duration(rapid.IntRange(1, 1000).Draw(t, "delay")) * time.Millisecond,
+			MaxDelay: time.Duration(rapid.IntRange(0, 1000).Draw(t, "max")) * time.Millisecond,
+			Elapsed:  time.Duration(rapid.IntRange(0, 10_000).Draw(t, "elapsed")) * time.Millisecond,
+			Backoff:  rapid.SampledFrom(Backoffs()).Draw(t, "backoff"),
+		}
+		if policy.Validate() != nil {
+			return
+		}
+		start := time.Now()
+		now := start
+		series := policy.Start(now, WithSource(rand.NewPCG(0, 0)))
+		for tries := 1; ; tries++ {
+			delay, more := series.Next(now)
+			if !more {
+				return
+			}
+			now = now.Add(delay)
+			if policy.Attempts > 0 && tries >= policy.Attempts {
+				t.Fatalf("try %d of %d", tries+1, policy.Attempts)
+			}
+			if policy.Elapsed > 0 && now.Sub(start) > policy.Elapsed {
+				t.Fatalf("a try begins %v after the first", now.Sub(start))
+			}
+			if tries > 20_000 {
+				t.Fatal("it does not end")
+			}
+		}
+	})
+}
