@@ -107,10 +107,6 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
 	}
-	giveUpAt := p.entry.Schedule.Next(p.since)
-	if next := p.entry.Schedule.Next(p.firing.Due); p.firing.Key == "" && next.After(p.since) {
-		giveUpAt = next
-	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: giveUpAt}, stop: stop}
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}
 }

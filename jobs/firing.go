@@ -58,6 +58,7 @@ func (f *firing) live(stop context.Context) {
 		}
 		f.attempt++
 		f.since = f.clock.now()
+		f.giveUpAt = f.deadline()
 	}
 }
 
@@ -102,14 +103,27 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	}
 }
 
-// nextDelay is how long to wait before the next try. A job that queues behind
-// itself waits until its next due, whatever its policy says.
+// nextDelay is how long to wait before the next try. A firing that queues
+// behind its own job waits until the next due, whatever the policy says.
 func (f *firing) nextDelay(tries *retry.Series, b *blockage) (time.Duration, bool) {
 	delay, more := tries.Next(time.Now())
-	if !more && b.reason == ReasonOverlap && f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero() {
+	if !more && b.reason == ReasonOverlap && f.queues() {
 		return noteAfter, true
 	}
 	return delay, more
+}
+
+func (f *firing) queues() bool {
+	return f.late || f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero()
+}
+
+// deadline is when a firing that waits must give way to the job's next due; a
+// late one need not.
+func (p pending) deadline() time.Time {
+	if p.late {
+		return time.Time{}
+	}
+	return p.entry.Schedule.Next(p.since)
 }
 
 // blockage is why a try to obtain failed.
@@ -122,7 +136,7 @@ type blockage struct {
 
 // final reports whether waiting is not what the job asks for.
 func (b *blockage) final(f *firing) bool {
-	return b.reason == ReasonOverlap && f.entry.Overlap == OverlapSkip
+	return b.reason == ReasonOverlap && f.entry.Overlap == OverlapSkip && !f.late
 }
 
 // tooLate reports whether the next try would come after the next due.
@@ -258,15 +272,19 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 func (f *firing) skip(b *blockage, tries *retry.Series) {
 	detail := b.detail
 	if b.blocker != nil {
-		detail = fmt.Sprintf("%s was held by %s", b.blocker.Resource, locking.Holder{Owner: b.blocker.Holder})
+		detail = fmt.Sprintf("%s %s %s", b.blocker.Resource, b.reason.relation(), locking.Holder{Owner: b.blocker.Holder})
 	}
 	if !b.final(f) {
 		detail = fmt.Sprintf("%s; tried %d times in %s", detail, tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
-	if !f.note(Skipped, b, detail) {
+	state := Skipped
+	if f.attempt > 1 { // it has run before: what is skipped is only another attempt
+		state, detail = Failed, fmt.Sprintf("attempt %d did not start: %s", f.attempt, detail)
+	}
+	if !f.note(state, b, detail) {
 		return
 	}
-	event := f.log.Info().Str("reason", string(b.reason))
+	event := f.log.Info().Str("state", string(state)).Str("reason", string(b.reason))
 	if b.blocker != nil {
 		event = event.Str("resource", b.blocker.Resource).Str("holder_job", b.blocker.Holder.Job).
 			Str("holder_replica", b.blocker.Holder.Replica).Str("holder_run", b.blocker.Holder.Run)

@@ -17,6 +17,7 @@ type pending struct {
 	adopted uuid.UUID // the run, where there is one in the store already
 	session uuid.UUID // that adopted it
 	attempt int
+	late    bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
 	since   time.Time // when it began to wait
 	rank    uint64
 }

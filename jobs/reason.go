@@ -21,3 +21,11 @@ const (
 	ReasonRetry            Reason = "retry"             // an attempt failed, another follows
 	ReasonTriggered        Reason = "triggered"         // waits for a replica to take it up
 )
+
+// relation says what a blocker is to the resource that it blocks.
+func (r Reason) relation() string {
+	if r == ReasonOlderWaiter {
+		return "was waited for longer by"
+	}
+	return "was held by"
+}

@@ -103,6 +103,9 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	versions, err := s.options.Store.Register(ctx, s.table.definitions())
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it began
+		}
 		return err
 	}
 	for name, e := range s.table {

@@ -100,11 +100,12 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		}
 		return
 	}
+	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: r.Attempt, since: u.clock.now(),
+			adopted: r.ID, session: session.id, attempt: r.Attempt, late: r.Reason == ReasonMisfire, since: u.clock.now(),
 		})
 	}
 }

@@ -85,6 +85,7 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 	}
 	lock := newLock(ctx, l, owner, sent, normalized, entries)
 	if !lock.keep(sent) {
+		lock.end(nil)
 		l.undo(ctx, entries)
 		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(entries), ErrUnavailable)
 	}

@@ -42,7 +42,7 @@ func (l *Locker) remove(ctx context.Context, e entry, policy retry.Policy) error
 	unclear := false
 	err := retry.Do(ctx, policy, func(ctx context.Context) error {
 		err := l.backend.Delete(ctx, e.key, e.value)
-		if unclear && errors.Is(err, ErrMissing) {
+		if unclear && (errors.Is(err, ErrMissing) || errors.Is(err, ErrNotOwner)) {
 			return nil // an earlier try took effect, and its reply was lost
 		}
 		unclear = unclear || errors.Is(err, ErrUnclear)

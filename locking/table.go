@@ -3,68 +3,125 @@ package locking
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
+// maxIdentifierBytes is what PostgreSQL keeps of a longer identifier.
+const maxIdentifierBytes = 63
+
 // Table returns the resource of a table by PostgreSQL's rules: unquoted parts
-// fold to lower case, "quoted" parts keep theirs, and a name without a schema
-// belongs to defaultSchema. "schema.*" names the schema with all its tables.
-// So Orders, orders and public.orders are one lock.
+// fold their ASCII letters to lower case, "quoted" parts keep theirs, each part
+// is cut to 63 bytes, and a name without a schema belongs to defaultSchema.
+// "schema.*" names the schema with all its tables. So Orders, orders and
+// public.orders are one lock.
 func Table(name, defaultSchema string) (Resource, error) {
+	if !utf8.ValidString(name) {
+		return Resource{}, fmt.Errorf("%w: table %q is not valid UTF-8", ErrBadName, name)
+	}
 	parts, err := splitIdentifier(name)
 	if err != nil {
 		return Resource{}, err
 	}
+	var path []string
 	switch {
+	case len(parts) == 1 && !parts[0].star():
+		path = []string{defaultSchema, parts[0].text}
+	case len(parts) == 2 && parts[1].star():
+		path = []string{parts[0].text}
+	case len(parts) == 2:
+		path = []string{parts[0].text, parts[1].text}
 	case len(parts) == 1:
-		parts = []string{defaultSchema, parts[0]}
-	case len(parts) == 2 && parts[1] == "*":
-		parts = parts[:1]
-	case len(parts) > 2:
+		return Resource{}, fmt.Errorf("%w: table %q needs its schema: schema.*", ErrBadName, name)
+	default:
 		return Resource{}, fmt.Errorf("%w: table %q has %d parts, expected table or schema.table", ErrBadName, name, len(parts))
 	}
-	for _, part := range parts {
+	for _, part := range path {
 		if strings.Contains(part, "/") {
 			return Resource{}, fmt.Errorf("%w: table %q has a slash", ErrBadName, name)
 		}
 	}
-	return newResource(KindTable, strings.Join(parts, "/"))
+	return newResource(KindTable, strings.Join(path, "/"))
 }
+
+// identifier is one part of a name, folded.
+type identifier struct {
+	text   string
+	quoted bool
+}
+
+// star reports whether the part stands for all tables of a schema.
+func (i identifier) star() bool { return i.text == "*" && !i.quoted }
 
 // splitIdentifier splits a possibly quoted, possibly qualified identifier at
 // its dots and folds what is not quoted.
-func splitIdentifier(name string) ([]string, error) {
-	var parts []string
-	rest := name
-	for {
-		var part string
+func splitIdentifier(name string) ([]identifier, error) {
+	var parts []identifier
+	for rest := name; ; rest = rest[1:] {
+		var part identifier
+		var err error
 		if strings.HasPrefix(rest, `"`) {
-			end := closingQuote(rest)
-			if end < 0 {
-				return nil, fmt.Errorf("%w: table %q has an unclosed quote", ErrBadName, name)
-			}
-			part, rest = strings.ReplaceAll(rest[1:end], `""`, `"`), rest[end+1:]
-			if rest != "" && rest[0] != '.' {
-				return nil, fmt.Errorf("%w: table %q has text after a closing quote", ErrBadName, name)
-			}
+			part, rest, err = quotedPart(name, rest)
 		} else {
-			end := strings.IndexByte(rest, '.')
-			if end < 0 {
-				end = len(rest)
-			}
-			part, rest = strings.ToLower(rest[:end]), rest[end:]
-			if strings.ContainsAny(part, "\" \t") {
-				return nil, fmt.Errorf("%w: table %q needs double quotes around a part with spaces or quotes", ErrBadName, name)
-			}
+			part, rest, err = plainPart(name, rest)
 		}
-		if part == "" {
+		if err != nil {
+			return nil, err
+		}
+		if part.text == "" {
 			return nil, fmt.Errorf("%w: table %q has an empty part", ErrBadName, name)
 		}
+		part.text = cutIdentifier(part.text)
 		parts = append(parts, part)
 		if rest == "" {
 			return parts, nil
 		}
-		rest = rest[1:]
 	}
+}
+
+func quotedPart(name, rest string) (part identifier, after string, err error) {
+	end := closingQuote(rest)
+	if end < 0 {
+		return identifier{}, "", fmt.Errorf("%w: table %q has an unclosed quote", ErrBadName, name)
+	}
+	part, after = identifier{strings.ReplaceAll(rest[1:end], `""`, `"`), true}, rest[end+1:]
+	if after != "" && after[0] != '.' {
+		return identifier{}, "", fmt.Errorf("%w: table %q has text after a closing quote", ErrBadName, name)
+	}
+	return part, after, nil
+}
+
+func plainPart(name, rest string) (part identifier, after string, err error) {
+	end := strings.IndexByte(rest, '.')
+	if end < 0 {
+		end = len(rest)
+	}
+	part, after = identifier{strings.Map(foldASCII, rest[:end]), false}, rest[end:]
+	if strings.ContainsAny(part.text, "\" \t") {
+		return identifier{}, "", fmt.Errorf("%w: table %q needs double quotes around a part with spaces or quotes", ErrBadName, name)
+	}
+	if strings.Contains(part.text, "*") && (part.text != "*" || after != "") {
+		return identifier{}, "", fmt.Errorf("%w: table %q has a star that is not schema.*", ErrBadName, name)
+	}
+	return part, after, nil
+}
+
+func foldASCII(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + ('a' - 'A')
+	}
+	return r
+}
+
+// cutIdentifier cuts as PostgreSQL does, between characters.
+func cutIdentifier(text string) string {
+	if len(text) <= maxIdentifierBytes {
+		return text
+	}
+	end := maxIdentifierBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 // closingQuote returns the index of the quote that ends the identifier that

@@ -17,10 +17,10 @@
 // deletion and rolls back.
 //
 // Two starts that want related resources meet at the fences: one row a
-// resource, locked but never updated. A start locks the names it wants for
-// itself, and their ancestors FOR SHARE, before it looks for conflicting
-// grants in a later statement. So the one who looks second sees what the
-// first has granted.
+// resource, locked but never updated. A start locks the names it wants FOR NO
+// KEY UPDATE, whatever the mode, and their ancestors FOR SHARE, before it looks
+// for conflicting grants in a later statement. So the one who looks second
+// sees what the first has granted.
 //
 // Each step of a start is a statement of its own, and all are sent in one
 // round trip as one implicit transaction: a replica that is paused half way

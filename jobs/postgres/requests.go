@@ -59,14 +59,14 @@ type fenceGroup struct {
 }
 
 // fenceGroups splits the fences of the requests into groups that, locked one
-// after the other, give one sorted pass. A name wanted for itself alone by
-// one request and shared by another is locked the stronger way.
+// after the other, give one sorted pass: wanted names so that nobody else
+// passes, ancestors so that all but those who want them by name may pass. A
+// name wanted shared is locked like any other: were it locked as an ancestor
+// is, a reader of a schema would not meet a writer of one of its tables.
 func fenceGroups(requests []locking.Request) []fenceGroup {
 	alone := map[string]bool{}
 	for _, r := range requests {
-		if r.Mode != locking.Shared {
-			alone[r.Resource.Key()] = true
-		}
+		alone[r.Resource.Key()] = true
 	}
 	var groups []fenceGroup
 	for _, name := range fenceNames(requests) {

@@ -40,6 +40,10 @@ UPDATE holdfast.sessions SET
     ended_at = CASE WHEN EXISTS (SELECT FROM holdfast.claims WHERE session = $1) THEN NULL ELSE clock_timestamp() END
 WHERE id = $1 AND ended_at IS NULL`
 
+	// Nothing of an ended session can be under way: whoever is first may have
+	// what it waited for.
+	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1`
+
 	upsertJobs = `
 INSERT INTO holdfast.jobs AS j (name, version, hash, schedule, zone, handler, resources, description, checked_until, updated_at)
 SELECT name, 1, hash, schedule, zone, handler, resources, description, t, t
@@ -90,6 +94,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	return s.pipeline(ctx, "session end", func(b *pgx.Batch) {
 		b.Queue(lockSession, session)
 		b.Queue(endSession, session)
+		b.Queue(freeWaits, session)
 	})
 }
 

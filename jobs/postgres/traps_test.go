@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,17 +11,27 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Each test plans the interleaving in which one rule of the protocol matters,
 // and fails when that rule is taken out of the statements.
 
 func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
-	for _, c := range []struct{ first, second string }{{"public.orders", "public.*"}, {"public.*", "public.orders"}, {"orders", "ORDERS"}} {
-		t.Run(c.first+" then "+c.second, func(t *testing.T) {
+	for _, c := range []struct {
+		first  string
+		mode   locking.Mode
+		second string
+	}{
+		{"public.orders", locking.Exclusive, "public.*"}, {"public.*", locking.Exclusive, "public.orders"}, {"orders", locking.Exclusive, "ORDERS"},
+		{"public.*", locking.Shared, "public.orders"}, {"orders", locking.Shared, "orders"}, {"orders", locking.Shared, "public.*"},
+	} {
+		t.Run(fmt.Sprintf("%s %s then %s", c.mode, c.first, c.second), func(t *testing.T) {
 			s := newStage(t)
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
-			first := s.start(s.a, s.session(s.a, "a"), request(t, "first", c.first))
+			earlier := request(t, "first", c.first)
+			earlier.Requests[0].Mode = c.mode
+			first := s.start(s.a, s.session(s.a, "a"), earlier)
 			awaitWaiting(s, "a", first) // granted, not committed
 			second := s.start(s.b, s.session(s.b, "b"), request(t, "second", c.second))
 			awaitWaiting(s, "b", second) // at the fence

@@ -98,7 +98,7 @@ func (b *Backend) swap(ctx context.Context, key string, value []byte, with memca
 		switch {
 		case broken && errors.Is(err, locking.ErrUnavailable):
 			return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
-		case broken && errors.Is(err, locking.ErrMissing) && with.Expiration < 0:
+		case broken && with.Expiration < 0 && (errors.Is(err, locking.ErrMissing) || errors.Is(err, locking.ErrNotOwner)):
 			return nil // the first time took effect, and its reply was lost
 		case err != nil:
 			return err

@@ -90,6 +90,13 @@ func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 // Ping returns nil: memory is there.
 func (b *Backend) Ping(context.Context) error { return nil }
 
+// Len returns how many items are kept, with some that have run out.
+func (b *Backend) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.items)
+}
+
 // do runs act alone, unless ctx has ended or a key is not one that any backend
 // takes: what works here must work elsewhere.
 func (b *Backend) do(ctx context.Context, keys []string, act func(now time.Time) error) error {

@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// blockage is one resource, who holds it, and the runs that wait for it: what
+// is stuck, and why.
+type blockage struct {
+	Resource string        // empty: nothing blocks these runs
+	Locks    []Lock        // of the runs that are in the way, the oldest first
+	Runs     []jobs.Record // the oldest first
+}
+
+// Blockages groups the waiting runs by what blocks them, the group with the
+// oldest run first; runs that nothing blocks come last.
+func (o *Overview) Blockages() []blockage {
+	var groups []blockage
+	var unblocked blockage
+	places := make(map[string]int)
+	for _, run := range o.Waiting {
+		if run.BlockedBy == nil {
+			unblocked.Runs = append(unblocked.Runs, run)
+			continue
+		}
+		place, known := places[run.BlockedBy.Resource]
+		if !known {
+			place = len(groups)
+			places[run.BlockedBy.Resource] = place
+			groups = append(groups, blockage{Resource: run.BlockedBy.Resource})
+		}
+		groups[place].Runs = append(groups[place].Runs, run)
+	}
+	for i := range groups {
+		groups[i].Locks = o.inTheWay(groups[i])
+	}
+	if len(unblocked.Runs) > 0 {
+		groups = append(groups, unblocked)
+	}
+	return groups
+}
+
+// inTheWay returns the locks that stand and belong to runs that the blockage's
+// runs name. A run may name what it asked for while its blocker holds what
+// lies above or beneath.
+func (o *Overview) inTheWay(b blockage) []Lock {
+	var locks []Lock
+	asked := make(map[string]bool)
+	for _, run := range b.Runs {
+		blocker := run.BlockedBy.Holder.Run
+		if asked[blocker] {
+			continue
+		}
+		asked[blocker] = true
+		for _, lock := range o.holders[blocker] {
+			if related(lock.Resource, b.Resource) {
+				locks = append(locks, lock)
+				break
+			}
+		}
+	}
+	slices.SortFunc(locks, func(a, b Lock) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Token, b.Token))
+	})
+	return locks
+}
+
+func related(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// Job returns the job whose earlier run is in the way, where that is what
+// blocks.
+func (b blockage) Job() string {
+	resource, err := locking.ParseKey(b.Resource)
+	if err != nil || resource.Kind() != locking.KindJob {
+		return ""
+	}
+	return resource.Path()
+}
+
+// LocksShown returns the locks that the page names.
+func (b blockage) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
+
+// LocksMore returns how many it does not name.
+func (b blockage) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
+
+// Shown returns the runs that the page lists.
+func (b blockage) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
+
+// More returns how many runs it does not list.
+func (b blockage) More() int { return len(b.Runs) - len(b.Shown()) }

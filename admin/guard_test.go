@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+func TestSecurityHeaders(t *testing.T) {
+	server := newServer(t, contention())
+	handler := server.Handler()
+	want := map[string]string{
+		"Content-Security-Policy":      contentPolicy,
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+		"Referrer-Policy":              "no-referrer",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+	}
+	for _, path := range append(paths(server), "/healthz", "/readyz", "/nothing") {
+		reply := get(t, handler, path)
+		for name, value := range want {
+			if got := reply.Header().Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, value)
+			}
+		}
+		if got := reply.Header().Get("Cache-Control"); got != "no-store" && !strings.HasPrefix(path, "/static/") {
+			t.Errorf("%s: Cache-Control is %q", path, got)
+		}
+	}
+	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'"} {
+		if !strings.Contains(contentPolicy, part) {
+			t.Errorf("policy lacks %s", part)
+		}
+	}
+	if strings.Contains(contentPolicy, "unsafe") {
+		t.Error("policy allows something unsafe")
+	}
+}
+
+func TestOnlyReading(t *testing.T) {
+	server := newServer(t, contention())
+	handler := server.Handler()
+	for _, path := range append(paths(server), "/healthz") {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+			reply := send(handler, method, path, nil)
+			if reply.Code != http.StatusMethodNotAllowed || !strings.Contains(reply.Header().Get("Allow"), "GET") {
+				t.Errorf("%s %s: %d, Allow %q", method, path, reply.Code, reply.Header().Get("Allow"))
+			}
+		}
+		if reply := send(handler, http.MethodHead, path, nil); reply.Code != http.StatusOK {
+			t.Errorf("HEAD %s: %d", path, reply.Code)
+		}
+	}
+}
+
+func send(handler http.Handler, method, path string, header http.Header) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, path, nil)
+	request.Host = "localhost:8080"
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func TestCrossOriginIsRefused(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	for _, header := range []http.Header{
+		{"Sec-Fetch-Site": {"cross-site"}}, {"Origin": {"https://evil.example"}},
+	} {
+		reply := send(handler, http.MethodPost, "/api/v1/locks", header)
+		if reply.Code != http.StatusForbidden || !json.Valid(reply.Body.Bytes()) {
+			t.Errorf("%v: %d %s", header, reply.Code, reply.Body)
+		}
+	}
+}
+
+func TestForeignHostIsRefusedWithoutUsers(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	cases := map[string]int{
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST.:8080": 200, "127.0.0.1": 200, "127.1.2.3:80": 200,
+		"[::1]": 200, "[::1]:8080": 200, "holdfast.localhost:8080": 200,
+		"evil.example": 421, "evil.example:8080": 421, "192.0.2.7:8080": 421, "localhost.evil.example": 421, "": 421,
+	}
+	for host, want := range cases {
+		request := httptest.NewRequest(http.MethodGet, "/api/v1/locks", nil)
+		request.Host = host
+		reply := httptest.NewRecorder()
+		handler.ServeHTTP(reply, request)
+		if reply.Code != want {
+			t.Errorf("Host %q: %d, want %d", host, reply.Code, want)
+		}
+	}
+}
+
+func TestPanicIsAnswered(t *testing.T) {
+	var logged bytes.Buffer
+	o := calm()
+	o.Log = zerolog.New(&logged)
+	o.Upcoming = func(time.Time, int) []Due { panic("boom") }
+	reply := get(t, newServer(t, o).Handler(), "/")
+	if reply.Code != http.StatusInternalServerError || !strings.Contains(reply.Body.String(), "its log says more") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+	if strings.Contains(reply.Body.String(), "boom") || !strings.Contains(logged.String(), "boom") {
+		t.Errorf("the panic belongs into the log alone; log: %s", &logged)
+	}
+}
+
+func TestStoreTroubleIsLoggedOnce(t *testing.T) {
+	var logged bytes.Buffer
+	o := calm()
+	h := o.Store.(*history)
+	o.Log = zerolog.New(&logged)
+	handler := newServer(t, o).Handler()
+	for _, err := range []error{nil, down().Store.(*history).err, down().Store.(*history).err, nil, nil} {
+		h.err = err
+		get(t, handler, "/")
+		get(t, handler, "/api/v1/locks")
+	}
+	var messages []string
+	for line := range strings.Lines(logged.String()) {
+		var event struct{ Message string }
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, event.Message)
+	}
+	if want := []string{"admin page could not ask the store", "admin page can ask the store again"}; !slices.Equal(messages, want) {
+		t.Errorf("log has %q, want %q", messages, want)
+	}
+}
+
+// TestHostileValuesStayText holds what an attacker wrote to be text wherever
+// the page shows it.
+func TestHostileValuesStayText(t *testing.T) {
+	server := newServer(t, hostile())
+	body := get(t, server.Handler(), "/").Body.String()
+	for _, tag := range regexp.MustCompile(`<[a-zA-Z/!][^>]*>`).FindAllString(body, -1) {
+		name := strings.ToLower(regexp.MustCompile(`^</?!?[a-zA-Z0-9]+`).FindString(tag))
+		if strings.HasSuffix(name, "script") || strings.HasSuffix(name, "img") || strings.HasSuffix(name, "style") {
+			t.Errorf("page has the element %s", tag)
+		}
+		if regexp.MustCompile(`(?i)\s(on[a-z]+|style)\s*=`).MatchString(tag) {
+			t.Errorf("page has an inline handler or style: %s", tag)
+		}
+	}
+	allowed := []string{"/", "/?refresh=off", "/api/v1/overview", "/api/v1/locks", "/api/v1/jobs", "/api/v1/runs", "/api/v1/replicas"}
+	for _, match := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+		link := match[1]
+		if slices.Contains(allowed, link) || strings.HasPrefix(link, "/static/") {
+			continue
+		}
+		if !isRun(strings.TrimPrefix(link, "/api/v1/runs/")) {
+			t.Errorf("page links %q", link)
+		}
+	}
+	if len(body) > 20_000 {
+		t.Errorf("page has %d bytes: long values are not cut", len(body))
+	}
+	for _, path := range []string{"/nothing/%3Cscript%3E", "/?refresh=%3Cscript%3E", "/?%3Cscript%3E=1", "/static/%3Cscript%3E.css"} {
+		if reply := get(t, server.Handler(), path); strings.Contains(reply.Body.String(), "<script") || reply.Code < 400 {
+			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+		}
+	}
+	if reply := get(t, server.Handler(), "/api/v1/runs"); strings.Contains(reply.Body.String(), "<script") {
+		t.Error("JSON holds a tag that a browser might read as HTML")
+	}
+}
+
+// TestLinksLead follows every link of the pages.
+func TestLinksLead(t *testing.T) {
+	for _, state := range galleryStates() {
+		server := newServer(t, state.options)
+		handler := server.Handler()
+		for _, match := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(get(t, handler, "/").Body.String(), -1) {
+			link := strings.ReplaceAll(match[1], "&amp;", "&")
+			if reply := get(t, handler, link); reply.Code == http.StatusNotFound || reply.Code == http.StatusBadRequest {
+				t.Errorf("%s: link %s gives %d %s", state.name, link, reply.Code, reply.Body)
+			}
+		}
+	}
+}

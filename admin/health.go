@@ -1,0 +1,51 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// healthz says that this process answers.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	writePlain(w, http.StatusOK, "ok")
+}
+
+// readyz says whether this replica can start runs, or in one line why not.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if err := s.ready(r.Context()); err != nil {
+		writePlain(w, http.StatusServiceUnavailable, oneLine(err.Error(), 300))
+		return
+	}
+	writePlain(w, http.StatusOK, "ready")
+}
+
+func (s *Server) ready(ctx context.Context) error {
+	if s.options.Ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	return s.options.Ready(ctx)
+}
+
+func writePlain(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, line+"\n") // a client that went away is no concern
+}
+
+// oneLine returns s on one line, cut to at most n characters.
+func oneLine(s string, n int) string { return cut(strings.Join(strings.Fields(s), " "), n) }
+
+// cut returns s, or its first n characters and an ellipsis.
+func cut(s string, n int) string {
+	count := 0
+	for i := range s {
+		if count++; count > n {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Stage1State is what stage 1 says about a lock that the store has granted.
+type Stage1State string
+
+// The answers of stage 1.
+const (
+	Stage1Held    Stage1State = "held"    // by the same run
+	Stage1Missing Stage1State = "missing" // by nobody: its memory was lost, or it was passed over
+	Stage1Other   Stage1State = "other"   // by somebody else
+	Stage1Off     Stage1State = "off"     // there is none, or it does not take locks of this mode
+	Stage1Unknown Stage1State = "unknown" // it could not be asked
+)
+
+// Lock is one resource that a run holds.
+type Lock struct {
+	Resource  string        `json:"resource"`
+	Mode      locking.Mode  `json:"mode"`
+	Slots     int           `json:"slots,omitempty"` // how many the resource has
+	Holder    locking.Owner `json:"holder"`
+	Token     jobs.Token    `json:"token"`
+	Since     time.Time     `json:"since"`
+	ExpiresAt time.Time     `json:"expires_at"` // unless the holder's replica renews its session
+	Stage1    Stage1State   `json:"stage1"`
+
+	resource locking.Resource
+	other    locking.Holder // whom stage 1 names, if it is somebody else
+}
+
+// lockSet is every lock at one moment, and why stage 1 could not be asked.
+type lockSet struct {
+	locks  []Lock // on resources
+	own    []Lock // on job names, which only explain why a run waits
+	stage1 error
+}
+
+func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) ([]Lock, error) {
+		if err := onlyParams(r); err != nil {
+			return nil, err
+		}
+		set, err := s.reader.locks(ctx)
+		return set.locks, err
+	})
+}
+
+// locks returns every lock by resource.
+func (r *reader) locks(ctx context.Context) (lockSet, error) {
+	set, err := r.grants(ctx)
+	if err != nil {
+		return lockSet{}, err
+	}
+	set.stage1 = r.compare(ctx, set.locks)
+	if !slices.ContainsFunc(set.locks, Lock.doubtful) {
+		return set, nil
+	}
+	// Stage 1 was asked after the store: a run that ended in between looks
+	// as if it had lost its lock. Only what still stands counts.
+	again, err := r.grants(ctx)
+	if err != nil {
+		return lockSet{}, err
+	}
+	standing := make(map[lockKey]bool)
+	for _, lock := range again.locks {
+		standing[lock.key()] = true
+	}
+	set.locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.doubtful() && !standing[l.key()] })
+	return set, nil
+}
+
+type lockKey struct {
+	resource locking.Resource
+	token    jobs.Token
+}
+
+func (l Lock) key() lockKey { return lockKey{l.resource, l.Token} }
+
+func (l Lock) doubtful() bool { return l.Stage1 == Stage1Missing || l.Stage1 == Stage1Other }
+
+func (r *reader) grants(ctx context.Context) (lockSet, error) {
+	views, err := r.store.Locks(ctx)
+	if err != nil {
+		return lockSet{}, fmt.Errorf("locks: %w", err)
+	}
+	set := lockSet{locks: make([]Lock, 0, len(views))}
+	for _, v := range views {
+		lock := Lock{
+			Resource: v.Resource.String(), Mode: v.Mode, Slots: v.Slots, Holder: v.Holder, Token: v.Token,
+			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Stage1: Stage1Off, resource: v.Resource,
+		}
+		if v.Resource.Kind() == locking.KindJob {
+			set.own = append(set.own, lock)
+		} else {
+			set.locks = append(set.locks, lock)
+		}
+	}
+	slices.SortFunc(set.locks, func(a, b Lock) int {
+		return cmp.Or(cmp.Compare(a.resource.Key(), b.resource.Key()), cmp.Compare(a.Token, b.Token))
+	})
+	return set, nil
+}
+
+// compare puts beside each lock what stage 1 says; its error is no reason to
+// withhold the locks.
+func (r *reader) compare(ctx context.Context, locks []Lock) error {
+	var asked []locking.Resource
+	for _, lock := range locks {
+		if lock.Mode == locking.Exclusive {
+			asked = append(asked, lock.resource)
+		}
+	}
+	if r.stage1 == nil || len(asked) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stage1Timeout)
+	defer cancel()
+	holders, err := r.stage1.Inspect(ctx, slices.Compact(asked))
+	for i := range locks {
+		if locks[i].Mode == locking.Exclusive {
+			locks[i].judge(holders, err)
+		}
+	}
+	return err
+}
+
+func (l *Lock) judge(holders map[locking.Resource]locking.Holder, err error) {
+	holder, found := holders[l.resource]
+	switch {
+	case err != nil:
+		l.Stage1 = Stage1Unknown
+	case !found:
+		l.Stage1 = Stage1Missing
+	case holder.Run == l.Holder.Run:
+		l.Stage1 = Stage1Held
+	default:
+		l.Stage1, l.other = Stage1Other, holder
+	}
+}

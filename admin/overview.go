@@ -1,0 +1,188 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// How many of each the overview holds. Waiting and running runs are all
+// fetched, as far as a store gives them in one go: the oldest matter, and
+// stores list the youngest first.
+const (
+	nextFirings  = 10
+	recentRuns   = 15
+	troubledRuns = 10
+)
+
+// Overview is the state of the cluster at one moment: the page / and its JSON
+// twin.
+type Overview struct {
+	Summary  string    `json:"summary"`
+	Problems []Problem `json:"problems"` // the worst first
+	Now      time.Time `json:"now"`      // by the store's clock
+	ServedBy ServedBy  `json:"served_by"`
+	Stale    bool      `json:"stale"`           // the store did not answer: this is the last state known
+	Error    string    `json:"error,omitempty"` // why it did not
+
+	Waiting   []jobs.Record     `json:"waiting"`   // the oldest first
+	Resources []ResourceState   `json:"resources"` // waited for, held, the others; then by name
+	Running   []jobs.Record     `json:"running"`   // the oldest first
+	Troubled  []jobs.Record     `json:"troubled"`  // ended, but not well: the youngest first
+	Last      []jobs.Record     `json:"last_runs"` // ended: the youngest first
+	Next      []Firing          `json:"next"`      // by this replica's cron table
+	Replicas  []Replica         `json:"replicas"`
+	Age       time.Duration     `json:"-"` // of a stale overview
+	holders   map[string][]Lock // the locks of each run, by its id
+	stage1    error             // why stage 1 could not be asked
+}
+
+// ServedBy is the replica that answers, and what it alone knows.
+type ServedBy struct {
+	Replica  string `json:"replica"`
+	Session  string `json:"session,omitempty"`
+	Version  string `json:"version"`
+	Ready    bool   `json:"ready"`
+	NotReady string `json:"not_ready,omitempty"` // why it can't start runs
+}
+
+// Firing is a firing to come.
+type Firing struct {
+	Job       string     `json:"job"`
+	Due       time.Time  `json:"due"`
+	Resources []Resource `json:"resources"`
+}
+
+func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r); err != nil {
+		s.writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	o, status := s.overview(r.Context())
+	s.writeJSON(w, status, o)
+}
+
+// overview returns the state of the cluster, and the status to answer with.
+func (s *Server) overview(ctx context.Context) (Overview, int) {
+	var o Overview
+	err := s.reader.ask(ctx, func(ctx context.Context) (err error) {
+		o, err = s.reader.overview(ctx)
+		return err
+	})
+	status := http.StatusOK
+	if err != nil {
+		s.unheard(ctx, err)
+		status = http.StatusServiceUnavailable
+		o = s.last.stale()
+		o.Error = storeTrouble(err)
+	} else {
+		s.heard()
+		s.last.keep(o)
+	}
+	o.ServedBy = s.servedBy(ctx)
+	o.Problems = problems(&o)
+	return o, status
+}
+
+func (s *Server) servedBy(ctx context.Context) ServedBy {
+	by := ServedBy{Replica: s.options.Replica, Version: s.options.Version, Ready: true}
+	if s.options.Session != nil {
+		if id := s.options.Session(); id != [16]byte{} {
+			by.Session = id.String()
+		}
+	}
+	if err := s.ready(ctx); err != nil {
+		by.Ready, by.NotReady = false, oneLine(err.Error(), 300)
+	}
+	return by
+}
+
+// emptyOverview has lists that are empty, not null.
+func emptyOverview() Overview {
+	return Overview{
+		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{}, Running: []jobs.Record{},
+		Troubled: []jobs.Record{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
+	}
+}
+
+// overview asks for everything but what only the server knows.
+func (r *reader) overview(ctx context.Context) (Overview, error) {
+	o := emptyOverview()
+	var err error
+	if o.Now, err = r.now(ctx); err != nil {
+		return o, err
+	}
+	set, err := r.locks(ctx)
+	if err != nil {
+		return o, err
+	}
+	views, err := r.jobViews(ctx)
+	if err != nil {
+		return o, err
+	}
+	if err := r.overviewRuns(ctx, &o); err != nil {
+		return o, err
+	}
+	replicas, err := r.replicas(ctx)
+	if err != nil {
+		return o, err
+	}
+	for _, v := range replicas {
+		o.Replicas = append(o.Replicas, Replica{v, replicaState(v, o.Now)})
+	}
+	for _, due := range r.firings(o.Now, nextFirings) {
+		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})
+	}
+	o.Resources = resourceStates(views, set.locks, o.Waiting)
+	o.stage1 = set.stage1
+	o.holders = make(map[string][]Lock)
+	for _, lock := range slices.Concat(set.locks, set.own) {
+		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
+	}
+	o.Summary = summary(&o)
+	return o, nil
+}
+
+func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
+	lists := []struct {
+		runs   *[]jobs.Record
+		filter jobs.RunFilter
+	}{
+		{&o.Waiting, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch}},
+		{&o.Running, jobs.RunFilter{States: []jobs.State{jobs.Running}, Limit: jobs.MaxBatch}},
+		{&o.Last, jobs.RunFilter{States: finalStates(), Limit: recentRuns}},
+		{&o.Troubled, jobs.RunFilter{States: troubledStates(), Limit: troubledRuns}},
+	}
+	for _, list := range lists {
+		if *list.runs, err = r.runs(ctx, list.filter); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(o.Waiting, olderFirst)
+	slices.SortFunc(o.Running, olderFirst)
+	return nil
+}
+
+func olderFirst(a, b jobs.Record) int {
+	return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
+}
+
+// since is when a run began to be what it is: running, else waiting.
+func since(r jobs.Record) time.Time {
+	if r.State == jobs.Running && r.StartedAt != nil {
+		return *r.StartedAt
+	}
+	return r.CreatedAt
+}
+
+func finalStates() []jobs.State {
+	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return !s.Final() })
+}
+
+func troubledStates() []jobs.State {
+	return slices.DeleteFunc(finalStates(), func(s jobs.State) bool { return s == jobs.Succeeded })
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// How much of a list the page shows; the JSON twin has all.
+const (
+	shownRunning   = 12
+	shownBlockages = 20
+	shownWaiting   = 8 // of each blockage
+	shownLocks     = 5 // of each blockage
+	shownFree      = 300
+)
+
+// pages renders the templates.
+type pages struct{ set *template.Template }
+
+func newPages(a *assets) (*pages, error) {
+	set, err := template.New("").Funcs(template.FuncMap{
+		"asset":    a.url,
+		"at":       newMoment,
+		"cut":      cut,
+		"ended":    ended,
+		"figure":   figure,
+		"lasted":   lasted,
+		"runs":     newRunList,
+		"short":    short,
+		"since":    since,
+		"span":     span,
+		"state":    stateWords,
+		"why":      why,
+		"whyWaits": whyWaits,
+		"isRun":    isRun,
+	}).ParseFS(templateFiles, "templates/*.html")
+	return &pages{set: set}, err
+}
+
+// write renders to a buffer first: a template that breaks leaves no half page.
+func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, name string, data any) {
+	var body bytes.Buffer
+	if err := p.set.ExecuteTemplate(&body, name, data); err != nil {
+		log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
+		writePlain(w, http.StatusInternalServerError, "The page could not be rendered; the log of this replica says why.")
+		return
+	}
+	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())
+}
+
+// message is a page with one thing to say.
+type message struct {
+	Title   string
+	Status  int
+	Text    string
+	Replica string
+}
+
+// overviewView is the overview and how the page is shown.
+type overviewView struct {
+	*Overview
+	Refresh int // seconds; 0 means that it does not refresh itself
+	Every   int // seconds, of the page that does
+}
+
+func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r, "refresh"); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	every := int(math.Ceil(s.options.Refresh.Seconds()))
+	refresh := every
+	if query := r.URL.Query(); query.Has("refresh") {
+		if query.Get("refresh") != "off" {
+			s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("refresh is %q, expected off", cut(query.Get("refresh"), 100)))
+			return
+		}
+		refresh = 0
+	}
+	o, status := s.overview(r.Context())
+	if refresh > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(refresh))
+	}
+	s.pages.write(w, s.log, status, "overview.html", overviewView{Overview: &o, Refresh: refresh, Every: every})
+}
+
+// Title says in the browser's tab whether it is worth a look.
+func (o *Overview) Title() string {
+	switch {
+	case o.Error != "":
+		return "Store does not answer"
+	case len(o.Problems) > 0 && o.Problems[0].Severity == Alarm:
+		return "Alarm"
+	case len(o.Waiting) > 0:
+		return figure(len(o.Waiting), "waiting", "waiting")
+	}
+	return "Overview"
+}
+
+// Mood says in one word, for the stylesheet, how the cluster is.
+func (o *Overview) Mood() string {
+	switch {
+	case o.Error != "" || len(o.Problems) > 0 && o.Problems[0].Severity == Alarm:
+		return "alarm"
+	case len(o.Problems) > 0 || len(o.Waiting) > 0:
+		return "notice"
+	}
+	return "calm"
+}
+
+// Alarms returns the problems to show before anything else.
+func (o *Overview) Alarms() []Problem { return o.problemsOf(Alarm) }
+
+// Notices returns the other problems.
+func (o *Overview) Notices() []Problem { return o.problemsOf(Notice) }
+
+func (o *Overview) problemsOf(severity Severity) []Problem {
+	return slices.DeleteFunc(slices.Clone(o.Problems), func(p Problem) bool { return p.Severity != severity })
+}
+
+// Known reports whether there is any state to show.
+func (o *Overview) Known() bool { return !o.Now.IsZero() }
+
+// Busy returns the resources of which anything is held or waited for.
+func (o *Overview) Busy() []ResourceState {
+	var busy []ResourceState
+	for _, r := range o.Resources {
+		if r.State != HeldNot || r.Waiting > 0 {
+			busy = append(busy, r)
+		}
+	}
+	return busy
+}
+
+// BlockagesShown returns the blockages that the page lists.
+func (o *Overview) BlockagesShown() []blockage {
+	all := o.Blockages()
+	return all[:min(len(all), shownBlockages)]
+}
+
+// BlockagesMore returns how many it does not list.
+func (o *Overview) BlockagesMore() int { return len(o.Blockages()) - len(o.BlockagesShown()) }
+
+// Free returns the others.
+func (o *Overview) Free() []ResourceState { return o.Resources[len(o.Busy()):] }
+
+// FreeShown returns those that the page lists.
+func (o *Overview) FreeShown() []ResourceState { return o.Free()[:min(len(o.Free()), shownFree)] }
+
+// FreeMore returns how many it does not list.
+func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
+
+// RunningShown returns the running runs that the page lists, the oldest.
+func (o *Overview) RunningShown() []jobs.Record { return o.Running[:min(len(o.Running), shownRunning)] }
+
+// RunningMore returns how many it does not list.
+func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
+
+// isRun reports whether a text, such as a holder's run, can be a run's id.
+func isRun(id string) bool { return uuid.Validate(id) == nil }
+
+// short returns the end of an id, which is the random part; logs find it.
+func short(id string) string {
+	if len(id) <= 8 {
+		return id
+	}
+	return "…" + id[len(id)-8:]
+}
+
+// runList is some runs as seen from now.
+type runList struct {
+	Now  time.Time
+	Runs []jobs.Record
+}
+
+func newRunList(now time.Time, runs []jobs.Record) runList { return runList{now, runs} }

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func TestPageRefreshesItself(t *testing.T) {
+	o := calm()
+	handler := newServer(t, o).Handler()
+	if got := get(t, handler, "/").Header().Get("Refresh"); got != "5" {
+		t.Errorf("Refresh is %q, want 5", got)
+	}
+	if got := get(t, handler, "/?refresh=off").Header().Values("Refresh"); len(got) != 0 {
+		t.Errorf("Refresh is %q though it is off", got)
+	}
+	if got := get(t, newServer(t, down()).Handler(), "/").Header().Get("Refresh"); got != "5" {
+		t.Errorf("Refresh is %q while the store is down, want 5", got)
+	}
+	o.Refresh = 1500 * time.Millisecond
+	if got := get(t, newServer(t, o).Handler(), "/").Header().Get("Refresh"); got != "2" {
+		t.Errorf("Refresh is %q, want whole seconds, rounded up", got)
+	}
+	for _, path := range []string{"/?refresh=7", "/?refresh=", "/?fresh=off"} {
+		if reply := get(t, handler, path); reply.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, reply.Code)
+		}
+	}
+}
+
+func TestStaticFilesAreKeptByHash(t *testing.T) {
+	server := newServer(t, calm())
+	handler := server.Handler()
+	body := get(t, handler, "/").Body.String()
+	for _, match := range regexp.MustCompile(`"(/static/[^"]*)"`).FindAllStringSubmatch(body, -1) {
+		reply := get(t, handler, match[1])
+		if reply.Code != http.StatusOK || !strings.Contains(reply.Header().Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d, Cache-Control %q", match[1], reply.Code, reply.Header().Get("Cache-Control"))
+		}
+	}
+	other := get(t, handler, "/static/holdfast.0123456789abcdef.css")
+	if other.Code != http.StatusOK || other.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("another version's file: %d, Cache-Control %q", other.Code, other.Header().Get("Cache-Control"))
+	}
+	for _, path := range []string{"/static/holdfast.css", "/static/none.0123456789abcdef.css", "/static/..%2fpage.go", "/static/"} {
+		if reply := get(t, handler, path); reply.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, reply.Code)
+		}
+	}
+}
+
+func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
+	o, status := newServer(t, contention()).overview(t.Context())
+	if status != http.StatusOK {
+		t.Fatal(o.Error)
+	}
+	var got []string
+	for _, b := range o.Blockages() {
+		line := b.Resource + b.Job()
+		for _, lock := range b.Locks {
+			line += " by " + lock.Holder.Job
+		}
+		for _, run := range b.Runs {
+			line += ", " + run.Job
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"public/orders by rollup-sales, prune-orders, rollup-hourly, export-orders",
+		"job:rollup-salesrollup-sales by rollup-sales, rollup-sales",
+		", sync-vendors",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("blockages are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestBlockedBeneathSchemaLock has a run wait for a table whose schema is held.
+func TestBlockedBeneathSchemaLock(t *testing.T) {
+	opts := layers()
+	h := opts.Store.(*history)
+	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
+	o, _ := newServer(t, opts).overview(t.Context())
+	blockages := o.Blockages()
+	if len(blockages) != 1 || len(blockages[0].Locks) != 1 || blockages[0].Locks[0].Resource != "warehouse" {
+		t.Errorf("blockages are %+v, want the schema's lock", blockages)
+	}
+	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != HeldAbove || o.Resources[0].Waiting != 1 {
+		t.Errorf("first resource is %+v, want what is waited for", o.Resources[0])
+	}
+}
+
+func TestReplicaStates(t *testing.T) {
+	ended := func(at time.Duration) *time.Time { return pointer(ago(at)) }
+	view := func(beat, expires time.Duration, end *time.Time) jobs.ReplicaView {
+		return jobs.ReplicaView{LastBeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
+	}
+	cases := []struct {
+		view jobs.ReplicaView
+		want ReplicaState
+	}{
+		{view(5*time.Second, -10*time.Second, nil), ReplicaBeating},
+		{view(8*time.Second, -7*time.Second, nil), ReplicaLate},
+		{view(15*time.Second, 0, nil), ReplicaSilent},
+		{view(60*time.Second, 45*time.Second, ended(50*time.Second)), ReplicaStopped},
+		{view(60*time.Second, 45*time.Second, ended(45*time.Second)), ReplicaDied},
+	}
+	for _, c := range cases {
+		if got := replicaState(c.view, noon); got != c.want {
+			t.Errorf("%+v is %s, want %s", c.view, got, c.want)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 s", 0: "0 s", 999 * time.Millisecond: "0 s", 59 * time.Second: "59 s", time.Minute: "1 min",
+		61 * time.Second: "1 min 1 s", 130 * time.Minute: "2 h 10 min", 25 * time.Hour: "1 d 1 h", 48 * time.Hour: "2 d",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span(%s) is %q, want %q", d, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		12 * time.Millisecond: "12 ms", 1234 * time.Millisecond: "1.2 s", 12 * time.Second: "12 s", 90 * time.Second: "1 min 30 s",
+	} {
+		if got := took(d); got != want {
+			t.Errorf("took(%s) is %q, want %q", d, got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "no", 1: "one", 12: "twelve", 13: "13"} {
+		if got := number(n); got != want {
+			t.Errorf("number(%d) is %q, want %q", n, got, want)
+		}
+	}
+	if got := cut("äöü", 2); got != "äö…" {
+		t.Errorf("cut gives %q", got)
+	}
+	if got := cut("äöü", 3); got != "äöü" {
+		t.Errorf("cut gives %q", got)
+	}
+}
+
+// TestEveryReasonHasWords holds that no reason is shown by its name in code.
+func TestEveryReasonHasWords(t *testing.T) {
+	for _, reason := range []jobs.Reason{
+		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
+		jobs.ReasonSuperseded, jobs.ReasonSessionLost, jobs.ReasonClaimLost, jobs.ReasonTimeout, jobs.ReasonShutdown,
+		jobs.ReasonCancelled, jobs.ReasonPanic, jobs.ReasonRetry, jobs.ReasonTriggered,
+	} {
+		words := why(jobs.Record{Reason: reason})
+		if len(strings.Fields(words)) < 3 {
+			t.Errorf("%s reads %q", reason, words)
+		}
+	}
+	blocked := jobs.Record{Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{
+		Resource: "public/orders", Holder: locking.Owner{Replica: "r1", Job: "rollup", Run: "x"},
+	}}
+	if got := why(blocked); got != "public/orders is held by job rollup on r1" {
+		t.Errorf("lock_held reads %q", got)
+	}
+}
+
+// TestContrast holds the stylesheet's colours to WCAG AA: 4.5 to 1 for text.
+func TestContrast(t *testing.T) {
+	css := string(newServer(t, calm()).assets.byName["holdfast.css"].body)
+	light, dark, found := strings.Cut(css, "prefers-color-scheme: dark")
+	if !found {
+		t.Fatal("no dark colours")
+	}
+	pairs := [][2]string{
+		{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"}, {"text", "plain-ground"},
+		{"text", "warn-ground"}, {"text", "bad-ground"},
+	}
+	for _, colour := range []string{"text", "muted", "link", "warn", "bad"} {
+		pairs = append(pairs, [2]string{colour, "surface"}, [2]string{colour, "ground"})
+	}
+	for name, part := range map[string]string{"light": light, "dark": dark} {
+		for _, pair := range pairs {
+			a, b := luminance(t, part, pair[0]), luminance(t, part, pair[1])
+			if ratio := (max(a, b) + 0.05) / (min(a, b) + 0.05); ratio < 4.5 {
+				t.Errorf("%s: %s on %s has %.2f to 1", name, pair[0], pair[1], ratio)
+			}
+		}
+	}
+}
+
+// luminance is WCAG's relative luminance of a colour variable.
+func luminance(t *testing.T, css, name string) float64 {
+	t.Helper()
+	match := regexp.MustCompile(`--` + name + `: #([0-9a-f]{6}|[0-9a-f]{3});`).FindStringSubmatch(css)
+	if match == nil {
+		t.Fatalf("no colour %s", name)
+	}
+	digits := match[1]
+	if len(digits) == 3 {
+		digits = fmt.Sprintf("%c%c%c%c%c%c", digits[0], digits[0], digits[1], digits[1], digits[2], digits[2])
+	}
+	var channels [3]float64
+	for i := range channels {
+		value, err := strconv.ParseUint(digits[2*i:2*i+2], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := float64(value) / 255
+		if channels[i] = c / 12.92; c > 0.04045 {
+			channels[i] = math.Pow((c+0.055)/1.055, 2.4)
+		}
+	}
+	return 0.2126*channels[0] + 0.7152*channels[1] + 0.0722*channels[2]
+}

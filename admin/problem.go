@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says how urgent a problem is.
+type Severity string
+
+// The severities.
+const (
+	Alarm  Severity = "alarm"  // something does not run that should
+	Notice Severity = "notice" // all runs, but look at it
+)
+
+// Problem is something that an operator should know, in one sentence or two.
+type Problem struct {
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+}
+
+// problems lists what is wrong, the worst first. What waits has a place of its
+// own and is not among them.
+func problems(o *Overview) []Problem {
+	found := []Problem{}
+	add := func(severity Severity, format string, args ...any) {
+		found = append(found, Problem{severity, fmt.Sprintf(format, args...)})
+	}
+	if !o.ServedBy.Ready {
+		add(Alarm, "This replica, %s, cannot start runs: %s", o.ServedBy.Replica, sentence(o.ServedBy.NotReady))
+	}
+	if !o.Now.IsZero() {
+		replicaProblems(o, add)
+		lockProblems(o, add)
+	}
+	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	return found
+}
+
+func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
+	living := make(map[string]bool)
+	versions := make(map[string]bool)
+	for _, r := range o.Replicas {
+		if r.living() {
+			living[r.Name], versions[r.Version] = true, true
+		}
+	}
+	if len(living) == 0 {
+		add(Alarm, "No replica is beating: nothing is started.")
+	}
+	for _, r := range o.Replicas {
+		switch {
+		case r.State == ReplicaSilent:
+			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has run out. The next sweep frees its tables.",
+				r.Name, span(o.Now.Sub(r.LastBeat)))
+		case r.State == ReplicaLate:
+			add(Notice, "%s is late: its last heartbeat was %s ago. Its session runs out in %s.",
+				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
+		case r.State == ReplicaDied && !living[r.Name]:
+			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name, span(o.Now.Sub(*r.EndedAt)))
+			living[r.Name] = true // once a name is enough
+		}
+	}
+	if len(versions) > 1 {
+		add(Notice, "The replicas run %s different versions.", number(len(versions)))
+	}
+}
+
+func lockProblems(o *Overview, add func(Severity, string, ...any)) {
+	if o.stage1 != nil {
+		add(Notice, "Stage 1 (memcached) could not be asked: %s The store still excludes.", sentence(oneLine(o.stage1.Error(), 200)))
+	}
+	missing := 0
+	for _, r := range o.Resources {
+		if r.State != HeldItself {
+			continue
+		}
+		for _, lock := range r.Locks {
+			switch {
+			case !o.Now.Before(lock.ExpiresAt):
+				add(Alarm, "%s is still held by job %s on %s, whose session ran out %s ago. The next sweep frees it.",
+					lock.Resource, lock.Holder.Job, lock.Holder.Replica, span(o.Now.Sub(lock.ExpiresAt)))
+			case lock.Stage1 == Stage1Other:
+				add(Notice, "%s: stage 1 names %s. The store has the last word: job %s on %s holds it.",
+					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job, lock.Holder.Replica)
+			case lock.Stage1 == Stage1Missing:
+				missing++
+			}
+		}
+	}
+	if missing > 0 {
+		add(Notice, "Stage 1 (memcached) has lost %s. The store still excludes; holders add them again.", plural(missing, "lock", "locks"))
+	}
+}

@@ -1,0 +1,62 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// questionTimeout bounds everything that one request asks of the store.
+	questionTimeout = 3 * time.Second
+	// stage1Timeout is shorter: the page can do without stage 1.
+	stage1Timeout = time.Second
+	// maxQuestions bounds the requests that ask the store at the same time,
+	// so that many open pages can't take its connections from the jobs.
+	maxQuestions = 4
+)
+
+// errBusy says that too many others ask at the same time.
+var errBusy = errors.New("too many requests ask the store at the same time")
+
+// reader asks the store and stage 1 on behalf of requests.
+type reader struct {
+	store    jobs.History
+	stage1   Stage1
+	upcoming func(from time.Time, n int) []Due
+	places   chan struct{}
+}
+
+func newReader(o Options) *reader {
+	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, places: make(chan struct{}, maxQuestions)}
+}
+
+// ask calls question when its turn has come, with the time it has.
+func (r *reader) ask(parent context.Context, question func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(parent, questionTimeout)
+	defer cancel()
+	select {
+	case r.places <- struct{}{}:
+		defer func() { <-r.places }()
+	case <-ctx.Done():
+		return cmp.Or(parent.Err(), errBusy)
+	}
+	err := question(ctx)
+	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+		return fmt.Errorf("no answer within %s: %w", questionTimeout, err)
+	}
+	return err
+}
+
+// firings returns the next firing of each job, at most n.
+func (r *reader) firings(from time.Time, n int) []Due {
+	if r.upcoming == nil || n <= 0 {
+		return nil
+	}
+	dues := r.upcoming(from, n)
+	return dues[:min(n, len(dues))]
+}

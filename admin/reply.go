@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// badRequest is a parameter that can't be read; its text names the parameter
+// and says what is allowed.
+type badRequest struct{ text string }
+
+func (e *badRequest) Error() string { return e.text }
+
+// answer asks the store one question and writes what it returns as JSON.
+func answer[T any](s *Server, w http.ResponseWriter, r *http.Request, question func(ctx context.Context) (T, error)) {
+	var value T
+	err := s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+		value, err = question(ctx)
+		return err
+	})
+	var bad *badRequest
+	switch {
+	case err == nil:
+		s.heard()
+		s.writeJSON(w, http.StatusOK, value)
+	case errors.As(err, &bad):
+		s.writeError(w, http.StatusBadRequest, bad.text)
+	case errors.Is(err, jobs.ErrNotFound):
+		s.writeError(w, http.StatusNotFound, err.Error())
+	default:
+		s.unheard(r.Context(), err)
+		s.writeError(w, http.StatusServiceUnavailable, storeTrouble(err))
+	}
+}
+
+// storeTrouble says in words that the store could not be asked, and why.
+func storeTrouble(err error) string {
+	return "The store could not be asked: " + oneLine(err.Error(), 500)
+}
+
+func (s *Server) writeJSON(w http.ResponseWriter, status int, value any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		s.log.Error().Err(err).Msg("admin answer could not be written as JSON")
+		body.Reset()
+		body.WriteString(`{"error": "The answer could not be written as JSON."}` + "\n")
+		status = http.StatusInternalServerError
+	}
+	writeBody(w, status, "application/json", body.Bytes())
+}
+
+func (s *Server) writeError(w http.ResponseWriter, status int, text string) {
+	s.writeJSON(w, status, struct {
+		Error string `json:"error"`
+	}{text})
+}
+
+func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that went away is no concern
+}

@@ -1,0 +1,190 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func TestNewRefuses(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(o *Options)
+		text   string
+	}{
+		{"store", func(o *Options) { o.Store = nil }, "a store is needed"},
+		{"replica", func(o *Options) { o.Replica = "" }, "the replica's name is needed"},
+		{"refresh", func(o *Options) { o.Refresh = time.Millisecond }, "refresh is 1ms, expected at least 1s"},
+		{"address", func(o *Options) { o.Listen = "8080" }, `listen is "8080", expected host:port such as 127.0.0.1:8080`},
+		{"user name", func(o *Options) { o.Users = []User{user(t, "a:b", "x")} }, `user 1: name "a:b" is empty, or has a colon`},
+		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x"), user(t, "a", "y")} }, `user "a" is there twice`},
+		{"hash", func(o *Options) { o.Users = []User{{"anna", "s3cret"}} }, `user "anna": the password hash is not a bcrypt hash`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			o := calm()
+			c.change(&o)
+			_, err := New(o)
+			if !errors.Is(err, ErrOptions) || !strings.Contains(fmt.Sprint(err), c.text) {
+				t.Errorf("error is %v, want %q", err, c.text)
+			}
+			if strings.Contains(fmt.Sprint(err), "s3cret") {
+				t.Errorf("error tells the hash: %v", err)
+			}
+		})
+	}
+}
+
+func TestRefusesBeyondLoopbackWithoutUsers(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.7:8080", "[2001:db8::1]:8080"} {
+		o := calm()
+		o.Listen = address
+		_, err := New(o)
+		var exposed *ExposedError
+		if !errors.As(err, &exposed) || exposed.Address != address || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: error is %v, want an ExposedError", address, err)
+		}
+		o.Users = []User{user(t, "anna", "x")}
+		if _, err := New(o); err != nil {
+			t.Errorf("%s with users: %v", address, err)
+		}
+	}
+	for _, address := range []string{"127.0.0.1:0", "127.8.0.1:0", "[::1]:0", "localhost:0"} {
+		o := calm()
+		o.Listen = address
+		if _, err := New(o); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	first := newServer(t, calm())
+	if err := first.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	o := calm()
+	o.Listen = first.Addr()
+	second := newServer(t, o)
+	err := second.Listen()
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), first.Addr()) {
+		t.Errorf("error is %v, want the taken address in it", err)
+	}
+	if err := second.Run(t.Context()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("Run returned %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Listen(); err != nil {
+		t.Errorf("after the first gave it back: %v", err)
+	}
+	if err := second.Close(); err != nil || second.Addr() != "" {
+		t.Errorf("Close: %v, address %q", err, second.Addr())
+	}
+}
+
+// pausedHistory answers Replicas when it is told to.
+type pausedHistory struct {
+	*history
+	asked, answer chan struct{}
+}
+
+func (h pausedHistory) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	close(h.asked)
+	<-h.answer
+	return h.history.Replicas(ctx)
+}
+
+func TestStopLetsAnswersFinish(t *testing.T) {
+	o := calm()
+	h := pausedHistory{o.Store.(*history), make(chan struct{}), make(chan struct{})}
+	o.Store = h
+	server := newServer(t, o)
+	if err := server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- server.Run(ctx) }()
+
+	type answer struct {
+		body string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	address := server.Addr()
+	go func() {
+		body, err := fetch("http://" + address + "/api/v1/replicas")
+		answers <- answer{body, err}
+	}()
+	<-h.asked
+	stop()
+	for refused := false; !refused; { // the listener closes first
+		connection, err := net.Dial("tcp", address)
+		if refused = err != nil; !refused {
+			_ = connection.Close()
+		}
+	}
+	select {
+	case err := <-ran:
+		t.Fatalf("Run returned %v before its answer was out", err)
+	default:
+	}
+	close(h.answer)
+	if got := <-answers; got.err != nil || !strings.Contains(got.body, "replica-3") {
+		t.Errorf("answer under way: %q, %v", got.body, got.err)
+	}
+	if err := <-ran; err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func fetch(url string) (string, error) {
+	response, err := http.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+func TestRunReportsBrokenListener(t *testing.T) {
+	server := newServer(t, calm())
+	if err := server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Run(t.Context()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Run returned %v, want the listener's error", err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	o := down() // a store that is down does not make the process ill
+	handler := newServer(t, o).Handler()
+	if reply := get(t, handler, "/healthz"); reply.Code != http.StatusOK || reply.Body.String() != "ok\n" {
+		t.Errorf("healthz: %d %q", reply.Code, reply.Body)
+	}
+	if reply := get(t, handler, "/readyz"); reply.Code != http.StatusOK || reply.Body.String() != "ready\n" {
+		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
+	}
+	o.Ready = func(context.Context) error { return errors.New("session is lost:\nno heartbeat") }
+	reply := get(t, newServer(t, o).Handler(), "/readyz")
+	if reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "session is lost: no heartbeat\n" {
+		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
+	}
+}

@@ -1,0 +1,197 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// options returns Options on a free loopback port over the history.
+func options(h *history) Options {
+	return Options{
+		Listen: "127.0.0.1:0", Store: h, Replica: "replica-1", Version: "0.2.0",
+		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
+	}
+}
+
+// calm is a small cluster in which all is well.
+func calm() Options {
+	merge := running(1, "merge-events", "replica-3", 4*time.Second)
+	h := &history{
+		now:   noon,
+		locks: []jobs.LockView{lock("events", merge, 4*time.Second)},
+		jobs:  []jobs.JobView{job("merge-events", "*/10 * * * * *", "events"), job("rollup-sales", "*/5 * * * *", "sales_rollup")},
+		runs: []jobs.Record{
+			merge,
+			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond, jobs.Succeeded),
+		},
+		replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0), beating(2, "replica-3", 4*time.Second, 1)},
+	}
+	return options(h)
+}
+
+// contention is a cluster at three in the morning: one run holds what others
+// wait for, one replica died, one is late.
+func contention() Options {
+	rollup := running(10, "rollup-sales", "replica-1", 42*time.Minute+7*time.Second)
+	merge := running(11, "merge-events", "replica-3", 4*time.Second)
+	vacuum := running(12, "report/weekly", "replica-1", 75*time.Second)
+	retrying := waiting(23, "sync-vendors", 8*time.Second, "", rollup)
+	retrying.BlockedBy, retrying.Reason, retrying.Attempt = nil, jobs.ReasonRetry, 2
+	retrying.Error = "vendor api: 503 Service Unavailable"
+	prune := waiting(20, "prune-orders", 40*time.Minute, "table:public/orders", rollup)
+	older := waiting(22, "export-orders", 19*time.Second, "public/orders", prune)
+	older.Reason, older.Key = jobs.ReasonOlderWaiter, "night-fix"
+	skipped := done(30, "rollup-hourly", "replica-2", 95*time.Second, 0, jobs.Skipped)
+	skipped.StartedAt, skipped.Reason = nil, jobs.ReasonLockHeld
+	skipped.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(rollup)}
+	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
+	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique constraint \"vendors_pkey\" (SQLSTATE 23505)", 3
+	lost := done(32, "merge-events", "replica-4", 5*time.Minute, 31*time.Second, jobs.Lost)
+	lost.Reason = jobs.ReasonSessionLost
+	timedOut := done(33, "report/weekly", "replica-1", 3*time.Hour, 10*time.Minute, jobs.TimedOut)
+	timedOut.Reason = jobs.ReasonTimeout
+	missed := done(34, "prune-logs", "", 26*time.Hour, 0, jobs.Missed)
+	missed.StartedAt, missed.FinishedAt, missed.Attempt, missed.Reason = nil, nil, 0, jobs.ReasonMisfire
+	runs := []jobs.Record{merge, retrying, older, vacuum,
+		waiting(21, "rollup-hourly", 12*time.Minute+3*time.Second, "public/orders", rollup),
+		waiting(24, "rollup-sales", 37*time.Minute+7*time.Second, "job:rollup-sales", rollup),
+		prune,
+		rollup,
+	}
+	for i, name := range []string{"merge-events", "sync-stock", "merge-events", "rollup-hourly", "sync-stock"} {
+		runs = append(runs, done(40+i, name, fmt.Sprintf("replica-%d", i%3+1), time.Duration(8+i*9)*time.Second,
+			time.Duration(212+i*731)*time.Millisecond, jobs.Succeeded))
+	}
+	runs = append(runs, skipped, failed, lost, timedOut, missed)
+	read := lock("customers", vacuum, 75*time.Second)
+	read.Mode = locking.Shared
+	slot := lock("customers", merge, 4*time.Second)
+	slot.Resource, _ = locking.Slot("vendor-api")
+	slot.Mode, slot.Slots = locking.Slotted, 5
+	own := lock("x", rollup, 42*time.Minute)
+	own.Resource, _ = locking.Job("rollup-sales")
+	dead := beating(4, "replica-4", 6*time.Minute, 0)
+	dead.EndedAt = pointer(dead.ExpiresAt.Add(3 * time.Second))
+	h := &history{
+		now: noon,
+		locks: []jobs.LockView{
+			own, read, slot, lock("events", merge, 4*time.Second),
+			lock("orders", rollup, 42*time.Minute), lock("sales_rollup", rollup, 42*time.Minute),
+		},
+		jobs: []jobs.JobView{
+			job("merge-events", "*/10 * * * * *", "events"), job("prune-logs", "@daily", "logs"),
+			job("prune-orders", "30 2 * * *", "orders"), job("rollup-hourly", "0 * * * *", "orders", "orders_hourly"),
+			job("rollup-sales", "*/5 * * * *", "orders", "sales_rollup"), job("sync-vendors", "*/5 * * * *", "vendors"),
+			job("report/weekly", "0 3 * * 6", "customers"), job("sync-stock", "@every 9s"),
+		},
+		runs: runs,
+		replicas: []jobs.ReplicaView{
+			beating(1, "replica-1", 2*time.Second, 2), beating(2, "replica-2", 11*time.Second, 0),
+			beating(3, "replica-3", 4*time.Second, 1), dead,
+		},
+	}
+	o := options(h)
+	held := holders(h.locks)
+	delete(held, table("events"))
+	held[table("sales_rollup")] = locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders", Run: id(20).String()}}
+	o.Stage1 = &stage1{holders: held}
+	o.Upcoming = upcoming(
+		Due{"merge-events", noon.Add(5 * time.Second), exclusive("events")},
+		Due{"rollup-sales", noon.Add(165 * time.Second), exclusive("orders", "sales_rollup")},
+		Due{"sync-vendors", noon.Add(165 * time.Second), exclusive("vendors")},
+		Due{"rollup-hourly", noon.Add(48 * time.Minute), exclusive("orders", "orders_hourly", "a", "b", "c")},
+		Due{"prune-orders", noon.Add(23 * time.Hour), exclusive("orders")},
+	)
+	return o
+}
+
+func upcoming(dues ...Due) func(time.Time, int) []Due {
+	return func(from time.Time, n int) []Due {
+		later := slices.DeleteFunc(slices.Clone(dues), func(d Due) bool { return !d.Due.After(from) })
+		return later[:min(n, len(later))]
+	}
+}
+
+// fifty is a cluster with many tables, half of them held, and many waiters.
+func fifty() Options {
+	h := &history{now: noon}
+	for i := range 50 {
+		name := fmt.Sprintf("warehouse_%02d.fact_%c%02d", i%4, 'a'+i%7, i)
+		h.jobs = append(h.jobs, job(fmt.Sprintf("load-%02d", i), "* * * * * *", name))
+		if i%2 == 1 {
+			continue
+		}
+		run := running(100+i, fmt.Sprintf("load-%02d", i), fmt.Sprintf("replica-%d", i%3+1), time.Duration(i)*time.Second)
+		h.runs = append(h.runs, run)
+		h.locks = append(h.locks, lock(name, run, time.Duration(i)*time.Second))
+		if i%10 == 0 {
+			for k := range i {
+				h.runs = append(h.runs, waiting(1000+i*50+k, fmt.Sprintf("verify-%02d-%02d", i, k), time.Duration(k+1)*time.Second, table(name).Key(), run))
+			}
+		}
+	}
+	for i := range 3 {
+		h.replicas = append(h.replicas, beating(i, fmt.Sprintf("replica-%d", i+1), time.Duration(i)*time.Second, 8))
+	}
+	return options(h)
+}
+
+// hostile is a cluster whose names and errors are written by an attacker.
+func hostile() Options {
+	script := `<script>alert(1)</script>`
+	name := `"><img src=x onerror=alert(1)>` + "\u202Etxt.exe" + strings.Repeat("VeryLongName", 12)
+	run := running(1, name, script+strings.Repeat("x", 200), 5*time.Minute)
+	blocked := waiting(2, script, time.Minute, "public/"+script, run)
+	blocked.Detail = script + strings.Repeat(" detail", 200)
+	failed := done(3, name, script, time.Minute, time.Second, jobs.Failed)
+	failed.Error = "javascript:alert(1)\n" + script + strings.Repeat("E", 5000)
+	held := lock("x", run, 5*time.Minute)
+	held.Resource, _ = locking.Path(script + "/" + strings.Repeat("deep/", 60) + "leaf")
+	held.Holder.Run = `../../"><script>alert(1)</script>`
+	h := &history{
+		now: noon, locks: []jobs.LockView{held}, runs: []jobs.Record{run, blocked, failed},
+		jobs:     []jobs.JobView{job("j", script, `"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
+		replicas: []jobs.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
+	}
+	h.replicas[0].Version = script
+	o := options(h)
+	o.Stage1 = &stage1{err: errors.New("dial " + script)}
+	o.Replica, o.Version = script, script
+	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
+	o.Upcoming = upcoming(Due{script, noon.Add(time.Minute), []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
+	return o
+}
+
+// layers is a cluster that locks schemas and tables beneath them.
+func layers() Options {
+	all := running(1, "reload-warehouse", "replica-1", 90*time.Second)
+	one := running(2, "load-facts", "replica-1", 3*time.Second)
+	schema := lock("x", all, 90*time.Second)
+	schema.Resource = table("warehouse.*")
+	h := &history{
+		now: noon, runs: []jobs.Record{one, all},
+		locks: []jobs.LockView{schema, lock("mart.facts", one, 3*time.Second)},
+		jobs: []jobs.JobView{
+			job("reload-warehouse", "@hourly", "warehouse.*"), job("load-facts", "@hourly", "mart.facts"),
+			job("load-orders", "@hourly", "warehouse.orders"), job("reload-mart", "@daily", "mart.*"),
+		},
+		replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 2)},
+	}
+	h.locks[0].Expires = ago(8 * time.Second)
+	return options(h)
+}
+
+func empty() Options { return options(&history{now: noon}) }
+
+func down() Options {
+	return options(&history{err: fmt.Errorf("%w: dial tcp 10.0.3.7:5432: connect: connection refused", jobs.ErrUnavailable)})
+}

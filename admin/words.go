@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// summary says in a few sentences how the cluster is.
+func summary(o *Overview) string {
+	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " + runSummary(len(o.Running), len(o.Waiting))
+}
+
+func runSummary(running, waiting int) string {
+	if running == 0 && waiting == 0 {
+		return "Nothing runs, nothing waits."
+	}
+	text := title(plural(running, "run", "runs")) + " under way, "
+	if waiting == 0 {
+		return text + "none waiting."
+	}
+	return text + number(waiting) + " waiting."
+}
+
+func replicaSummary(replicas []Replica) string {
+	counts := make(map[ReplicaState]int)
+	for _, r := range replicas {
+		counts[r.State]++
+	}
+	beating, late, silent := counts[ReplicaBeating], counts[ReplicaLate], counts[ReplicaSilent]
+	total := beating + late + silent
+	switch {
+	case total == 0:
+		return "No replica is registered."
+	case total == 1 && beating == 1:
+		return "One replica, beating."
+	case total == beating:
+		return title(number(total)) + " replicas, all beating."
+	}
+	parts := []string{}
+	for _, part := range []struct {
+		n    int
+		word string
+	}{{beating, "beating"}, {late, "late"}, {silent, "silent"}} {
+		if part.n > 0 {
+			parts = append(parts, number(part.n)+" "+part.word)
+		}
+	}
+	return title(plural(total, "replica", "replicas")) + ": " + strings.Join(parts, ", ") + "."
+}
+
+func resourceSummary(resources []ResourceState) string {
+	var tables, heldTables, others, heldOthers int
+	for _, r := range resources {
+		held := 0
+		if r.State == HeldItself || r.State == HeldAbove {
+			held = 1
+		}
+		if r.Kind == locking.KindTable {
+			tables, heldTables = tables+1, heldTables+held
+		} else {
+			others, heldOthers = others+1, heldOthers+held
+		}
+	}
+	text := fmt.Sprintf("%d of %s held.", heldTables, figure(tables, "table", "tables"))
+	if tables == 0 {
+		text = "No tables are known."
+	}
+	if others > 0 {
+		text += fmt.Sprintf(" %d of %s held.", heldOthers, figure(others, "other resource", "other resources"))
+	}
+	return text
+}
+
+// number writes small numbers as words.
+func number(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+	if n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprint(n)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return number(n) + " " + one
+	}
+	return number(n) + " " + many
+}
+
+func figure(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// title begins a text of this package's own words with a capital.
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// sentence ends a text with a full stop.
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// span writes a length of time in the two units that matter: "42 s", "3 min 5 s",
+// "2 h 10 min", "4 d 3 h".
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(d, 0).Truncate(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return two(d, time.Minute, "min", time.Second, "s")
+	case d < day:
+		return two(d, time.Hour, "h", time.Minute, "min")
+	}
+	return two(d, day, "d", time.Hour, "h")
+}
+
+func two(d, big time.Duration, bigName string, small time.Duration, smallName string) string {
+	text := fmt.Sprintf("%d %s", d/big, bigName)
+	if rest := d % big / small; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, smallName)
+	}
+	return text
+}
+
+// took writes how long a run lasted: short ones to the millisecond.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", max(d, 0).Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return span(d)
+}
+
+// stateWords writes a state for people.
+func stateWords(s jobs.State) string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// why says why a run waits, did not run, or did not end by itself; empty for
+// one that just ran.
+func why(r jobs.Record) string {
+	if r.Detail != "" {
+		return cut(r.Detail, 400)
+	}
+	switch r.Reason {
+	case "":
+		return ""
+	case jobs.ReasonLockHeld:
+		return blockedWords(r.BlockedBy, "is held by")
+	case jobs.ReasonOlderWaiter:
+		return blockedWords(r.BlockedBy, "goes first to the older")
+	}
+	if words, ok := reasonWords()[r.Reason]; ok {
+		return words
+	}
+	return strings.ReplaceAll(string(r.Reason), "_", " ")
+}
+
+// whyWaits is why, for a run that is listed beneath what holds it up.
+func whyWaits(r jobs.Record) string {
+	switch {
+	case r.BlockedBy == nil:
+		return why(r)
+	case r.Reason == jobs.ReasonOlderWaiter:
+		return cut("behind the older "+holderWords(r.BlockedBy.Holder), 400)
+	}
+	return ""
+}
+
+func blockedWords(b *jobs.Blocker, verb string) string {
+	if b == nil {
+		return "a resource is held"
+	}
+	return cut(fmt.Sprintf("%s %s %s", b.Resource, verb, holderWords(b.Holder)), 400)
+}
+
+// holderWords names a holder without its run's id, which the API has.
+func holderWords(o locking.Owner) string {
+	o.Run = ""
+	return locking.Holder{Owner: o}.String()
+}
+
+func reasonWords() map[jobs.Reason]string {
+	return map[jobs.Reason]string{
+		jobs.ReasonOverlap:          "an earlier run of the job is still active",
+		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
+		jobs.ReasonMisfire:          "no replica started it in time",
+		jobs.ReasonSuperseded:       "a later due of the same outage was run in its place",
+		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
+		jobs.ReasonClaimLost:        "its claim was taken away",
+		jobs.ReasonTimeout:          "it outlived its timeout",
+		jobs.ReasonShutdown:         "its replica was stopped before it ended",
+		jobs.ReasonCancelled:        "an operator ended it",
+		jobs.ReasonPanic:            "its handler panicked",
+		jobs.ReasonRetry:            "an attempt failed, another follows",
+		jobs.ReasonTriggered:        "waits for a replica to take it up",
+	}
+}

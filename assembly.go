@@ -1,0 +1,123 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/handlers"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// Version returns the version of the module that the binary was built from.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// newRegistry returns the built-in handlers and the program's own.
+func newRegistry(own []jobs.Registration) (*jobs.Registry, error) {
+	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil), handlers.Command()}, own...)...)
+}
+
+// paramChecker lets a configuration be checked against a registry's handlers.
+type paramChecker struct{ *jobs.Registry }
+
+// Check returns what the handler refuses in the params.
+func (c paramChecker) Check(handler string, params json.RawMessage) []configs.ParamProblem {
+	_, err := c.Bind(handler, params)
+	var refused *jobs.ParamsError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &refused):
+		return []configs.ParamProblem{{Message: err.Error()}}
+	}
+	problems := make([]configs.ParamProblem, len(refused.Problems))
+	for i, p := range refused.Problems {
+		problems[i] = configs.ParamProblem(p)
+	}
+	return problems
+}
+
+// jobTable turns the configuration's jobs into those of the scheduler.
+func jobTable(config *configs.Config) ([]jobs.Job, error) {
+	table := make([]jobs.Job, len(config.Jobs))
+	for i, j := range config.Jobs {
+		table[i] = jobs.Job{
+			Name: j.Name, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
+			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+		}
+	}
+	return table, nil
+}
+
+// openStore opens the configured database: as the process that runs jobs, or
+// beside it.
+func openStore(ctx context.Context, config *configs.Config, running bool, log zerolog.Logger) (jobs.Store, error) {
+	if path, embedded := config.Database.SQLite(); embedded {
+		return sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
+	}
+	own := max(4, config.Database.MaxConnections/3)
+	return postgres.Open(ctx, postgres.Options{
+		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
+		Migrate: running && config.Database.Migrate, Log: log,
+	})
+}
+
+// lockBackend is a stage-1 backend and what closes it.
+type lockBackend struct {
+	locking.Backend
+	close func() error
+}
+
+func inMemory() *lockBackend {
+	return &lockBackend{Backend: memory.New(), close: func() error { return nil }}
+}
+
+// newLockBackend returns the configured stage 1, or nil where there is none:
+// PostgreSQL without memcached excludes by its grants alone. Servers that
+// can't be reached are no error: firings go on by the store.
+func newLockBackend(ctx context.Context, config *configs.Config, log zerolog.Logger) (*lockBackend, error) {
+	m := config.Locking.Memcached
+	if m == nil {
+		if _, embedded := config.Database.SQLite(); embedded {
+			return inMemory(), nil
+		}
+		return nil, nil
+	}
+	backend, err := memcached.New(memcached.Options{Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle})
+	if err != nil {
+		return nil, err
+	}
+	if err := backend.Ping(ctx); err != nil {
+		log.Warn().Err(err).Strs("servers", m.Servers).Str("when_unavailable", config.Locking.WhenUnavailable).
+			Msg("memcached can't be reached, going on without it until it can")
+	}
+	return &lockBackend{Backend: backend, close: backend.Close}, nil
+}
+
+// newLocker returns the replica's locker, or nil where there is no stage 1.
+// Its keys carry the cluster's id, so that clusters that share a memcached
+// never meet.
+func newLocker(config *configs.Config, backend *lockBackend, cluster uuid.UUID, log zerolog.Logger) (*locking.Locker, error) {
+	if backend == nil {
+		return nil, nil
+	}
+	return locking.New(backend, locking.Options{
+		Namespace: cluster.String(), Lease: config.Locking.Lease, Restore: true, Log: log.With().Str("replica", config.Replica.Name).Logger(),
+	})
+}

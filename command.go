@@ -1,0 +1,147 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Main is the whole command line, as of cmd/scheduler, with the program's own
+// handlers added to the built-in ones. It exits the process: with 0, or with 1
+// after one line that says what is wrong.
+//
+// The first SIGINT or SIGTERM stops gracefully; a second one ends the process
+// at once.
+func Main(handlers ...jobs.Registration) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // from now on a signal does what it does by default
+	if err := execute(ctx, os.Args[1:], os.Stdout, os.Stderr, handlers); err != nil {
+		fmt.Fprintln(os.Stderr, "scheduler:", err)
+		os.Exit(1)
+	}
+}
+
+// execute runs one command line.
+func execute(ctx context.Context, args []string, out, errOut io.Writer, handlers []jobs.Registration) error {
+	c := &commandLine{handlers: handlers, out: out}
+	root := &cobra.Command{
+		Use: "scheduler", Short: "Run jobs on a schedule, once in the cluster, with the tables that they write locked",
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+	}
+	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml", "configuration `file`")
+	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
+	root.AddCommand(c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
+		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.triggerCommand(), c.hashPasswordCommand(), c.versionCommand())
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	return root.ExecuteContext(ctx)
+}
+
+// commandLine is what the commands share.
+type commandLine struct {
+	handlers   []jobs.Registration
+	configPath string
+	format     outputFormat
+	out        io.Writer
+}
+
+// outputFormat is the flag -o.
+type outputFormat string
+
+// Set takes table or json.
+func (f *outputFormat) Set(text string) error {
+	if text != "table" && text != "json" {
+		return errors.New(`expected "table" or "json"`)
+	}
+	*f = outputFormat(text)
+	return nil
+}
+
+// String returns the format.
+func (f *outputFormat) String() string {
+	if *f == "" {
+		return "table"
+	}
+	return string(*f)
+}
+
+// Type is what help shows.
+func (f *outputFormat) Type() string { return "format" }
+
+// load reads the configuration and checks it against the handlers.
+func (c *commandLine) load() (*configs.Config, error) {
+	registry, err := newRegistry(c.handlers)
+	if err != nil {
+		return nil, err
+	}
+	return configs.Load(c.configPath, configs.WithHandlers(paramChecker{registry}))
+}
+
+// withStore calls use with the configured store, opened beside the replicas
+// that may be running.
+func (c *commandLine) withStore(ctx context.Context, use func(*configs.Config, jobs.Store) error) error {
+	config, err := c.load()
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, config, false, zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return use(config, store)
+}
+
+// withStage1 calls use with a locker that only looks, or nil where the locks
+// are in the memory of another process or there are none.
+func withStage1(ctx context.Context, config *configs.Config, store jobs.Store, use func(*locking.Locker) error) error {
+	if config.Locking.Memcached == nil {
+		return use(nil)
+	}
+	backend, err := newLockBackend(ctx, config, zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	defer backend.close() //nolint:errcheck // nothing was held
+	locker, err := newLocker(config, backend, store.ClusterID(), zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	return use(locker)
+}
+
+// print writes value as JSON, or rows as a table.
+func (c *commandLine) print(value any, header string, rows [][]string) error {
+	if c.format == "json" {
+		encoder := json.NewEncoder(c.out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, header)
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprint(table, printable(cell))
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,166 @@
+package holdfast
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func (c *commandLine) jobsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
+				list, err := admin.Jobs(cmd.Context(), store, nextDues(config))
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, j := range list {
+					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler, resourceNames(j.Resources), clock(j.NextDue), lastRun(j.LastRun)}
+				}
+				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT DUE\tLAST RUN", rows)
+			})
+		},
+	}
+}
+
+// nextDues returns the next firings by the configuration.
+func nextDues(config *configs.Config) func(time.Time, int) []admin.Due {
+	return func(from time.Time, n int) []admin.Due {
+		var dues []admin.Due
+		for _, j := range config.Jobs {
+			if due := j.Schedule.Next(from); !due.IsZero() {
+				dues = append(dues, admin.Due{Job: j.Name, Due: due.UTC(), Resources: j.Requests})
+			}
+		}
+		slices.SortFunc(dues, func(a, b admin.Due) int { return a.Due.Compare(b.Due) })
+		return dues[:min(n, len(dues))]
+	}
+}
+
+func (c *commandLine) runsCommand() *cobra.Command {
+	var filter jobs.RunFilter
+	var states []string
+	cmd := &cobra.Command{
+		Use: "runs", Short: "List runs, the youngest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, state := range states {
+				if !slices.Contains(jobs.States(), jobs.State(state)) {
+					return fmt.Errorf("--state: expected one of %v, found %q", jobs.States(), state)
+				}
+				filter.States = append(filter.States, jobs.State(state))
+			}
+			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			}
+			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
+				list, err := store.Runs(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, r := range list {
+					rows[i] = []string{r.ID.String(), r.Job, clock(&r.Due), string(r.State), r.Replica, clock(r.StartedAt), took(r), why(r)}
+				}
+				return c.print(append([]jobs.Record{}, list...), "RUN\tJOB\tDUE\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
+	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
+	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; may be repeated")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many runs")
+	return cmd
+}
+
+func (c *commandLine) locksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "locks", Short: "List the resources that are held, and by whom", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
+				return withStage1(cmd.Context(), config, store, func(locker *locking.Locker) error {
+					var stage1 admin.Stage1
+					if locker != nil {
+						stage1 = locker
+					}
+					list, err := admin.Locks(cmd.Context(), store, stage1)
+					if err != nil {
+						return err
+					}
+					rows := make([][]string, len(list))
+					for i, l := range list {
+						rows[i] = []string{
+							l.Resource, string(l.Mode), l.Holder.Job, l.Holder.Replica, l.Holder.Run, fmt.Sprint(l.Token),
+							clock(&l.Since), clock(&l.ExpiresAt), string(l.Stage1),
+						}
+					}
+					return c.print(list, "RESOURCE\tMODE\tJOB\tREPLICA\tRUN\tTOKEN\tSINCE\tEXPIRES\tSTAGE 1", rows)
+				})
+			})
+		},
+	}
+}
+
+func resourceNames(resources []admin.Resource) string {
+	names := make([]string, len(resources))
+	for i, r := range resources {
+		names[i] = r.Resource
+	}
+	return strings.Join(names, ", ")
+}
+
+func lastRun(r *jobs.Record) string {
+	if r == nil {
+		return "never"
+	}
+	return fmt.Sprintf("%s, %s", r.State, clock(r.FinishedAt))
+}
+
+// clock shows an instant in UTC.
+func clock(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+func took(r jobs.Record) string {
+	if r.StartedAt == nil || r.FinishedAt == nil {
+		return "-"
+	}
+	return r.FinishedAt.Sub(*r.StartedAt).Round(time.Millisecond).String()
+}
+
+// why says in one line why a run did not succeed.
+func why(r jobs.Record) string {
+	var parts []string
+	for _, part := range []string{string(r.Reason), r.Detail, r.Error} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if r.State == jobs.Waiting && r.BlockedBy != nil {
+		parts = append(parts, fmt.Sprintf("%s is held by %s", r.BlockedBy.Resource, locking.Holder{Owner: r.BlockedBy.Holder}))
+	}
+	return strings.Join(parts, ": ")
+}
+
+// printable keeps a cell on its line, and out of the terminal's control.
+func printable(cell string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, cell)
+}

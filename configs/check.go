@@ -1,0 +1,124 @@
+package configs
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// checker looks at what no single value shows, and fills in what follows from
+// the values. It passes over what was reported before.
+type checker struct {
+	*document
+	config   *Config
+	handlers Handlers
+	zones    map[string]*time.Location
+	named    map[string]string // path of the first job of a name
+	uses     map[string]use    // by resource
+}
+
+func newChecker(d *document, c *Config, h Handlers) *checker {
+	return &checker{
+		document: d, config: c, handlers: h,
+		zones: map[string]*time.Location{}, named: map[string]string{}, uses: map[string]use{},
+	}
+}
+
+func (c *checker) check() {
+	c.checkDatabase()
+	c.checkReplica()
+	c.checkLocking()
+	c.checkSession()
+	c.checkSchema()
+	c.checkAdmin()
+	c.zone("timezone", c.config.Timezone)
+	for i := range c.config.Jobs {
+		if path := itemPath("jobs", i); c.near(path).value.kind == kindMapping {
+			c.checkJob(&c.config.Jobs[i], path)
+		}
+	}
+}
+
+func (c *checker) checkReplica() {
+	const path = "replica.name"
+	if name := c.config.Replica.Name; name != "" && c.sound(path) && !isName(name) {
+		c.fail(path, "found %s, expected %s", c.foundAt(path), nameWords)
+	}
+}
+
+const nameWords = "a name of 1 to 200 bytes without control characters or spaces around it"
+
+// isName reports whether name is what nameWords says.
+func isName(name string) bool {
+	const most = 200
+	return len(name) >= 1 && len(name) <= most && strings.TrimSpace(name) == name && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+func (c *checker) checkLocking() {
+	l := &c.config.Locking
+	if c.sound("locking.lease") && l.Lease%time.Second != 0 {
+		c.fail("locking.lease", "found %s, expected whole seconds", durationText(l.Lease))
+	}
+	if l.Memcached == nil || c.near("locking.memcached").value.kind != kindMapping {
+		return
+	}
+	if _, embedded := c.config.Database.SQLite(); embedded && c.soundURL() {
+		c.failKey("locking.memcached", "found memcached with a sqlite:// database, expected postgres://: replicas that share locks must share history, and a SQLite file belongs to one process")
+	}
+	c.checkServers(l.Memcached.Servers)
+}
+
+func (c *checker) checkServers(servers []string) {
+	const path = "locking.memcached.servers"
+	if len(servers) == 0 && c.sound(path) {
+		c.fail(path, "found no servers, expected at least one host:port")
+	}
+	seen := map[string]bool{}
+	for i, server := range servers {
+		at := itemPath(path, i)
+		if !c.sound(at) {
+			continue
+		}
+		if !strings.HasPrefix(server, "/") && !isAddress(server, 1) {
+			c.fail(at, "found %s, expected host:port or the absolute path of a socket", c.foundAt(at))
+		} else if seen[server] {
+			c.fail(at, "found %s a second time, expected each server once", c.foundAt(at))
+		}
+		seen[server] = true
+	}
+}
+
+func (c *checker) checkSession() {
+	s := c.config.Session
+	const beats = 3 // two may be lost or late without a death
+	if c.sound("session.heartbeat") && c.sound("session.expires") && s.Expires < beats*s.Heartbeat {
+		c.fail(c.firstGiven("session.expires", "session.heartbeat"),
+			"found a session that expires after %s with a heartbeat every %s, expected at least %d heartbeats: %s or more",
+			durationText(s.Expires), durationText(s.Heartbeat), beats, durationText(beats*s.Heartbeat))
+	}
+}
+
+// checkSchema brings the default schema into its normal form.
+func (c *checker) checkSchema() {
+	const path = "default_schema"
+	if !c.sound(path) {
+		return
+	}
+	schema, err := locking.Table(c.config.DefaultSchema+".*", "")
+	if err != nil {
+		c.fail(path, "found %s, expected the name of one schema", c.foundAt(path))
+		c.config.DefaultSchema = Defaults().DefaultSchema // for the tables, which may have mistakes of their own
+		return
+	}
+	c.config.DefaultSchema = schema.Path()
+}
+
+// foundAt describes what the file has at path.
+func (c *checker) foundAt(path string) string {
+	if !c.given(path) {
+		return "nothing"
+	}
+	return c.near(path).value.found()
+}

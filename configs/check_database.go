@@ -1,0 +1,53 @@
+package configs
+
+import (
+	"net/url"
+	"strings"
+)
+
+const sqliteScheme = "sqlite://"
+
+// SQLite returns the path of the file and true if the database is SQLite.
+func (d Database) SQLite() (path string, ok bool) {
+	return strings.CutPrefix(d.URL.Reveal(), sqliteScheme)
+}
+
+// checkDatabase never quotes the URL nor the errors of those who parse it: its
+// password may be anywhere in a malformed one.
+func (c *checker) checkDatabase() {
+	if !c.soundURL() {
+		return
+	}
+	at := c.firstGiven("database.url", "database.url_file")
+	path, embedded := c.config.Database.SQLite()
+	switch {
+	case embedded && (path == "" || strings.ContainsAny(path, "?#\x00")):
+		c.fail(at, "found a sqlite:// URL without a path or with options, expected sqlite:// and the path of a file")
+	case embedded:
+	case !isPostgres(c.config.Database.URL.Reveal()):
+		c.fail(at, "found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded")
+	}
+}
+
+// soundURL reports whether the file's URL, or the default, could be read.
+func (c *checker) soundURL() bool { return c.sound("database.url") && c.sound("database.url_file") }
+
+// isPostgres reports whether text is a URL of PostgreSQL. It may name several
+// hosts, of which net/url takes one.
+func isPostgres(text string) bool {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || scheme != "postgres" && scheme != "postgresql" || rest == "" {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	user := strings.LastIndexByte(rest[:end], '@') + 1
+	for host := range strings.SplitSeq(rest[user:end], ",") {
+		if _, err := url.Parse(scheme + "://" + rest[:user] + host + rest[end:]); err != nil {
+			return false
+		}
+	}
+	return true
+}

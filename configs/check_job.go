@@ -1,0 +1,166 @@
+package configs
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func (c *checker) checkJob(j *Job, path string) {
+	c.checkName(j, keyPath(path, "name"))
+	c.checkSchedule(j, path)
+	c.checkResources(j, path)
+	c.checkOverlap(j, keyPath(path, "overlap"))
+	c.checkHandler(j, path)
+}
+
+func (c *checker) checkName(j *Job, path string) {
+	if !c.sound(path) {
+		return
+	}
+	if !c.given(path) {
+		c.fail(path, "found nothing, expected the job's name")
+		return
+	}
+	if _, err := locking.Job(j.Name); err != nil || !isName(j.Name) {
+		c.fail(path, "found %s, expected %s, and between slashes no empty, \".\" or \"..\" part", c.foundAt(path), nameWords)
+		return
+	}
+	first, twice := c.named[j.Name]
+	if twice {
+		c.fail(path, "found %s a second time, expected each job once; the first is in line %d", c.foundAt(path), c.near(first).key.line)
+		return
+	}
+	c.named[j.Name] = path
+}
+
+// zone loads a zone, or reports it at path. Local is refused: replicas must agree.
+func (c *checker) zone(path, name string) *time.Location {
+	if zone, ok := c.zones[name]; ok {
+		return zone
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" || zone == time.Local {
+		if c.sound(path) && c.given(path) {
+			c.fail(path, "found %s, expected a zone by its IANA name, such as UTC or Europe/Berlin", c.foundAt(path))
+		}
+		return nil
+	}
+	c.zones[name] = zone
+	return zone
+}
+
+func (c *checker) checkSchedule(j *Job, path string) {
+	zone := c.zone(keyPath(path, "timezone"), j.Timezone) // nil, and so UTC, if there is none: the schedule is read all the same
+	at := keyPath(path, "schedule")
+	if !c.sound(at) || c.given(at) && !c.oneSchedule(c.near(at).value, at) {
+		return
+	}
+	parsed, err := schedule.Parse(j.Spec, zone)
+	if err != nil {
+		c.fail(at, "found %s", c.scheduleProblem(at, err))
+		return
+	}
+	j.Schedule = parsed
+}
+
+// scheduleProblem says what is wrong with the schedule at path. The error quotes
+// it, which a value from a variable must not be.
+func (c *checker) scheduleProblem(path string, err error) string {
+	switch text := strings.TrimPrefix(err.Error(), "schedule "); {
+	case c.near(path).value.expanded:
+		return c.foundAt(path) + ", expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time"
+	case errors.Is(err, schedule.ErrNeverFires):
+		return text + ", expected one that does; a job without a schedule is only triggered"
+	default:
+		return text
+	}
+}
+
+// oneSchedule reports whether a schedule that the file has says exactly one thing.
+func (c *checker) oneSchedule(n *node, path string) bool {
+	const kinds = "one of cron, quartz, every, at"
+	if n.kind != kindMapping {
+		if strings.TrimSpace(n.text) == "" {
+			c.fail(path, "found an empty schedule, expected a cron expression; a job without the key is only triggered")
+			return false
+		}
+		return true
+	}
+	if len(n.entries) != 1 {
+		names := make([]string, len(n.entries))
+		for i, e := range n.entries {
+			names[i] = e.name
+		}
+		c.fail(path, "found %s, expected %s", orNone(strings.Join(names, " and ")), kinds)
+		return false
+	}
+	only := keyPath(path, n.entries[0].name)
+	if value := n.entries[0].value; strings.TrimSpace(value.text) == "" {
+		c.fail(only, "found an empty schedule, expected an expression")
+		return false
+	} else if d, err := time.ParseDuration(value.text); n.entries[0].name == "every" && err == nil && d == 0 {
+		c.fail(only, "found %s, expected whole seconds, at least 1s", value.found())
+		return false
+	}
+	return true
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func (c *checker) checkOverlap(j *Job, path string) {
+	if j.Overlap != "allow" || !c.sound(path) {
+		return
+	}
+	for _, r := range j.Requests {
+		if r.Mode == locking.Exclusive {
+			c.fail(path, "found allow with an exclusive lock on %s, expected skip or queue: its runs could not overlap", r.Resource)
+			return
+		}
+	}
+}
+
+func (c *checker) checkHandler(j *Job, path string) {
+	at := keyPath(path, "handler")
+	if !c.sound(at) {
+		return
+	}
+	if j.Handler == "" {
+		c.fail(at, "found nothing, expected the name of a handler")
+		return
+	}
+	if c.handlers == nil {
+		return
+	}
+	if names := c.handlers.Names(); !slices.Contains(names, j.Handler) {
+		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggestion(j.Handler, names))
+		return
+	}
+	params := keyPath(path, "params")
+	if !c.sound(params) {
+		return
+	}
+	for _, p := range c.handlers.Check(j.Handler, j.Params.JSON()) {
+		c.failKey(c.paramPath(params, p.Key), "%s", p.Message)
+	}
+}
+
+// paramPath returns the path of a param by the key that a handler gives for it.
+func (c *checker) paramPath(params, key string) string {
+	if key == "" {
+		return params
+	}
+	if exact := keyPath(params, key); c.given(exact) {
+		return exact
+	}
+	return params + "." + key
+}

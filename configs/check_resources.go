@@ -1,0 +1,114 @@
+package configs
+
+import (
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// use is how a job locks a resource that is no table, and where it says so.
+type use struct {
+	slots int
+	path  string
+}
+
+// checkResources brings everything that the job locks into its normal form.
+func (c *checker) checkResources(j *Job, path string) {
+	params := c.near(keyPath(path, "params")).value
+	if !c.given(keyPath(path, "params")) {
+		params = &node{kind: kindMapping}
+	}
+	written := map[locking.Resource]string{}
+	var requests []locking.Request
+	for i, name := range j.Tables {
+		at := itemPath(keyPath(path, "tables"), i)
+		if table, ok := c.table(at, name, params); ok {
+			written[table] = at
+			requests = append(requests, locking.Request{Resource: table, Mode: locking.Exclusive})
+		}
+	}
+	for i, name := range j.ReadTables {
+		at := itemPath(keyPath(path, "read_tables"), i)
+		table, ok := c.table(at, name, params)
+		if first, both := written[table]; ok && both {
+			c.fail(at, "found %s here and %s in tables (line %d), which is the same table %s; expected it in one of them: who writes may read",
+				c.foundAt(at), c.foundAt(first), c.near(first).value.pos.line, table)
+		} else if ok {
+			requests = append(requests, locking.Request{Resource: table, Mode: locking.Shared})
+		}
+	}
+	for i, r := range j.Resources {
+		if request, ok := c.resource(itemPath(keyPath(path, "resources"), i), r, params); ok {
+			requests = append(requests, request)
+		}
+	}
+	normal, err := locking.Normalize(requests)
+	if err != nil {
+		c.fail(path, "found resources that cannot be locked together: %v", err)
+		return
+	}
+	j.Requests = normal
+}
+
+func (c *checker) table(path, name string, params *node) (locking.Resource, bool) {
+	filled, ok := c.fill(path, name, params, `/."`)
+	if !ok {
+		return locking.Resource{}, false
+	}
+	table, err := locking.Table(filled, c.config.DefaultSchema)
+	if err != nil {
+		c.failName(path, err)
+	}
+	return table, err == nil
+}
+
+func (c *checker) resource(path string, r Resource, params *node) (locking.Request, bool) {
+	at := keyPath(path, "name")
+	if c.near(path).value.kind != kindMapping || !c.sound(path) {
+		return locking.Request{}, false
+	}
+	if !c.given(at) {
+		c.fail(at, "found nothing, expected the resource's name")
+		return locking.Request{}, false
+	}
+	filled, ok := c.fill(at, r.Name, params, "/")
+	if !ok {
+		return locking.Request{}, false
+	}
+	name, request := locking.Path, locking.Request{Mode: locking.Exclusive}
+	if r.Slots > 0 {
+		name, request = locking.Slot, locking.Request{Mode: locking.Slotted, Slots: r.Slots}
+	}
+	var err error
+	if request.Resource, err = name(filled); err != nil {
+		c.failName(at, err)
+		return locking.Request{}, false
+	}
+	return request, c.agree(request, at)
+}
+
+// failName reports a name that locking refuses. Its error quotes the name,
+// which is not shown when it came from a variable.
+func (c *checker) failName(path string, err error) {
+	problem := strings.TrimPrefix(err.Error(), locking.ErrBadName.Error()+": ")
+	if c.near(path).value.expanded {
+		problem = c.foundAt(path)
+	}
+	c.fail(path, "found a name that cannot be locked: %s, expected table, schema.table or a path without control characters", problem)
+}
+
+// agree refuses one name with different slots, or with slots here and none
+// there: the limit would depend on who asks.
+func (c *checker) agree(r locking.Request, path string) bool {
+	first, known := c.uses[r.Resource.Path()]
+	if !known {
+		c.uses[r.Resource.Path()] = use{slots: r.Slots, path: path}
+		return true
+	}
+	if first.slots == r.Slots {
+		return true
+	}
+	c.fail(path, "found %s with %s, expected %s as in line %d: all who name a resource must mean the same",
+		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), c.near(first.path).value.pos.line)
+	return false
+}

@@ -1,0 +1,161 @@
+package configs
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// decoder fills a Config from the tree. A value with a mistake is reported and
+// leaves what was there before, the default.
+type decoder struct {
+	*document
+	config *Config
+	folder string // that *_file values are relative to
+}
+
+// starter is a value of a list or behind a pointer that does not start as zero.
+type starter interface{ start(c *Config) }
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	timeType     = reflect.TypeFor[time.Time]()
+	paramsType   = reflect.TypeFor[Params]()
+	specType     = reflect.TypeFor[schedule.Spec]()
+	policyType   = reflect.TypeFor[retry.Policy]()
+)
+
+// decode sets v from n by v's type.
+func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.StructTag) {
+	if n.kind == kindInvalid {
+		return
+	}
+	if n.kind == kindNull {
+		d.report(n.pos, path, "found nothing, expected %s; a key that is left out has its default", expectation(v.Type(), rules))
+		return
+	}
+	switch t := v.Type(); {
+	case t == paramsType:
+		if params, ok := d.decodeParams(n, path); ok {
+			v.Set(reflect.ValueOf(params))
+		}
+	case t == specType && n.kind != kindMapping:
+		d.decodeText(n, v.FieldByName("Cron"), path, rules)
+	case t == policyType:
+		d.decodePolicy(n, v, path, rules)
+	case t == secretType, t == durationType, t == timeType:
+		d.decodeScalar(n, v, path, rules)
+	case t.Kind() == reflect.Struct:
+		d.decodeStruct(n, v, path)
+	case t.Kind() == reflect.Slice:
+		d.decodeList(n, v, path)
+	case t.Kind() == reflect.Pointer:
+		d.decodePointer(n, v, path, rules)
+	default:
+		d.decodeScalar(n, v, path, rules)
+	}
+}
+
+func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
+	if n.kind != kindMapping {
+		d.mismatch(n, path, v.Type(), "")
+		return
+	}
+	fields := fieldsOf(v.Type())
+	d.reportUnknown(n, fields, path)
+	for _, f := range fields { // in the schema's order: what comes later may start from what came before
+		value := n.entry(f.key)
+		if value == nil {
+			continue
+		}
+		at := keyPath(path, f.key)
+		if !f.file {
+			d.decode(value, v.Field(f.index), at, f.rules)
+			continue
+		}
+		if plain := f.key[:len(f.key)-len("_file")]; n.entry(plain) != nil {
+			d.failKey(at, "found both %s and %s, expected one of them", plain, f.key)
+			continue
+		}
+		d.decodeFile(value, v.Field(f.index), at)
+	}
+}
+
+func (d *decoder) reportUnknown(n *node, fields []field, path string) {
+	keys := keysOf(fields)
+	for _, e := range n.entries {
+		if !slices.Contains(keys, e.name) {
+			d.failKey(keyPath(path, e.name), "unknown key%s", suggestion(e.name, keys))
+		}
+	}
+}
+
+func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
+	if n.kind != kindList {
+		d.mismatch(n, path, v.Type(), "")
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		d.startAt(list.Index(i))
+		d.decode(item, list.Index(i), itemPath(path, i), "")
+	}
+	v.Set(list)
+}
+
+func (d *decoder) decodePointer(n *node, v reflect.Value, path string, rules reflect.StructTag) {
+	fresh := reflect.New(v.Type().Elem())
+	d.startAt(fresh.Elem())
+	d.decode(n, fresh.Elem(), path, rules)
+	v.Set(fresh)
+}
+
+func (d *decoder) startAt(v reflect.Value) {
+	if s, ok := v.Addr().Interface().(starter); ok {
+		s.start(d.config)
+	}
+}
+
+// mismatch reports a value of the wrong kind. It does not quote it: text where
+// a mapping belongs may be a secret.
+func (d *decoder) mismatch(n *node, path string, t reflect.Type, rules reflect.StructTag) {
+	found := n.found()
+	if n.kind == kindText || t == secretType {
+		found = n.kind.String()
+	}
+	d.report(n.pos, path, "found %s, expected %s", found, expectation(t, rules))
+}
+
+// expectation says what a value of the type looks like.
+func expectation(t reflect.Type, rules reflect.StructTag) string {
+	switch {
+	case t == paramsType:
+		return "a mapping of the handler's params"
+	case t == specType:
+		return "a cron expression in quotes or a mapping of one of cron, quartz, every, at"
+	case t == durationType:
+		return within("a duration such as 90s or 1h30m", rules)
+	case t == timeType:
+		return "an instant such as 2026-01-31T09:00:00Z"
+	case t == secretType:
+		return "text"
+	case t.Kind() == reflect.Struct:
+		return "a mapping of keys to values"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Pointer:
+		return expectation(t.Elem(), rules)
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Int:
+		return within("a whole number", rules)
+	case t.Kind() == reflect.Float64:
+		return within("a number", rules)
+	case rules.Get("oneof") != "":
+		return "one of " + rules.Get("oneof")
+	}
+	return "text"
+}

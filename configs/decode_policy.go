@@ -1,0 +1,58 @@
+package configs
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// decodePolicy sets v unless the policy has a mistake, for jobs start from it.
+// The rule delay is the shortest pause that it may have.
+func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules reflect.StructTag) {
+	policy := v.Interface().(retry.Policy)
+	d.decodeStruct(n, reflect.ValueOf(&policy).Elem(), path)
+	if n.kind != kindMapping {
+		return
+	}
+	lowest, _ := time.ParseDuration(rules.Get("delay"))
+	d.checkPolicy(path, policy, lowest)
+	for _, f := range fieldsOf(policyType) {
+		if !d.sound(keyPath(path, f.key)) {
+			return
+		}
+	}
+	v.Set(reflect.ValueOf(policy))
+}
+
+func (d *decoder) checkPolicy(path string, p retry.Policy, lowest time.Duration) {
+	const maxAttempts = 10_000
+	if p.Attempts == 0 { // without a limit by count there is none on how fast it turns either
+		lowest = max(lowest, 10*time.Millisecond)
+	}
+	at := func(key string) string { return keyPath(path, key) }
+	must := func(ok bool, key, format string, args ...any) {
+		if !ok && d.sound(at(key)) {
+			d.fail(at(key), format, args...)
+		}
+	}
+	must(p.Attempts >= 0 && p.Attempts <= maxAttempts, "attempts",
+		"found %d, expected 1 to %d, or 0 with a limit by elapsed", p.Attempts, maxAttempts)
+	must(p.Attempts != 0 || p.Elapsed > 0, "attempts", "found 0, expected 1 or more, or a limit by elapsed")
+	must(p.Attempts == 1 || p.Delay >= lowest, "delay",
+		"found %s, expected %s or more", durationText(p.Delay), durationText(lowest))
+	must(p.Delay >= 0, "delay", "found %s, expected 0s or more", durationText(p.Delay))
+	must(p.MaxDelay >= 0, "max_delay", "found %s, expected 0s for no limit, or more", durationText(p.MaxDelay))
+	if p.MaxDelay > 0 && p.MaxDelay < p.Delay && d.sound(at("delay")) && d.sound(at("max_delay")) {
+		d.fail(d.firstGiven(at("max_delay"), at("delay")), "found a delay of %s with a max_delay of %s, expected max_delay to be as long or 0s",
+			durationText(p.Delay), durationText(p.MaxDelay))
+	}
+	must(p.Elapsed >= 0, "elapsed", "found %s, expected 0s for no limit, or more", durationText(p.Elapsed))
+	must(p.Jitter >= 0 && p.Jitter <= 1, "jitter", "found %v, expected a number from 0 to 1", p.Jitter)
+	switch p.Backoff {
+	case retry.Constant, retry.Exponential, retry.ReverseExponential:
+	default:
+		must(false, "backoff", "found %s, expected one of %s, %s, %s", d.near(at("backoff")).value.found(),
+			retry.Constant, retry.Exponential, retry.ReverseExponential)
+	}
+}

@@ -1,0 +1,46 @@
+package configs
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// Defaults returns the configuration of an empty file, but for the replica's
+// name, which Load and Parse draw anew.
+func Defaults() Config {
+	return Config{
+		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20, Migrate: true},
+		Locking: Locking{
+			Lease: 30 * time.Second,
+			Wait: retry.Policy{
+				Attempts: 5, Delay: 500 * time.Millisecond, MaxDelay: 5 * time.Second,
+				Backoff: retry.Exponential, Jitter: 0.2,
+			},
+			WhenUnavailable: UsePostgres,
+		},
+		Session:          Session{Heartbeat: 5 * time.Second, Expires: 15 * time.Second},
+		Workers:          32,
+		ShutdownGrace:    30 * time.Second,
+		DefaultSchema:    "public",
+		Timezone:         "UTC",
+		MisfireThreshold: 30 * time.Second,
+		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 2 * time.Second},
+		Log:              Log{Level: "info", Format: "auto"},
+	}
+}
+
+// start makes m what a memcached section starts as.
+func (m *Memcached) start(*Config) { *m = Memcached{Timeout: time.Second, MaxIdle: 64} }
+
+// start makes j what a job of c starts as.
+func (j *Job) start(c *Config) {
+	*j = Job{
+		Timezone:         c.Timezone,
+		Retry:            retry.Policy{Attempts: 1, Delay: 10 * time.Second, Backoff: retry.Constant},
+		Wait:             c.Locking.Wait,
+		Misfire:          "run_once",
+		MisfireThreshold: c.MisfireThreshold,
+		Overlap:          "skip",
+	}
+}

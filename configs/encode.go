@@ -1,0 +1,120 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// MarshalJSON writes the configuration under the file's keys, defaults
+// included, durations as text, secrets redacted. It is for people and logs;
+// Parse would read it, but for what is redacted.
+func (c Config) MarshalJSON() ([]byte, error) { return encode(c) }
+
+// String returns MarshalJSON's text.
+func (c Config) String() string { return encodeText(c) }
+
+// MarshalJSON writes the job under the file's keys, params as written.
+func (j Job) MarshalJSON() ([]byte, error) { return encode(j) }
+
+// String returns MarshalJSON's text.
+func (j Job) String() string { return encodeText(j) }
+
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := encodeStruct(&out, reflect.ValueOf(v)); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func encodeText(v any) string {
+	text, err := encode(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
+	out.WriteByte('{')
+	first := true
+	for _, f := range fieldsOf(v.Type()) {
+		value := v.Field(f.index)
+		if f.file || absent(value) {
+			continue
+		}
+		if !first {
+			out.WriteByte(',')
+		}
+		first = false
+		writeText(out, f.key)
+		out.WriteByte(':')
+		if err := encodeValue(out, value); err != nil {
+			return err
+		}
+	}
+	out.WriteByte('}')
+	return nil
+}
+
+// absent reports whether a value is left out: what has no form in the file.
+func absent(v reflect.Value) bool {
+	switch v.Type() {
+	case specType, timeType:
+		return v.IsZero()
+	}
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+func encodeValue(out *bytes.Buffer, v reflect.Value) error {
+	switch value := v.Interface().(type) {
+	case time.Duration:
+		writeText(out, durationText(value))
+		return nil
+	case schedule.Spec:
+		return encodeSpec(out, value)
+	case Secret, Params, time.Time:
+		return encodeOther(out, value)
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return encodeStruct(out, v)
+	case reflect.Pointer:
+		return encodeStruct(out, v.Elem())
+	case reflect.Slice:
+		out.WriteByte('[')
+		for i := range v.Len() {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			if err := encodeValue(out, v.Index(i)); err != nil {
+				return err
+			}
+		}
+		out.WriteByte(']')
+		return nil
+	}
+	return encodeOther(out, v.Interface())
+}
+
+func encodeSpec(out *bytes.Buffer, s schedule.Spec) error {
+	switch {
+	case s.Quartz != "":
+		return encodeOther(out, map[string]string{"quartz": s.Quartz})
+	case s.Every != 0:
+		return encodeOther(out, map[string]string{"every": durationText(s.Every)})
+	case !s.At.IsZero():
+		return encodeOther(out, map[string]time.Time{"at": s.At})
+	}
+	return encodeOther(out, s.Cron)
+}
+
+func encodeOther(out *bytes.Buffer, v any) error {
+	text, err := json.Marshal(v)
+	out.Write(text)
+	return err
+}

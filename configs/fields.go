@@ -1,0 +1,58 @@
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// field is a key of a mapping in the schema: a field of a struct. Its rules
+// are the struct tags min, max (durations, numbers) and oneof (text).
+type field struct {
+	key   string
+	file  bool // the value is a file's contents: the _file twin of a Secret
+	index int
+	rules reflect.StructTag
+}
+
+var secretType = reflect.TypeFor[Secret]()
+
+// fieldsOf returns the keys of a struct in their order. A key is the yaml tag
+// or the name of the field in lower case with underscores; "-" is none.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("yaml")
+		if key == "-" || !f.IsExported() {
+			continue
+		}
+		if key == "" {
+			key = underscored(f.Name)
+		}
+		fields = append(fields, field{key: key, index: i, rules: f.Tag})
+		if f.Type == secretType {
+			fields = append(fields, field{key: key + "_file", file: true, index: i, rules: f.Tag})
+		}
+	}
+	return fields
+}
+
+func keysOf(fields []field) []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
+	}
+	return keys
+}
+
+func underscored(name string) string {
+	var out strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			out.WriteByte('_')
+		}
+		out.WriteRune(unicode.ToLower(r))
+	}
+	return out.String()
+}

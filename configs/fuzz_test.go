@@ -1,0 +1,69 @@
+package configs
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzParse holds that every file is either taken, and then complete and shown
+// as JSON, or refused by *Errors with positions that a reader can go to.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"embedded.yaml", "cluster.yaml", "reference.yaml", filepath.Join("testdata", "mistakes.yaml")} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	for _, text := range []string{
+		"a: &a [*a]", "<<: *a", "<<: [{a: 1}]", "? [a]\n: b", "&a a: *a", "jobs: [{<<: &x {name: a}}]", "${A}", "a: |\n", "a: >-\n\n b",
+		"- - -", "{{{", "!!a b", "%YAML 1.1\n---\n", "\t", "a:\r\n b: 1\r\n", "'\"", "jobs: [{params: {a: 0x, b: 0o8, c: 1e999, d: -.inf}}]",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parse(string(data))
+		var all *Errors
+		switch {
+		case err == nil:
+			if c.Replica.Name == "" || !json.Valid([]byte(c.String())) {
+				t.Errorf("found %s", c)
+			}
+		case !errors.As(err, &all) || len(all.Problems) == 0:
+			t.Errorf("found %v, expected *Errors", err)
+		default:
+			lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
+			for _, p := range all.Problems {
+				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
+					t.Errorf("found %q in a file of %d lines", p.String(), lines)
+				}
+			}
+		}
+	})
+}
+
+// TestHugeNestingAndAliases gives what would take the parser or the memory.
+func TestHugeNestingAndAliases(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("jobs:\n  - name: a\n    handler: command\n    params:\n      command:\n        - &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := range 9 {
+		at := func(n int) string { return string(rune('0' + n)) }
+		bomb.WriteString("        - &a" + at(i+1) + " [" + strings.TrimSuffix(strings.Repeat("*a"+at(i)+", ", 10), ", ") + "]\n")
+	}
+	for name, text := range map[string]string{
+		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000), "dashes": strings.Repeat("- ", 100_000),
+		"questions": strings.Repeat("? ", 100_000), "bomb": bomb.String(), "size": strings.Repeat("#", maxFile+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(text)
+			var all *Errors
+			if !errors.As(err, &all) {
+				t.Errorf("found %v, expected *Errors", err)
+			}
+		})
+	}
+}

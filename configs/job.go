@@ -1,0 +1,45 @@
+package configs
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// Job is one entry of the cron table. What the file leaves out is filled in
+// from the Config around it or from the defaults.
+type Job struct {
+	Name        string        `yaml:"name"` // 1 to 200 bytes, unique
+	Description string        `yaml:"description"`
+	Spec        schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
+	Timezone    string        `yaml:"timezone"`
+	Handler     string        `yaml:"handler"`
+	Tables      []string      `yaml:"tables"`      // written: locked exclusively
+	ReadTables  []string      `yaml:"read_tables"` // read: locked shared
+	Resources   []Resource    `yaml:"resources"`   // anything else
+	Params      Params        `yaml:"params"`
+	Timeout     time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none
+	Retry       retry.Policy  `yaml:"retry"`                       // of the handler, after an error
+	Wait        retry.Policy  `yaml:"wait" delay:"10ms"`           // for held resources
+	Misfire     string        `yaml:"misfire" oneof:"run_once, skip, run_all"`
+	// MisfireThreshold is how late a firing may start before it is a misfire.
+	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
+	Overlap          string        `yaml:"overlap" oneof:"skip, queue, allow"`
+	Recover          bool          `yaml:"recover"`
+
+	// Schedule is Spec, parsed in Timezone.
+	Schedule schedule.Schedule `yaml:"-"`
+	// Requests is Tables, ReadTables and Resources in locking's normal form,
+	// placeholders replaced.
+	Requests []locking.Request `yaml:"-"`
+}
+
+// Resource is a lock on something that is no table.
+type Resource struct {
+	Name string `yaml:"name"`
+	// Slots is how many runs may hold it at the same time; 0 means that it is
+	// locked exclusively.
+	Slots int `yaml:"slots" min:"1" max:"1000"`
+}

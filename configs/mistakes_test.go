@@ -1,0 +1,144 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// job is a file of one job with further keys.
+func job(keys string) string { return "jobs:\n  - {name: a, handler: sql, " + keys + "}\n" }
+
+func TestMistakes(t *testing.T) {
+	const head = "c.yaml:"
+	for _, test := range []struct{ name, text, want string }{
+		// Shape and types.
+		{"unknown key", "worker: 3", `1:1: worker: unknown key; did you mean "workers"?`},
+		{"unknown key, nothing near", "log: {colour: red}", `1:7: log.colour: unknown key; expected one of level, format`},
+		{"wrong type", "workers: [1]", `1:10: workers: found a list, expected a whole number, 1 to 10000`},
+		{"number for text", job("description: 5"), `2:42: jobs[0].description: found 5, expected text; put it in quotes`},
+		{"text for a mapping", "log: debug", `1:6: log: found text, expected a mapping of keys to values`},
+		{"a mapping for a list", "jobs: {a: 1}", `1:7: jobs: found a mapping, expected a list`},
+		{"a list for a file", "- a", `1:1: found a list, expected a mapping of keys to values`},
+		{"no value", "log:\nworkers: 1", `1:1: log: found nothing, expected a mapping of keys to values; a key that is left out has its default`},
+		{"fraction", "workers: 1.5", `1:10: workers: found 1.5, expected a whole number, 1 to 10000`},
+		{"huge number", "workers: 99999999999999999999", `1:10: workers: found 99999999999999999999, expected a whole number, 1 to 10000`},
+		{"quoted number", `workers: "3"`, `1:10: workers: found "3", expected a whole number, 1 to 10000`},
+		{"duplicate key", "workers: 1\nlog: {level: info, level: warn}", `2:20: log.level: found the key a second time, expected it once; the first is in line 2`},
+		{"duplicate job", "jobs:\n  - {name: a, handler: sql}\n  - {name: a, handler: sql}", `3:12: jobs[1].name: found "a" a second time, expected each job once; the first is in line 2`},
+		{"unknown handler", "jobs: [{name: a, handler: comand}]", `1:27: jobs[0].handler: unknown handler "comand"; did you mean "command"?`},
+		{"no handler", "jobs: [{name: a}]", `1:8: jobs[0].handler: found nothing, expected the name of a handler`},
+		{"refused params", job("params: {statemnt: SELECT 1}"), `2:38: jobs[0].params.statemnt: unknown key`},
+		{"params that are no mapping", job("params: [1]"), `2:37: jobs[0].params: found a list, expected a mapping of the handler's params`},
+		{"endless param", job("params: {args: [.inf]}"), `2:45: jobs[0].params.args[0]: found .inf, expected a finite number; in quotes it is text`},
+
+		{"30 February", job(`schedule: "0 0 30 2 *"`), `2:39: jobs[0].schedule: found "0 0 30 2 *": never fires: no date matches day of month 30 in month 2, expected one that does; a job without a schedule is only triggered`},
+		{"empty schedule", job(`schedule: ""`), `2:39: jobs[0].schedule: found an empty schedule, expected a cron expression; a job without the key is only triggered`},
+		{"zero interval", job("schedule: {every: 0s}"), `2:47: jobs[0].schedule.every: found "0s", expected whole seconds, at least 1s`},
+		{"no kind of schedule", job("schedule: {}"), `2:39: jobs[0].schedule: found none, expected one of cron, quartz, every, at`},
+		{"two schedules", job(`schedule: {every: 9s, cron: "@daily"}`), `2:39: jobs[0].schedule: found every and cron, expected one of cron, quartz, every, at`},
+		{"empty kind", job(`schedule: {quartz: ""}`), `2:48: jobs[0].schedule.quartz: found an empty schedule, expected an expression`},
+		{"bad instant", job("schedule: {at: tomorrow}"), `2:44: jobs[0].schedule.at: found "tomorrow", expected an instant such as 2026-01-31T09:00:00Z`},
+		{"unknown zone", job("timezone: Europe/Brelin"), `2:39: jobs[0].timezone: found "Europe/Brelin", expected a zone by its IANA name, such as UTC or Europe/Berlin`},
+		{"this machine's zone", "timezone: Local", `1:11: timezone: found "Local", expected a zone by its IANA name, such as UTC or Europe/Berlin`},
+
+		{"short lease", "locking: {lease: 9s}", `1:18: locking.lease: found "9s", expected 10s to 24h`},
+		{"long lease", "locking: {lease: 25h}", `1:18: locking.lease: found "25h", expected 10s to 24h`},
+		{"broken lease", "locking: {lease: 10500ms}", `1:18: locking.lease: found 10.5s, expected whole seconds`},
+		{"no unit", "locking: {lease: 30}", `1:18: locking.lease: found 30, expected a duration such as 90s or 1h30m, 10s to 24h`},
+		{"memcached with SQLite", "locking: {memcached: {servers: [\"a:1\"]}}", `1:11: locking.memcached: found memcached with a sqlite:// database, expected postgres://: replicas that share locks must share history, and a SQLite file belongs to one process`},
+		{"no servers", pg + "locking: {memcached: {timeout: 1s}}", `2:22: locking.memcached.servers: found no servers, expected at least one host:port`},
+		{"session too short", "session: {heartbeat: 10s}", `1:22: session.heartbeat: found a session that expires after 15s with a heartbeat every 10s, expected at least 3 heartbeats: 30s or more`},
+		{"endless attempts", "locking: {wait: {attempts: 0}}", `1:28: locking.wait.attempts: found 0, expected 1 or more, or a limit by elapsed`},
+		{"hot loop", "locking: {wait: {delay: 0s}}", `1:25: locking.wait.delay: found 0s, expected 10ms or more`},
+		{"delay above its limit", "locking: {wait: {delay: 10s}}", `1:25: locking.wait.delay: found a delay of 10s with a max_delay of 5s, expected max_delay to be as long or 0s`},
+		{"unknown backoff", job("retry: {backoff: linear}"), `2:46: jobs[0].retry.backoff: found "linear", expected one of constant, exponential, reverse_exponential`},
+		{"misfire", job("misfire: fire_now"), `2:38: jobs[0].misfire: found "fire_now", expected one of run_once, skip, run_all`},
+
+		{"control character", job(`tables: ["a\u0007"]`), `2:38: jobs[0].tables[0]: found a name that cannot be locked: table name "public/a\a" has a control character at byte 8, expected table, schema.table or a path without control characters`},
+		{"read and written", job("tables: [Orders], read_tables: [public.orders]"), `2:61: jobs[0].read_tables[0]: found "public.orders" here and "Orders" in tables (line 2), which is the same table public/orders; expected it in one of them: who writes may read`},
+		{"no schema", "default_schema: ''\n" + job("tables: [t]"), `1:17: default_schema: found "", expected the name of one schema`},
+		{"two schemas", "default_schema: a.b\n" + job("tables: [t]"), `1:17: default_schema: found "a.b", expected the name of one schema`},
+		{"unknown placeholder", job(`tables: ["e_{acount}"], params: {statement: x}`), `2:38: jobs[0].tables[0]: unknown placeholder {acount}, expected one of the job's params: statement`},
+		{"placeholder without params", job(`tables: ["e_{a}"]`), `2:38: jobs[0].tables[0]: unknown placeholder {a}, expected one of the job's params, which has none`},
+		{"two segments", job(`tables: ["e_{statement}"], params: {statement: a/b}`), `2:38: jobs[0].tables[0]: found the placeholder {statement} for the param "a/b", expected one segment: not empty, without / . " or control characters, and not . or ..`},
+		{"placeholder for a list", job(`tables: ["e_{args}"], params: {args: [1]}`), `2:38: jobs[0].tables[0]: found the placeholder {args} for a param that is a list, expected one with text, a number or true or false`},
+		{"lone brace", job(`tables: ["e_{a"]`), `2:38: jobs[0].tables[0]: found "e_{a" with a brace that has no match, expected {param}`},
+		{"slots differ", "jobs:\n  - {name: a, handler: sql, resources: [{name: v, slots: 2}]}\n  - {name: b, handler: sql, resources: [{name: v}]}", `3:48: jobs[1].resources[0].name: found "v" with no slots, expected 2 slots as in line 2: all who name a resource must mean the same`},
+		{"overlap of exclusive runs", job("tables: [t], overlap: allow"), `2:51: jobs[0].overlap: found allow with an exclusive lock on public/t, expected skip or queue: its runs could not overlap`},
+		{"control character in a name", `jobs: [{name: "a\nb", handler: sql}]`, `1:15: jobs[0].name: found "a\nb", expected a name of 1 to 200 bytes without control characters or spaces around it, and between slashes no empty, "." or ".." part`},
+
+		{"beyond loopback", `admin: {listen: ":8080"}`, `1:17: admin.listen: found ":8080" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
+		{"no port", "admin: {listen: localhost}", `1:17: admin.listen: found "localhost", expected host:port, or "" for no page`},
+		{"plain password", "admin: {users: [{name: a, password_hash: hunter2}]}", `1:42: admin.users[0].password_hash: found something else, expected a bcrypt hash: 60 characters that begin with $2`},
+		{"no password", "admin: {users: [{name: a}]}", `1:17: admin.users[0].password_hash: found nothing, expected a bcrypt hash: 60 characters that begin with $2`},
+
+		{"other database", "database: {url: \"mysql://a:hunter2@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
+		{"malformed URL", "database: {url: \"postgres://a:hunter2%zz@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
+		{"SQLite without a path", "database: {url: \"sqlite://\"}", `1:17: database.url: found a sqlite:// URL without a path or with options, expected sqlite:// and the path of a file`},
+		{"a URL where a section belongs", "database: postgres://a:hunter2@h/d", `1:11: database: found text, expected a mapping of keys to values`},
+		{"a list for a secret", "database: {url: [hunter2]}", `1:17: database.url: found a list, expected text`},
+
+		{"unset variable", "replica: {name: \"x ${NONE} y\"}", `1:20: replica.name: environment variable NONE is not set, expected a value for it or a default: ${NONE:-default}`},
+		{"unset variable in a block", "database:\n  url: |\n    $${NONE}\n    a${NONE}\n", `4:6: database.url: environment variable NONE is not set, expected a value for it or a default: ${NONE:-default}`},
+		{"unclosed variable", "replica: {name: \"${NONE\"}", `1:18: replica.name: found ${ without a variable's name and }, expected ${NAME} or ${NAME:-default}; a literal ${ is written $${`},
+		{"nested default", "replica: {name: \"${A:-${B}}\"}", `1:18: replica.name: found a variable within the default of ${A}, expected plain text`},
+		{"variable that does not fit", "workers: ${SET}", `1:10: workers: found "${SET}" (its value is not shown), expected a whole number, 1 to 10000`},
+		{"variable as a schedule", job(`schedule: "${SET}"`), `2:39: jobs[0].schedule: found "${SET}" (its value is not shown), expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time`},
+		{"variable as a table", job(`tables: ["${SET}\t"]`), `2:38: jobs[0].tables[0]: found a name that cannot be locked: "${SET}\t" (its value is not shown), expected table, schema.table or a path without control characters`},
+		{"url and url_file", "database: {url: \"sqlite://a\", url_file: b}", `1:31: database.url_file: found both url and url_file, expected one of them`},
+		{"no such file", "database: {url_file: none}", `1:22: database.url_file: found "none": no such file or directory, expected a file with the value`},
+
+		{"unclosed bracket", "workers: [1", `1:10: not valid YAML: sequence end token ']' not found`},
+		{"unquoted cron", "jobs:\n  - schedule: * * * * *", `2:23: not valid YAML: undefined alias name; a value that begins with * or @ needs quotes`},
+		{"unquoted variable in brackets", "replica: {name: ${A}}", `1:18: not valid YAML: ',' or '}' must be specified; inside { } and [ ] a value with ${…} needs quotes`},
+		{"tab", "log:\n\tlevel: info", `2:1: not valid YAML: found character '	' that cannot start any token; indent with spaces`},
+		{"two documents", "workers: 1\n---\nworkers: 2", `3:1: found a second document, expected one a file`},
+		{"tag", "workers: !!int 3", `1:10: workers: found the tag !!int, expected a value without a tag`},
+		{"unknown alias", "workers: *many", `1:10: workers: found the alias *many, expected an anchor &many before it; text that begins with * needs quotes`},
+		{"alias within itself", job("params: &p {a: *p}"), `2:44: jobs[0].params.a: found the alias *p within its own anchor, expected an end`},
+		{"merge of no mapping", "log: {<<: [1]}", `1:12: log: found a number to merge, expected an alias of a mapping`},
+		{"not UTF-8", "log: {level: \"\xff\"}", `1:15: found a byte that is not UTF-8, expected a text file in UTF-8`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			env := func(name string) (string, bool) { return "hunter2", name == "SET" }
+			_, err := parse(test.text, WithEnv(env))
+			var all *Errors
+			if !errors.As(err, &all) {
+				t.Fatalf("found %v, expected *Errors", err)
+			}
+			want := head + strings.ReplaceAll(test.want, "\t", " ")
+			if got := err.Error(); got != want {
+				t.Errorf("found\n%s\nexpected\n%s", got, want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("the message shows a secret")
+			}
+		})
+	}
+}
+
+const pg = "database: {url: \"postgres://a@h/d\"}\n"
+
+func TestProblemsAreSortedAndComplete(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("jobs:\n")
+	for i := range 50 {
+		fmt.Fprintf(&text, "  - {name: \"j %d\", hndler: sql}\n", i)
+	}
+	_, err := parse(text.String())
+	var all *Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("found %v, expected *Errors", err)
+	}
+	const each = 2 // unknown key, no handler
+	if len(all.Problems) != 50*each {
+		t.Errorf("found %d problems, expected %d", len(all.Problems), 50*each)
+	}
+	for i, p := range all.Problems {
+		if p.Line != 2+i/each || p.File != "c.yaml" {
+			t.Errorf("problem %d: found %s", i, p)
+		}
+	}
+}

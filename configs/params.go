@@ -1,0 +1,83 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// decodeParams turns any mapping into JSON, keys in the order of the file.
+func (d *decoder) decodeParams(n *node, path string) (Params, bool) {
+	if n.kind != kindMapping {
+		d.report(n.pos, path, "found %s, expected a mapping of the handler's params", n.kind)
+		return Params{}, false
+	}
+	before := len(d.problems)
+	var value, written bytes.Buffer
+	d.writeJSON(&value, n, path, false)
+	if len(d.problems) > before || !d.sound(path) {
+		return Params{}, false
+	}
+	d.writeJSON(&written, n, path, true)
+	return Params{value: value.Bytes(), written: written.Bytes()}, true
+}
+
+// writeJSON writes n, scalars with variables as they are written in the file or expanded.
+func (d *decoder) writeJSON(out *bytes.Buffer, n *node, path string, written bool) {
+	switch {
+	case n.kind == kindMapping:
+		out.WriteByte('{')
+		for i, e := range n.entries {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			writeText(out, e.name)
+			out.WriteByte(':')
+			d.writeJSON(out, e.value, keyPath(path, e.name), written)
+		}
+		out.WriteByte('}')
+	case n.kind == kindList:
+		out.WriteByte('[')
+		for i, item := range n.items {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			d.writeJSON(out, item, itemPath(path, i), written)
+		}
+		out.WriteByte(']')
+	case n.expanded && written:
+		writeText(out, n.written)
+	default:
+		d.writeScalar(out, n, path)
+	}
+}
+
+func (d *decoder) writeScalar(out *bytes.Buffer, n *node, path string) {
+	switch n.kind {
+	case kindText:
+		writeText(out, n.text)
+	case kindBool:
+		out.WriteString(boolText(n))
+	case kindInt, kindFloat:
+		text, err := jsonNumber(n)
+		if err != nil {
+			d.report(n.pos, path, "found %s, %v", n.found(), err)
+		}
+		out.WriteString(text)
+	default:
+		out.WriteString("null")
+	}
+}
+
+func boolText(n *node) string {
+	if n.text[0] == 't' || n.text[0] == 'T' {
+		return "true"
+	}
+	return "false"
+}
+
+func writeText(out *bytes.Buffer, s string) {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(s)       // text always encodes
+	out.Truncate(out.Len() - 1) // the newline
+}

@@ -1,0 +1,168 @@
+package configs
+
+import (
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // the tests name zones
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func parse(text string, opts ...Option) (*Config, error) {
+	return Parse("c.yaml", []byte(text), slices.Concat([]Option{withBuiltins(), WithEnv(noEnv)}, opts)...)
+}
+
+func mustParse(t *testing.T, text string, opts ...Option) *Config {
+	t.Helper()
+	c, err := parse(text, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	path := filepath.Join("testdata", "mistakes.yaml")
+	golden := filepath.Join("testdata", "mistakes.golden")
+	_, err := Load(path, withBuiltins(), WithEnv(noEnv))
+	var all *Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("found %v, expected *Errors", err)
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, readErr := os.ReadFile(golden)
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(filepath.ToSlash(err.Error())+"\n", "\n")); diff != "" {
+		t.Errorf("messages differ:\n%s", diff)
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Error("a message shows the password")
+	}
+}
+
+func TestEmptyFileIsTheDefaults(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "\ufeff", "{}\n"} {
+		c := mustParse(t, text)
+		if c.Replica.Name == "" {
+			t.Errorf("%q: the replica has no name", text)
+		}
+		c.Replica.Name = ""
+		if want := Defaults(); c.String() != want.String() {
+			t.Errorf("%q: %s", text, cmp.Diff(want.String(), c.String()))
+		}
+	}
+}
+
+func TestReplicasOfOneHostDiffer(t *testing.T) {
+	if a, b := mustParse(t, ""), mustParse(t, ""); a.Replica.Name == b.Replica.Name {
+		t.Errorf("two replicas are called %s", a.Replica.Name)
+	}
+}
+
+func TestUnreadableFile(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("found %v, expected fs.ErrNotExist", err)
+	}
+}
+
+func TestJobsStartFromTheRest(t *testing.T) {
+	c := mustParse(t, `
+jobs:
+  - {name: a, handler: sql}
+  - {name: b, handler: sql, timezone: UTC, wait: {attempts: 7}, misfire_threshold: 5s, schedule: "0 12 * * *"}
+  - {name: c, handler: sql, schedule: "0 12 * * *", retry: {attempts: 3}}
+timezone: Europe/Berlin
+misfire_threshold: 1m
+locking: {wait: {attempts: 2, delay: 1s, backoff: constant}}
+`)
+	a, b, third := c.Jobs[0], c.Jobs[1], c.Jobs[2]
+	wait := retry.Policy{Attempts: 2, Delay: time.Second, MaxDelay: 5 * time.Second, Backoff: retry.Constant, Jitter: 0.2}
+	if a.Wait != wait || a.MisfireThreshold != time.Minute || a.Timezone != "Europe/Berlin" {
+		t.Errorf("job a: %s", a)
+	}
+	wait.Attempts = 7
+	if b.Wait != wait || b.MisfireThreshold != 5*time.Second || b.Timezone != "UTC" {
+		t.Errorf("job b: %s", b)
+	}
+	if want := (retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Constant}); third.Retry != want {
+		t.Errorf("job c retries by %+v, expected %+v", third.Retry, want)
+	}
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if next := a.Schedule.Next(from); !next.IsZero() {
+		t.Errorf("job a without a schedule is due at %v", next)
+	}
+	if next := b.Schedule.Next(from); !next.Equal(from.Add(12 * time.Hour)) {
+		t.Errorf("job b is due at %v, expected noon in UTC", next)
+	}
+	if next := third.Schedule.Next(from); !next.Equal(from.Add(11 * time.Hour)) {
+		t.Errorf("job c is due at %v, expected noon in Berlin", next)
+	}
+}
+
+func TestScheduleForms(t *testing.T) {
+	c := mustParse(t, `
+jobs:
+  - {name: a, handler: sql, schedule: "*/5 * * * *"}
+  - {name: b, handler: sql, schedule: "@every 90s"}
+  - {name: c, handler: sql, schedule: {every: 90s}}
+  - {name: d, handler: sql, schedule: {at: 2026-01-31T09:00:00Z}}
+  - {name: e, handler: sql, schedule: {cron: "@daily"}}
+`)
+	want := []schedule.Spec{
+		{Cron: "*/5 * * * *"}, {Cron: "@every 90s"}, {Every: 90 * time.Second},
+		{At: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)}, {Cron: "@daily"},
+	}
+	for i, j := range c.Jobs {
+		if j.Spec != want[i] {
+			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
+		}
+	}
+}
+
+func TestAnchorsAndMergeKeys(t *testing.T) {
+	c := mustParse(t, `
+jobs:
+  - &base
+    name: a
+    handler: sql
+    timeout: 1m
+    tables: &tables [orders]
+    params: {statement: SELECT 1}
+  - {<<: *base, name: b, timeout: 2m}
+  - name: c
+    handler: command
+    tables: *tables
+`)
+	if b := c.Jobs[1]; b.Name != "b" || b.Handler != "sql" || b.Timeout != 2*time.Minute || b.Params.String() != `{"statement":"SELECT 1"}` {
+		t.Errorf("job b: %s", b)
+	}
+	if len(c.Jobs[2].Requests) != 1 {
+		t.Errorf("job c: %s", c.Jobs[2])
+	}
+}
+
+// TestWithoutHandlers shows that neither handlers nor params are looked at.
+func TestWithoutHandlers(t *testing.T) {
+	if _, err := Parse("c.yaml", []byte("jobs: [{name: a, handler: none, params: {x: 1}}]")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,57 @@
+package configs
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The tags min and max are written by us and always parse; where one is absent
+// there is no bound on that side.
+
+func inDurations(value time.Duration, rules reflect.StructTag) bool {
+	low, errLow := time.ParseDuration(rules.Get("min"))
+	high, errHigh := time.ParseDuration(rules.Get("max"))
+	return (errLow != nil || value >= low) && (errHigh != nil || value <= high)
+}
+
+func inNumbers(value float64, rules reflect.StructTag) bool {
+	low, errLow := strconv.ParseFloat(rules.Get("min"), 64)
+	high, errHigh := strconv.ParseFloat(rules.Get("max"), 64)
+	return (errLow != nil || value >= low) && (errHigh != nil || value <= high)
+}
+
+// bounds says what the rules min and max allow, "" if there are none.
+func bounds(rules reflect.StructTag) string {
+	low, high := rules.Get("min"), rules.Get("max")
+	switch {
+	case low != "" && high != "":
+		return low + " to " + high
+	case low != "":
+		return low + " or more"
+	case high != "":
+		return "at most " + high
+	}
+	return ""
+}
+
+// within adds the bounds to the words for a type.
+func within(words string, rules reflect.StructTag) string {
+	if text := bounds(rules); text != "" {
+		return words + ", " + text
+	}
+	return words
+}
+
+// durationText is Go's notation without the zeros at its end: 1h, not 1h0m0s.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,151 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	defaultGrace = 5 * time.Second
+	// maxGrace leaves a margin to the ten seconds after which a run that
+	// ignores its end is left behind, and its tables are free for others.
+	maxGrace = 8 * time.Second
+)
+
+// reservedEnv begins the names of the variables that the handler sets itself:
+// HOLDFAST_JOB, HOLDFAST_RUN (the run's id), HOLDFAST_DUE (RFC 3339, UTC) and
+// HOLDFAST_TOKEN.
+const reservedEnv = "HOLDFAST_"
+
+// CommandParams are the params of a command job.
+type CommandParams struct {
+	// Command is a program and its arguments; no shell reads them. A program
+	// without a slash is looked up in the scheduler's PATH.
+	Command []string `json:"command"`
+	Dir     string   `json:"dir"` // to run in; default the scheduler's own
+	// Env is added to what the command inherits, which is little, so that the
+	// scheduler's secrets stay its own: PATH, HOME, USER, LOGNAME, LANG,
+	// LC_ALL, LC_CTYPE, TZ and TMPDIR.
+	Env map[string]string `json:"env"`
+	// Grace is how long the command may take to end after SIGTERM, before it
+	// is killed: 0s to 8s, default 5s.
+	Grace *jobs.Duration `json:"grace"`
+}
+
+// Command returns the handler "command", which runs a program and expects it
+// to exit with status 0. The end of what it writes is kept with the run.
+//
+// The program leads a process group of its own. When the run is ended, the
+// group gets SIGTERM and, after the grace, SIGKILL; when the program exits by
+// itself, what it left behind in its group is ended likewise. A process that
+// leaves the group (setsid) is out of reach. On Linux the program is killed
+// when the scheduler itself is.
+func Command() jobs.Registration { return jobs.Handle("command", runCommand) }
+
+// Validate reports every mistake.
+func (p CommandParams) Validate() error {
+	var problems problemList
+	switch {
+	case len(p.Command) == 0 || p.Command[0] == "":
+		problems.add("command", "expected a list: the program and its arguments")
+	case slices.ContainsFunc(p.Command, hasNUL):
+		problems.add("command", "holds a NUL character")
+	}
+	if hasNUL(p.Dir) {
+		problems.add("dir", "holds a NUL character")
+	}
+	for _, name := range sortedNames(p.Env) {
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			problems.add("env", "%q is no variable's name", name)
+		case strings.HasPrefix(name, reservedEnv):
+			problems.add("env", "%s is set by the scheduler", name)
+		case hasNUL(p.Env[name]):
+			problems.add("env", "the value of %s holds a NUL character", name)
+		}
+	}
+	if grace := p.grace(); grace < 0 || grace > maxGrace {
+		problems.add("grace", "found %s, expected 0s to %s", grace, maxGrace)
+	}
+	return problems.err()
+}
+
+func hasNUL(s string) bool { return strings.Contains(s, "\x00") }
+
+func (p CommandParams) grace() time.Duration {
+	if p.Grace == nil {
+		return defaultGrace
+	}
+	return time.Duration(*p.Grace)
+}
+
+// environment returns the command's variables; of two with one name the last holds.
+func (p CommandParams) environment(run *jobs.Run) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	for _, name := range sortedNames(p.Env) {
+		env = append(env, name+"="+p.Env[name])
+	}
+	return append(env,
+		reservedEnv+"JOB="+strings.ReplaceAll(run.Job, "\x00", ""),
+		reservedEnv+"RUN="+run.ID.String(),
+		reservedEnv+"DUE="+run.Due.UTC().Format(time.RFC3339Nano),
+		reservedEnv+"TOKEN="+strconv.FormatInt(int64(run.Token), 10))
+}
+
+func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
+	name := p.Command[0]
+	if ctx.Err() != nil {
+		return fmt.Errorf("command %s: not started: %w", name, context.Cause(ctx))
+	}
+	cmd, err := p.prepare(run)
+	if err != nil {
+		return fmt.Errorf("command %s: %w", name, err)
+	}
+	tail := jobs.NewTail(quotedBytes)
+	stopped, err := runGroup(ctx, cmd, p.grace(), run.Output(), tail)
+	switch {
+	case stopped && err == nil:
+		return fmt.Errorf("command %s: stopped: %w", name, context.Cause(ctx))
+	case stopped:
+		return fmt.Errorf("command %s: stopped: %w (%w)%s", name, context.Cause(ctx), err, quote(tail))
+	case err != nil:
+		return fmt.Errorf("command %s: %w%s", name, err, quote(tail))
+	}
+	return nil
+}
+
+func (p CommandParams) prepare(run *jobs.Run) (*exec.Cmd, error) {
+	// With process attributes set, the operating system's error for a missing
+	// directory reads as if the program were missing.
+	if p.Dir != "" {
+		if info, err := os.Stat(p.Dir); err != nil {
+			return nil, fmt.Errorf("dir: %w", err)
+		} else if !info.IsDir() {
+			return nil, fmt.Errorf("dir: %s is no directory", p.Dir)
+		}
+	}
+	cmd := exec.Command(p.Command[0], p.Command[1:]...)
+	if errors.Is(cmd.Err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("program not found in PATH: %w", exec.ErrNotFound)
+	}
+	if cmd.Err != nil {
+		return nil, cmd.Err
+	}
+	cmd.Dir = p.Dir
+	cmd.Env = p.environment(run)
+	return cmd, nil
+}

@@ -1,0 +1,142 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	defaultHTTPTimeout = 30 * time.Second
+	maxRedirects       = 5
+	maxResponse        = 8 << 20 // bytes read of a response
+)
+
+// The headers that tell a server which run is asking.
+const (
+	headerRun   = "X-Holdfast-Run"   // the run's id
+	headerJob   = "X-Holdfast-Job"   // percent-encoded where it is not printable ASCII
+	headerDue   = "X-Holdfast-Due"   // RFC 3339, UTC
+	headerToken = "X-Holdfast-Token" // refuse those smaller than one seen before
+)
+
+// HTTP returns the handler "http", which sends a request and expects a status.
+// client may be nil; of its fields CheckRedirect is replaced.
+//
+// At most 5 redirects are followed, none whose status is an expected one. Of a
+// response 8 MiB are read; the end of what was read is kept with the run.
+func HTTP(client *http.Client) jobs.Registration {
+	if client == nil {
+		client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	}
+	h := httpHandler{client: client}
+	return jobs.Handle("http", h.run)
+}
+
+type httpHandler struct{ client *http.Client }
+
+func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error {
+	timeout := p.timeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %s", timeout))
+	defer cancel()
+	request, err := p.request(ctx, run)
+	if err != nil {
+		return fmt.Errorf("http request: %w", err)
+	}
+	what := request.Method + " " + shownURL(request.URL)
+	response, err := h.withRedirects(p.ExpectStatus).Do(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, withCause(ctx, withoutURL(err)))
+	}
+	defer response.Body.Close()
+	tail, err := keepResponse(run.Output(), response)
+	if !p.ExpectStatus.match(response.StatusCode) {
+		return fmt.Errorf("%s: expected %s, found %d%s", what, p.ExpectStatus, response.StatusCode, quote(tail))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: response: %w", what, withCause(ctx, err))
+	}
+	return nil
+}
+
+// withRedirects returns a client that stops at statuses that are expected.
+func (h httpHandler) withRedirects(expected Statuses) *http.Client {
+	client := *h.client
+	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		if slices.Contains(expected, next.Response.StatusCode) {
+			return http.ErrUseLastResponse
+		}
+		if len(via) > maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		return nil
+	}
+	return &client
+}
+
+// keepResponse reads the response into the run's output, and returns its end.
+func keepResponse(output io.Writer, response *http.Response) (*jobs.Tail, error) {
+	tail := jobs.NewTail(quotedBytes)
+	fmt.Fprintf(output, "%s %s\n", response.Proto, response.Status)
+	n, err := io.Copy(io.MultiWriter(output, tail), io.LimitReader(response.Body, maxResponse))
+	if n == maxResponse {
+		fmt.Fprintf(output, "\n[no more than %d bytes of the response were read]", maxResponse)
+	}
+	return tail, err
+}
+
+func (p HTTPParams) request(ctx context.Context, run *jobs.Run) (*http.Request, error) {
+	var body io.Reader
+	if p.Body != "" {
+		body = strings.NewReader(p.Body)
+	}
+	request, err := http.NewRequestWithContext(ctx, p.method(), p.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", "holdfast")
+	for name, value := range p.Headers {
+		if strings.EqualFold(name, "Host") {
+			request.Host = value
+			continue
+		}
+		request.Header.Set(name, value)
+	}
+	request.Header.Set(headerRun, run.ID.String())
+	request.Header.Set(headerJob, printable(run.Job))
+	request.Header.Set(headerDue, run.Due.UTC().Format(time.RFC3339Nano))
+	request.Header.Set(headerToken, strconv.FormatInt(int64(run.Token), 10))
+	return request, nil
+}
+
+func printable(name string) string {
+	for _, b := range []byte(name) {
+		if b < ' ' || b > '~' {
+			return url.PathEscape(name)
+		}
+	}
+	return name
+}
+
+// shownURL leaves out what may be secret: the user and the query.
+func shownURL(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// withoutURL drops net/http's mention of the whole URL.
+func withoutURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package handlers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// HTTPParams are the params of an http job.
+type HTTPParams struct {
+	URL          string            `json:"url"`    // http or https, absolute
+	Method       string            `json:"method"` // default GET, with a body POST
+	Headers      map[string]string `json:"headers"`
+	Body         string            `json:"body"`
+	ExpectStatus Statuses          `json:"expect_status"` // default any from 200 to 299
+	Timeout      jobs.Duration     `json:"timeout"`       // until the response is read; default 30s
+}
+
+// Validate reports every mistake.
+func (p HTTPParams) Validate() error {
+	var problems problemList
+	if message := urlProblem(p.URL); message != "" {
+		problems.add("url", "%s", message)
+	}
+	if p.Method != "" && !isToken(p.Method) {
+		problems.add("method", "found %q, expected a method such as GET or POST", p.Method)
+	}
+	for _, name := range sortedNames(p.Headers) {
+		if message := headerProblem(name, p.Headers[name]); message != "" {
+			problems.add("headers", "%s", message)
+		}
+	}
+	for _, status := range p.ExpectStatus {
+		if status < 200 || status > 599 {
+			problems.add("expect_status", "found %d, expected 200 to 599", status)
+		}
+	}
+	if p.Timeout < 0 {
+		problems.add("timeout", "found %s, expected more than 0s", time.Duration(p.Timeout))
+	}
+	return problems.err()
+}
+
+func (p HTTPParams) method() string {
+	switch {
+	case p.Method != "":
+		return strings.ToUpper(p.Method)
+	case p.Body != "":
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+func (p HTTPParams) timeout() time.Duration {
+	if p.Timeout > 0 {
+		return time.Duration(p.Timeout)
+	}
+	return defaultHTTPTimeout
+}
+
+// urlProblem does not quote the URL, which may hold secrets.
+func urlProblem(text string) string {
+	if text == "" {
+		return "is missing"
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "is no URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Sprintf("found the scheme %q, expected an absolute URL with http or https", u.Scheme)
+	case u.Hostname() == "":
+		return "names no host"
+	}
+	return ""
+}
+
+// headerProblem quotes no values, which may be secret.
+func headerProblem(name, value string) string {
+	switch {
+	case !isToken(name):
+		return fmt.Sprintf("%q is no header's name", name)
+	case strings.HasPrefix(http.CanonicalHeaderKey(name), "X-Holdfast-"):
+		return fmt.Sprintf("%s is set by the scheduler", name)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return fmt.Sprintf("the value of %s holds a control character", name)
+	}
+	return ""
+}
+
+// isToken reports whether s is a token of RFC 9110, as methods and the names
+// of headers are.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+func sortedNames(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Statuses are the response statuses that count as success; none stands for
+// 200 to 299. In params they are one number or a list.
+type Statuses []int
+
+// UnmarshalJSON reads a number or a list of numbers.
+func (s *Statuses) UnmarshalJSON(data []byte) error {
+	var one int
+	if json.Unmarshal(data, &one) == nil {
+		*s = Statuses{one}
+		return nil
+	}
+	var list []int
+	if json.Unmarshal(data, &list) != nil || len(list) == 0 {
+		return errors.New("expected a status such as 200, or a list of them")
+	}
+	*s = list
+	return nil
+}
+
+// String returns "status 200 or 204", or "a status from 200 to 299".
+func (s Statuses) String() string {
+	if len(s) == 0 {
+		return "a status from 200 to 299"
+	}
+	texts := make([]string, len(s))
+	for i, status := range s {
+		texts[i] = strconv.Itoa(status)
+	}
+	return "status " + strings.Join(texts, " or ")
+}
+
+func (s Statuses) match(status int) bool {
+	if len(s) == 0 {
+		return status >= 200 && status <= 299
+	}
+	return slices.Contains(s, status)
+}

@@ -1,0 +1,45 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// problemList collects the mistakes of a job's params.
+type problemList []jobs.ParamProblem
+
+func (l *problemList) add(key, format string, args ...any) {
+	*l = append(*l, jobs.ParamProblem{Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (l problemList) err() error {
+	if len(l) == 0 {
+		return nil
+	}
+	return &jobs.ParamsError{Problems: l}
+}
+
+// withCause adds why ctx ended to an error that came of it.
+func withCause(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, cause)
+}
+
+// quotedBytes is how much of an output an error quotes.
+const quotedBytes = 512
+
+// quote returns the end of an output for an error's text, or "".
+func quote(tail *jobs.Tail) string {
+	text := strings.TrimSpace(tail.Text(quotedBytes))
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

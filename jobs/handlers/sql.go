@@ -1,0 +1,116 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// SQLParams are the params of a sql job: either Statement, with its Args, or
+// Statements.
+type SQLParams struct {
+	Statement  string   `json:"statement"`
+	Statements []string `json:"statements"`
+	Args       Args     `json:"args"` // of Statement, by position
+}
+
+// Args are the arguments of a statement: texts, whole numbers (int64), other
+// numbers (float64), booleans and null.
+type Args []any
+
+// SQL returns the handler "sql", which runs its statements in the database
+// that holds the store, in one fenced transaction: either all of them take
+// effect and the run is recorded as succeeded, or none does. The rows that
+// each affected are kept with the run.
+func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
+
+// Validate reports every mistake.
+func (p SQLParams) Validate() error {
+	var problems problemList
+	switch {
+	case p.Statement != "" && p.Statements != nil:
+		problems.add("statements", "expected either statement or statements, found both")
+	case p.Statement == "" && p.Statements == nil:
+		problems.add("statement", "expected statement or statements, found neither")
+	case p.Statements != nil && len(p.Statements) == 0:
+		problems.add("statements", "expected at least one statement, found none")
+	case p.Statement != "" && strings.TrimSpace(p.Statement) == "":
+		problems.add("statement", "is blank")
+	}
+	for i, statement := range p.Statements {
+		if strings.TrimSpace(statement) == "" {
+			problems.add("statements", "number %d is blank", i+1)
+		}
+	}
+	if p.Args != nil && p.Statements != nil {
+		problems.add("args", "go with statement, not with statements")
+	}
+	return problems.err()
+}
+
+func (p SQLParams) list() []jobs.Statement {
+	if p.Statement != "" {
+		return []jobs.Statement{{SQL: p.Statement, Args: p.Args}}
+	}
+	list := make([]jobs.Statement, len(p.Statements))
+	for i, statement := range p.Statements {
+		list[i] = jobs.Statement{SQL: statement}
+	}
+	return list
+}
+
+func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
+	transactor, ok := run.Store().(jobs.Transactor)
+	if !ok {
+		return errors.New("sql: the store cannot run statements")
+	}
+	rows, err := transactor.RunStatements(ctx, run, p.list())
+	if err != nil {
+		return fmt.Errorf("sql: %w", withCause(ctx, err))
+	}
+	run.Log().Info().Ints64("rows", rows).Msg("statements committed")
+	return nil
+}
+
+// UnmarshalJSON reads whole numbers as such: by way of a float64, as JSON has
+// them by default, large keys would come out changed.
+func (a *Args) UnmarshalJSON(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var values []any
+	if err := decoder.Decode(&values); err != nil && !errors.Is(err, io.EOF) {
+		return errors.New("expected a list")
+	}
+	for i, value := range values {
+		converted, err := argument(value)
+		if err != nil {
+			return fmt.Errorf("number %d: %w", i+1, err)
+		}
+		values[i] = converted
+	}
+	*a = values
+	return nil
+}
+
+func argument(value any) (any, error) {
+	switch value := value.(type) {
+	case nil, bool, string:
+		return value, nil
+	case json.Number:
+		if whole, err := value.Int64(); err == nil {
+			return whole, nil
+		}
+		if number, err := value.Float64(); err == nil && strings.ContainsAny(value.String(), ".eE") {
+			return number, nil
+		}
+		return nil, fmt.Errorf("%s does not fit 64 bits: write it as a text", value)
+	default:
+		return nil, errors.New("expected a text, a number, true, false or null")
+	}
+}

@@ -1,0 +1,172 @@
+package jobstest
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var finishRules = []rule{
+	{"every field of a finish is kept", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/t"))
+		token := c.granted(s, r)
+		f := jobs.FinishRequest{
+			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout, Detail: "after 10m", Error: "too \"slow\" <é>", Output: "line\nline\n",
+		}
+		before := c.now()
+		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+		c.must(err)
+		equal(c, "finished", done[0], true)
+		record := c.record(r.Run, jobs.TimedOut)
+		equal(c, "reason", record.Reason, f.Reason)
+		equal(c, "detail", record.Detail, f.Detail)
+		equal(c, "error", record.Error, f.Error)
+		equal(c, "output", record.Output, f.Output)
+		equal(c, "token", record.Token, token)
+		if record.FinishedAt == nil {
+			c.Fatal("no end")
+		}
+		within(c, "finished at", *record.FinishedAt, before, c.now())
+	}},
+	{"every final state ends the claim and frees its grants", func(c *check) {
+		s := c.session("one")
+		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost} {
+			r := request("a", i, table("s/t"), ownName("a"))
+			c.finished(r, c.granted(s, r), state)
+			c.record(r.Run, state)
+			equal(c, "locks", len(c.locks()), 0)
+		}
+	}},
+	{"a repeated finish with the same state stands", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.finished(r, token, jobs.Succeeded)
+		first := c.record(r.Run, jobs.Succeeded)
+		c.finished(r, token, jobs.Succeeded)
+		if again := c.record(r.Run, jobs.Succeeded); !again.FinishedAt.Equal(*first.FinishedAt) {
+			c.Errorf("ended at %s, then at %s", first.FinishedAt, again.FinishedAt)
+		}
+	}},
+	{"a repeated finish with another state does not", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.finished(r, token, jobs.Succeeded)
+		equal(c, "finish as failed", c.finish(r, token, jobs.Failed), false)
+		c.record(r.Run, jobs.Succeeded)
+	}},
+	{"a finish with a token that never was does nothing", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		equal(c, "another token", c.finish(r, token+1000, jobs.Succeeded), false)
+		c.record(r.Run, jobs.Running)
+	}},
+	{"a finish with another run's token does nothing", func(c *check) {
+		s := c.session("one")
+		a, b := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
+		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
+		equal(c, "finish of a with b's token", c.finish(a, tokenB, jobs.Succeeded), false)
+		equal(c, "locks", len(c.locks()), 2)
+		c.finished(a, tokenA, jobs.Succeeded)
+		c.finished(b, tokenB, jobs.Succeeded)
+	}},
+	{"waiting for another attempt keeps the run and frees the claim", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r, other := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
+		first := c.granted(one, r)
+		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "try 1"}})
+		c.must(err)
+		equal(c, "finished", done[0], true)
+		record := c.record(r.Run, jobs.Waiting)
+		if record.FinishedAt != nil || record.Error != "try 1" || record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
+			c.Errorf("waiting run %+v", record)
+		}
+		c.finished(other, c.granted(two, other), jobs.Succeeded)
+		r.Attempt = 2
+		second := c.granted(one, r)
+		if second <= first {
+			c.Errorf("token %d of attempt 2 after %d", second, first)
+		}
+		equal(c, "attempt", c.record(r.Run, jobs.Running).Attempt, 2)
+		equal(c, "finish of attempt 1", c.finish(r, first, jobs.Succeeded), false)
+		c.finished(r, second, jobs.Succeeded)
+	}},
+	{"a repeated finish as waiting stands until the next attempt", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.finished(r, token, jobs.Waiting)
+		c.finished(r, token, jobs.Waiting)
+		r.Attempt = 2
+		c.granted(s, r)
+		equal(c, "finish of attempt 1", c.finish(r, token, jobs.Waiting), false)
+	}},
+	{"a run that waits for another attempt stays with its session", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1)
+		c.finished(r, c.granted(one, r), jobs.Waiting)
+		equal(c, "adopted from a living session", len(c.adopt(two, 10, "a")), 0)
+		c.Expire(one)
+		c.sweep()
+		adopted := c.adopt(two, 10, "a")
+		if len(adopted) != 1 || adopted[0].ID != r.Run {
+			c.Fatalf("adopted %+v, expected run %s", adopted, r.Run)
+		}
+		r.Attempt = 2
+		c.granted(two, r)
+	}},
+	{"a dead session may finish what it has claims for", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.Expire(s)
+		c.finished(r, token, jobs.Succeeded)
+		equal(c, "lost", len(c.sweep().Lost), 0)
+		c.record(r.Run, jobs.Succeeded)
+	}},
+	{"a batch ends what it can and says what it could not", func(c *check) {
+		s := c.session("one")
+		a, b := request("a", 1), request("b", 1)
+		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
+		c.finished(a, tokenA, jobs.Failed)
+		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{
+			{Run: a.Run, Token: tokenA, State: jobs.Succeeded}, {Run: b.Run, Token: tokenB, State: jobs.Succeeded},
+			{Run: uuid.New(), Token: tokenB + 1000, State: jobs.Succeeded},
+		})
+		c.must(err)
+		if len(done) != 3 || done[0] || !done[1] || done[2] {
+			c.Errorf("finished %v, expected [false true false]", done)
+		}
+	}},
+	{"very long text is kept whole", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		f := jobs.FinishRequest{
+			Run: r.Run, Token: c.granted(s, r), State: jobs.Failed,
+			Detail: strings.Repeat("d", 20_000), Error: strings.Repeat("é'\"\\\n", 20_000), Output: strings.Repeat("0123456789abcde\n", 4096),
+		}
+		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+		c.must(err)
+		equal(c, "finished", done[0], true)
+		record := c.record(r.Run, jobs.Failed)
+		if record.Detail != f.Detail || record.Error != f.Error || record.Output != f.Output {
+			c.Errorf("kept %d, %d, %d bytes of %d, %d, %d", len(record.Detail), len(record.Error), len(record.Output), len(f.Detail), len(f.Error), len(f.Output))
+		}
+	}},
+	{"the output of the last attempt is kept", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		for attempt, state := range []jobs.State{jobs.Waiting, jobs.Succeeded} {
+			r.Attempt = attempt + 1
+			output := strings.Repeat("x", r.Attempt)
+			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state, Output: output}})
+			c.must(err)
+			equal(c, "output", c.record(r.Run, state).Output, output)
+		}
+	}},
+}

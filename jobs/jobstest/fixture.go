@@ -1,0 +1,269 @@
+package jobstest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Fixture is a store under test.
+type Fixture struct {
+	Store jobs.Store // fresh: migrated, and empty
+	// Expire makes a session's TTL run out at once.
+	Expire func(session uuid.UUID)
+	// Second is another replica's way to the same data, if that is another
+	// way: it is used beside Store, from other goroutines.
+	Second jobs.Store
+}
+
+// rule is one thing that every store must do.
+type rule struct {
+	name string
+	hold func(c *check)
+}
+
+// Run checks every rule, each against a store of its own from open. The store
+// is closed by whoever opened it, in a cleanup of t.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	groups := []struct {
+		name  string
+		rules []rule
+	}{
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Contention", contentionRules}, {"Model", modelRules},
+	}
+	for _, group := range groups {
+		t.Run(group.name, func(t *testing.T) {
+			for _, r := range group.rules {
+				t.Run(r.name, func(t *testing.T) { r.hold(newCheck(t, open(t))) })
+			}
+		})
+	}
+}
+
+// patience bounds a whole test: nothing that works takes as long.
+const patience = 2 * time.Minute
+
+// ttl is long enough for no session to run out by itself.
+const ttl = 10 * time.Minute
+
+// epoch is the first due of all tests but those about misfires.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// check is one test at work on a store.
+type check struct {
+	*testing.T
+	Fixture
+	ctx context.Context
+}
+
+func newCheck(t *testing.T, f Fixture) *check {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	if f.Second == nil {
+		f.Second = f.Store
+	}
+	return &check{T: t, Fixture: f, ctx: ctx}
+}
+
+// must fails the test on an error.
+func (c *check) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// session opens a session of the replica.
+func (c *check) session(replica string) uuid.UUID {
+	c.Helper()
+	id := uuid.New()
+	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl}))
+	return id
+}
+
+// register writes definitions with the hash and returns the versions.
+func (c *check) register(hash string, names ...string) map[string]int64 {
+	c.Helper()
+	definitions := make([]jobs.Definition, len(names))
+	for i, name := range names {
+		definitions[i] = jobs.Definition{Name: name, Hash: hash, Schedule: "@hourly", Zone: "UTC", Handler: "nothing", Description: "{}"}
+	}
+	versions, err := c.Store.Register(c.ctx, definitions)
+	c.must(err)
+	return versions
+}
+
+// firing is the job's n-th.
+func firing(job string, n int) jobs.Firing {
+	return jobs.Firing{Job: job, Due: epoch.Add(time.Duration(n) * time.Second)}
+}
+
+// request asks for the job's n-th firing, which has waited since its due.
+func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
+	f := firing(job, n)
+	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.Due}
+}
+
+func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.StartResult {
+	c.Helper()
+	results, err := c.Store.Start(c.ctx, session, requests)
+	c.must(err)
+	if len(results) != len(requests) {
+		c.Fatalf("%d requests got %d results", len(requests), len(results))
+	}
+	return results
+}
+
+// granted starts the request, which must be granted.
+func (c *check) granted(session uuid.UUID, r jobs.StartRequest) jobs.Token {
+	c.Helper()
+	result := c.start(session, r)[0]
+	if result.Outcome != jobs.StartGranted || result.Token == 0 {
+		c.Fatalf("start of %s: %+v (blocked by %+v), expected it to be granted", r.Firing.Job, result, result.Blocker)
+	}
+	return result.Token
+}
+
+// blocked starts the request, which must be blocked by the holder's run.
+func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reason, by jobs.StartRequest) *jobs.Blocker {
+	c.Helper()
+	result := c.start(session, r)[0]
+	if result.Outcome != jobs.StartBlocked || result.Blocker == nil || result.Reason != reason {
+		c.Fatalf("start of %s: %+v, expected it to be blocked with reason %s", r.Firing.Job, result, reason)
+	}
+	if got := result.Blocker.Holder; got.Run != by.Run.String() || got.Job != by.Firing.Job {
+		c.Fatalf("%s is blocked by %+v, expected run %s of %s", r.Firing.Job, got, by.Run, by.Firing.Job)
+	}
+	return result.Blocker
+}
+
+// outcome starts the request, with this outcome.
+func (c *check) outcome(session uuid.UUID, r jobs.StartRequest, want jobs.StartOutcome) {
+	c.Helper()
+	if result := c.start(session, r)[0]; result.Outcome != want || result.Token != 0 {
+		c.Fatalf("start of %s: %+v (blocked by %+v), expected outcome %d without a token", r.Firing.Job, result, result.Blocker, want)
+	}
+}
+
+// finish ends an attempt and reports whether that stands.
+func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) bool {
+	c.Helper()
+	done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: token, State: state}})
+	c.must(err)
+	if len(done) != 1 {
+		c.Fatalf("1 finish got %d answers", len(done))
+	}
+	return done[0]
+}
+
+// finished ends an attempt, which must stand.
+func (c *check) finished(r jobs.StartRequest, token jobs.Token, state jobs.State) {
+	c.Helper()
+	if !c.finish(r, token, state) {
+		c.Fatalf("finish of %s as %s was refused", r.Firing.Job, state)
+	}
+}
+
+// note writes one note and reports whether it stands.
+func (c *check) note(session uuid.UUID, n jobs.Note) bool {
+	c.Helper()
+	stands, err := c.Store.Note(c.ctx, session, []jobs.Note{n})
+	c.must(err)
+	if len(stands) != 1 {
+		c.Fatalf("1 note got %d answers", len(stands))
+	}
+	return stands[0]
+}
+
+// noteOf is a note about the run that a request asks for.
+func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
+	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, Attempt: r.Attempt, State: state, Reason: reason, WaitSince: r.WaitSince}
+	if state == jobs.Waiting {
+		n.Requests = r.Requests
+	}
+	return n
+}
+
+func (c *check) sweep(recoverable ...string) jobs.Swept {
+	c.Helper()
+	named := map[string]bool{}
+	for _, name := range recoverable {
+		named[name] = true
+	}
+	swept, err := c.Store.Sweep(c.ctx, named)
+	c.must(err)
+	return swept
+}
+
+func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
+	c.Helper()
+	records, err := c.Store.Adopt(c.ctx, session, names, limit)
+	c.must(err)
+	return records
+}
+
+// record returns the run, which must be there in this state.
+func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
+	c.Helper()
+	record, err := c.Store.Run(c.ctx, id)
+	c.must(err)
+	if record.ID != id || record.State != state {
+		c.Fatalf("run %s is %s (%+v), expected %s", id, record.State, record, state)
+	}
+	return record
+}
+
+func (c *check) locks() []jobs.LockView {
+	c.Helper()
+	locks, err := c.Store.Locks(c.ctx)
+	c.must(err)
+	return locks
+}
+
+func (c *check) now() time.Time {
+	c.Helper()
+	now, err := c.Store.Now(c.ctx)
+	c.must(err)
+	return now
+}
+
+// equal fails the test unless the two are the same.
+func equal[T comparable](c *check, what string, got, want T) {
+	c.Helper()
+	if got != want {
+		c.Errorf("%s: found %v, expected %v", what, got, want)
+	}
+}
+
+// within fails the test unless from <= got <= to.
+func within(c *check, what string, got, from, to time.Time) {
+	c.Helper()
+	if got.Before(from) || got.After(to) {
+		c.Errorf("%s: found %s, expected %s to %s", what, got, from, to)
+	}
+}
+
+// The requests below are of names that cannot be bad.
+func table(name string) locking.Request  { return ask(locking.KindTable, name, locking.Exclusive, 0) }
+func shared(name string) locking.Request { return ask(locking.KindTable, name, locking.Shared, 0) }
+func path(name string) locking.Request   { return ask(locking.KindPath, name, locking.Exclusive, 0) }
+func ownName(job string) locking.Request { return ask(locking.KindJob, job, locking.Exclusive, 0) }
+func slot(name string, n int) locking.Request {
+	return ask(locking.KindSlot, name, locking.Slotted, n)
+}
+
+func ask(kind locking.Kind, name string, mode locking.Mode, slots int) locking.Request {
+	resource, err := locking.ParseKey(string(kind) + ":" + name)
+	if err != nil {
+		panic(err)
+	}
+	return locking.Request{Resource: resource, Mode: mode, Slots: slots}
+}

@@ -1,0 +1,199 @@
+package jobstest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var historyRules = []rule{
+	{"locks tell resource, mode, holder, token and times, by resource", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/t"), shared("s/r"), slot("api", 4), ownName("a"), path("p"))
+		before := c.now()
+		token := c.granted(s, r)
+		after := c.now()
+		locks := c.locks()
+		var found []string
+		for _, l := range locks {
+			found = append(found, fmt.Sprintf("%s %s %d", l.Resource.Key(), l.Mode, l.Slots))
+			equal(c, "token", l.Token, token)
+			equal(c, "run", l.Holder.Run, r.Run.String())
+			equal(c, "job", l.Holder.Job, "a")
+			equal(c, "replica", l.Holder.Replica, "one")
+			within(c, "since", l.Since, before, after)
+			within(c, "expires", l.Expires, before.Add(ttl/2), after.Add(ttl))
+		}
+		want := []string{"job:a exclusive 0", "path:p exclusive 0", "slot:api slot 4", "table:s/r shared 0", "table:s/t exclusive 0"}
+		if !slices.Equal(found, want) {
+			c.Errorf("locks %q, expected %q", found, want)
+		}
+	}},
+	{"runs come youngest first, without output", func(c *check) {
+		c.pastRuns(5)
+		runs := c.runs(jobs.RunFilter{})
+		equal(c, "runs", len(runs), 5)
+		for i, r := range runs {
+			equal(c, "output", r.Output, "")
+			if i > 0 && younger(r, runs[i-1]) {
+				c.Errorf("run %d is younger than the one before", i)
+			}
+		}
+		equal(c, "first", runs[0].Due, firing("a", 4).Due)
+	}},
+	{"a run comes with its output", func(c *check) {
+		id := c.pastRuns(1)[0]
+		equal(c, "output", c.record(id, jobs.Succeeded).Output, "output 0")
+	}},
+	{"an unknown run is not found", func(c *check) {
+		if _, err := c.Store.Run(c.ctx, uuid.New()); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("unknown run: %v, expected ErrNotFound", err)
+		}
+	}},
+	{"runs are filtered by job, state and replica", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		c.granted(one, request("a", 1))
+		b := request("b", 1)
+		c.finished(b, c.granted(two, b), jobs.Failed)
+		c.note(one, noteOf(request("b", 2), jobs.Skipped, jobs.ReasonLockHeld))
+		for _, f := range []struct {
+			filter jobs.RunFilter
+			want   int
+		}{
+			{jobs.RunFilter{Job: "a"}, 1}, {jobs.RunFilter{Job: "b"}, 2}, {jobs.RunFilter{Job: "c"}, 0},
+			{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, 1}, {jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
+			{jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0}, {jobs.RunFilter{States: jobs.States()}, 3},
+			{jobs.RunFilter{Replica: "one"}, 2}, {jobs.RunFilter{Replica: "one", Job: "b"}, 1}, {jobs.RunFilter{Limit: 1}, 1}, {jobs.RunFilter{}, 3},
+			{jobs.RunFilter{Job: "b", Replica: "two", States: []jobs.State{jobs.Failed, jobs.Skipped}}, 1},
+		} {
+			equal(c, fmt.Sprintf("runs by %+v", f.filter), len(c.runs(f.filter)), f.want)
+		}
+	}},
+	{"pages go through all runs once, in one order", func(c *check) {
+		s := c.session("one")
+		for n := range 3 { // 20 at a time: many have been created at the same instant
+			requests := make([]jobs.StartRequest, 20)
+			for i := range requests {
+				requests[i] = request("a", 20*n+i)
+			}
+			c.start(s, requests...)
+		}
+		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running}}, {States: []jobs.State{jobs.Waiting, jobs.Running}}} {
+			whole := f
+			whole.Limit = 100
+			all := c.runs(whole)
+			equal(c, "runs", len(all), 60)
+			var paged []jobs.Record
+			f.Limit = 7
+			for page := c.runs(f); len(page) > 0; page = c.runs(f) {
+				paged = append(paged, page...)
+				last := page[len(page)-1]
+				f.Before = &jobs.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+			}
+			if !slices.EqualFunc(all, paged, func(a, b jobs.Record) bool { return a.ID == b.ID }) {
+				c.Errorf("%+v: %d runs in pages differ from %d at once", f, len(paged), len(all))
+			}
+		}
+	}},
+	{"a page holds 100 runs unless told otherwise, and never more than a batch", func(c *check) {
+		s := c.session("one")
+		for n := range 2 {
+			requests := make([]jobs.StartRequest, 600)
+			for i := range requests {
+				requests[i] = request("a", 600*n+i)
+			}
+			c.start(s, requests...)
+		}
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 100)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{Limit: 5000})), jobs.MaxBatch)
+	}},
+	{"jobs come by name with their last ended run", func(c *check) {
+		s := c.session("one")
+		c.register("h", "b", "a", "never")
+		for n, state := range []jobs.State{jobs.Failed, jobs.Succeeded} {
+			r := request("a", n)
+			c.finished(r, c.granted(s, r), state)
+		}
+		c.granted(s, request("a", 3)) // runs still
+		skipped := noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		c.note(s, skipped)
+		views, err := c.Store.Jobs(c.ctx)
+		c.must(err)
+		var names []string
+		for _, v := range views {
+			names = append(names, v.Name)
+		}
+		if strings.Join(names, " ") != "a b never" {
+			c.Fatalf("jobs %v", names)
+		}
+		if a, b := views[0].Last, views[1].Last; a == nil || a.State != jobs.Succeeded || b == nil || b.ID != skipped.Run || views[2].Last != nil {
+			c.Errorf("last runs %+v, %+v, %+v", a, b, views[2].Last)
+		}
+	}},
+	{"replicas come by name, living and lately ended", func(c *check) {
+		before := c.now()
+		b, a := c.session("b"), c.session("a")
+		c.granted(b, request("j", 1))
+		c.granted(b, request("k", 1))
+		c.must(c.Store.End(c.ctx, a))
+		replicas, err := c.Store.Replicas(c.ctx)
+		c.must(err)
+		if len(replicas) != 2 || replicas[0].Session != a || replicas[1].Session != b {
+			c.Fatalf("replicas %+v, expected a and b", replicas)
+		}
+		equal(c, "name", replicas[1].Name, "b")
+		equal(c, "version", replicas[1].Version, "v1")
+		equal(c, "running", replicas[1].Running, 2)
+		equal(c, "running", replicas[0].Running, 0)
+		within(c, "started at", replicas[1].StartedAt, before, c.now())
+		within(c, "last beat", replicas[1].LastBeat, before, c.now())
+		within(c, "expires at", replicas[1].ExpiresAt, before.Add(ttl), c.now().Add(ttl))
+		if replicas[0].EndedAt == nil || replicas[1].EndedAt != nil {
+			c.Errorf("a ended at %v, b at %v", replicas[0].EndedAt, replicas[1].EndedAt)
+		}
+	}},
+	{"an empty store has an empty history", func(c *check) {
+		replicas, err := c.Store.Replicas(c.ctx)
+		c.must(err)
+		views, err := c.Store.Jobs(c.ctx)
+		c.must(err)
+		equal(c, "everything", len(replicas)+len(views)+len(c.locks())+len(c.runs(jobs.RunFilter{})), 0)
+	}},
+	{"times are in UTC, to the microsecond", func(c *check) {
+		c.pastRuns(1)
+		r := c.runs(jobs.RunFilter{})[0]
+		now := c.now()
+		for _, t := range []string{now.Location().String(), r.Due.Location().String(), r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
+			equal(c, "zone", t, "UTC")
+		}
+		equal(c, "nanoseconds of a microsecond", r.CreatedAt.Nanosecond()%1000, 0)
+	}},
+}
+
+// pastRuns leaves n succeeded runs of job a and returns their ids.
+func (c *check) pastRuns(n int) []uuid.UUID {
+	c.Helper()
+	s := c.session("past")
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		r := request("a", i)
+		ids[i] = r.Run
+		_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Output: fmt.Sprint("output ", i)}})
+		c.must(err)
+	}
+	return ids
+}
+
+func (c *check) runs(f jobs.RunFilter) []jobs.Record {
+	c.Helper()
+	records, err := c.Store.Runs(c.ctx, f)
+	c.must(err)
+	return records
+}
+
+func younger(a, b jobs.Record) bool { return a.CreatedAt.After(b.CreatedAt) }

@@ -1,0 +1,3 @@
+package jobstest
+
+var modelRules []rule

@@ -1,0 +1,142 @@
+package jobstest
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var sessionRules = []rule{
+	{"an open session beats by the store's clock", func(c *check) {
+		s := c.session("one")
+		before := c.now()
+		beat, err := c.Store.Heartbeat(c.ctx, s)
+		c.must(err)
+		within(c, "the beat's time", beat.Now, before, c.now())
+		equal(c, "claims", len(beat.Claims), 0)
+	}},
+	{"a heartbeat extends the session", func(c *check) {
+		s := c.session("one")
+		before := c.replica(s)
+		_, err := c.Store.Heartbeat(c.ctx, s)
+		c.must(err)
+		after := c.replica(s)
+		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
+			c.Errorf("beat %s, expiry %s before; beat %s, expiry %s after", before.LastBeat, before.ExpiresAt, after.LastBeat, after.ExpiresAt)
+		}
+		equal(c, "time to live", after.ExpiresAt.Sub(after.LastBeat), ttl)
+	}},
+	{"opening again changes nothing", func(c *check) {
+		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
+		c.must(c.Store.Open(c.ctx, s))
+		c.must(c.Store.Open(c.ctx, s))
+		_, err := c.Store.Heartbeat(c.ctx, s.ID)
+		c.must(err)
+		c.must(c.Store.End(c.ctx, s.ID))
+		c.must(c.Store.Open(c.ctx, s))
+		c.dead(s.ID)
+	}},
+	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
+	{"an expired session never revives", func(c *check) {
+		s := c.session("one")
+		c.Expire(s)
+		c.dead(s)
+		c.dead(s)
+		c.sweep()
+		c.dead(s)
+	}},
+	{"an ended session never revives", func(c *check) {
+		s := c.session("one")
+		c.must(c.Store.End(c.ctx, s))
+		c.dead(s)
+		c.sweep()
+		c.dead(s)
+	}},
+	{"ending again changes nothing", func(c *check) {
+		s := c.session("one")
+		c.must(c.Store.End(c.ctx, s))
+		ended := c.replica(s).EndedAt
+		c.must(c.Store.End(c.ctx, s))
+		if again := c.replica(s).EndedAt; ended == nil || again == nil || !again.Equal(*ended) {
+			c.Errorf("ended at %v, then at %v", ended, again)
+		}
+	}},
+	{"a heartbeat lists every claim of its session and no other", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")), request("c", 1, table("s/c"))
+		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
+		c.granted(two, other)
+		beat, err := c.Store.Heartbeat(c.ctx, one)
+		c.must(err)
+		if len(beat.Claims) != 2 {
+			c.Fatalf("claims %v, expected %v", beat.Claims, want)
+		}
+		for token, run := range want {
+			equal(c, "claim", beat.Claims[token], run)
+		}
+	}},
+	{"a heartbeat lists no claim that was given back", func(c *check) {
+		s := c.session("one")
+		a := request("a", 1, table("s/a"))
+		c.finished(a, c.granted(s, a), jobs.Succeeded)
+		beat, err := c.Store.Heartbeat(c.ctx, s)
+		c.must(err)
+		equal(c, "claims", len(beat.Claims), 0)
+	}},
+	{"ending frees waiting runs at once, even with claims left", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		holder, waiter := request("holder", 1, table("s/a")), request("waiter", 1, table("s/a"))
+		c.granted(one, holder)
+		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
+		equal(c, "adopted from a living session", len(c.adopt(two, 10, "waiter")), 0)
+		c.must(c.Store.End(c.ctx, one))
+		adopted := c.adopt(two, 10, "waiter")
+		if len(adopted) != 1 || adopted[0].ID != waiter.Run {
+			c.Fatalf("adopted %+v, expected run %s", adopted, waiter.Run)
+		}
+	}},
+	{"claims left at the end are swept", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1, table("s/a"))
+		token := c.granted(one, r)
+		c.must(c.Store.End(c.ctx, one))
+		c.blocked(two, request("b", 1, table("s/a")), jobs.ReasonLockHeld, r)
+		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != r.Run {
+			c.Fatalf("lost %+v, expected run %s", lost, r.Run)
+		}
+		equal(c, "finish of a swept run", c.finish(r, token, jobs.Succeeded), false)
+		equal(c, "locks", len(c.locks()), 0)
+	}},
+}
+
+// dead fails the test unless the session is lost to all that a replica does.
+func (c *check) dead(session uuid.UUID) {
+	c.Helper()
+	if _, err := c.Store.Heartbeat(c.ctx, session); !errors.Is(err, jobs.ErrSessionLost) {
+		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
+	}
+	r := request("of-the-dead", 1, table("s/of-the-dead"))
+	c.outcome(session, r, jobs.StartNotLive)
+	if _, err := c.Store.Note(c.ctx, session, []jobs.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err, jobs.ErrSessionLost) {
+		c.Fatalf("note of a dead session: %v, expected ErrSessionLost", err)
+	}
+	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
+		c.Fatalf("a dead session's run: %v, expected ErrNotFound", err)
+	}
+}
+
+// replica returns the session's view.
+func (c *check) replica(session uuid.UUID) jobs.ReplicaView {
+	c.Helper()
+	replicas, err := c.Store.Replicas(c.ctx)
+	c.must(err)
+	for _, r := range replicas {
+		if r.Session == session {
+			return r
+		}
+	}
+	c.Fatalf("session %s is not among %+v", session, replicas)
+	return jobs.ReplicaView{}
+}

@@ -1,0 +1,205 @@
+package jobstest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var startRules = []rule{
+	{"a granted run is running", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/a"))
+		r.Attempt = 2
+		before := c.now()
+		token := c.granted(s, r)
+		record := c.record(r.Run, jobs.Running)
+		equal(c, "job", record.Job, "a")
+		equal(c, "due", record.Due, r.Firing.Due)
+		equal(c, "replica", record.Replica, "one")
+		equal(c, "token", record.Token, token)
+		equal(c, "attempt", record.Attempt, 2)
+		within(c, "created at", record.CreatedAt, before, c.now())
+		if record.StartedAt == nil || record.FinishedAt != nil || record.BlockedBy != nil || record.Reason != "" {
+			c.Errorf("running run %+v", record)
+		}
+	}},
+	{"tokens grow with each grant", func(c *check) {
+		s := c.session("one")
+		var last jobs.Token
+		for n := range 5 {
+			r := request("a", n, table("s/a"))
+			token := c.granted(s, r)
+			if token <= last {
+				c.Fatalf("token %d after %d", token, last)
+			}
+			last = token
+			c.finished(r, token, jobs.Succeeded)
+		}
+	}},
+	{"tokens grow across sweeps and sessions", func(c *check) {
+		one := c.session("one")
+		first := c.granted(one, request("a", 1, table("s/a")))
+		c.Expire(one)
+		c.sweep()
+		if second := c.granted(c.session("two"), request("a", 2, table("s/a"))); second <= first {
+			c.Errorf("token %d after %d", second, first)
+		}
+	}},
+	{"the same request resent tells the same token", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/a"), ownName("a"))
+		token := c.granted(s, r)
+		equal(c, "token of the resent request", c.granted(s, r), token)
+		equal(c, "locks", len(c.locks()), 2)
+	}},
+	{"a blocked run is not its own duplicate", func(c *check) {
+		s := c.session("one")
+		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
+		token := c.granted(s, holder)
+		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
+		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
+		record := c.record(waiter.Run, jobs.Waiting)
+		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() || record.Reason != jobs.ReasonLockHeld {
+			c.Errorf("waiting run %+v", record)
+		}
+		c.finished(holder, token, jobs.Succeeded)
+		c.granted(s, waiter)
+		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil || record.Reason != "" {
+			c.Errorf("a running run is still shown as blocked: %+v", record)
+		}
+	}},
+	{"another run of a firing is a duplicate, whatever its state", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		first, waits, ends := request("a", 1, table("s/a")), request("b", 1, table("s/a")), request("c", 1)
+		token := c.granted(one, first)
+		c.blocked(one, waits, jobs.ReasonLockHeld, first)
+		c.finished(ends, c.granted(one, ends), jobs.Failed)
+		for _, session := range []uuid.UUID{one, two} {
+			for _, job := range []string{"a", "b", "c"} {
+				again := request(job, 1, path("elsewhere"))
+				c.outcome(session, again, jobs.StartDuplicate)
+				if _, err := c.Store.Run(c.ctx, again.Run); !errors.Is(err, jobs.ErrNotFound) {
+					c.Errorf("a duplicate of %s left a run: %v", job, err)
+				}
+			}
+		}
+		equal(c, "token of the first", c.granted(one, first), token)
+	}},
+	{"a run that has ended does not start again", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		c.outcome(s, r, jobs.StartDuplicate)
+		c.record(r.Run, jobs.Succeeded)
+	}},
+	{"a run of another living session is not taken from it", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		holder, waiter := request("a", 1, table("s/a")), request("b", 1, table("s/a"))
+		token := c.granted(one, holder)
+		c.blocked(one, waiter, jobs.ReasonLockHeld, holder)
+		c.outcome(two, holder, jobs.StartDuplicate)
+		c.finished(holder, token, jobs.Succeeded)
+		c.outcome(two, waiter, jobs.StartDuplicate)
+		c.granted(one, waiter)
+	}},
+	{"dues, keys and recoveries make firings of their own", func(c *check) {
+		s := c.session("one")
+		at := epoch.Add(time.Microsecond)
+		for _, f := range []jobs.Firing{
+			{Job: "a", Due: epoch}, {Job: "a", Due: at}, {Job: "a", Due: epoch, Recovery: 1}, {Job: "b", Due: epoch},
+			{Job: "a", Due: epoch, Key: "k"}, {Job: "a", Due: epoch, Key: "k2"}, {Job: "a", Due: epoch, Key: "k", Recovery: 1},
+		} {
+			r := jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
+			c.granted(s, r)
+			record := c.record(r.Run, jobs.Running)
+			if got := (jobs.Firing{Job: record.Job, Due: record.Due, Key: record.Key, Recovery: record.Recovery}); got != f {
+				c.Errorf("firing %+v is kept as %+v", f, got)
+			}
+			r.Run = uuid.New()
+			c.outcome(s, r, jobs.StartDuplicate)
+		}
+	}},
+	{"the same key at another due is a duplicate", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		r.Firing.Key = "k"
+		c.granted(s, r)
+		again := request("a", 2)
+		again.Firing.Key = "k"
+		c.outcome(s, again, jobs.StartDuplicate)
+	}},
+	{"two runs of one firing in a batch: the first wins", func(c *check) {
+		s := c.session("one")
+		results := c.start(s, request("a", 1), request("a", 1))
+		equal(c, "first", results[0].Outcome, jobs.StartGranted)
+		equal(c, "second", results[1].Outcome, jobs.StartDuplicate)
+	}},
+	{"two firings of a batch on one table: the first wins and blocks the second", func(c *check) {
+		s := c.session("one")
+		first, second := request("b", 1, table("s/t")), request("a", 2, table("s/t"))
+		results := c.start(s, first, second)
+		equal(c, "first", results[0].Outcome, jobs.StartGranted)
+		equal(c, "second", results[1].Outcome, jobs.StartBlocked)
+		if b := results[1].Blocker; b == nil || b.Holder.Run != first.Run.String() {
+			c.Errorf("the second is blocked by %+v, expected the first", b)
+		}
+	}},
+	{"a firing of a batch on a schema blocks a later one on its table", func(c *check) {
+		s := c.session("one")
+		results := c.start(s, request("a", 1, table("s")), request("b", 1, table("s/t")), request("c", 1, table("z/t")), request("d", 1, table("z")))
+		for i, want := range []jobs.StartOutcome{jobs.StartGranted, jobs.StartBlocked, jobs.StartGranted, jobs.StartBlocked} {
+			equal(c, fmt.Sprint("outcome ", i), results[i].Outcome, want)
+		}
+	}},
+	{"all or nothing: a blocked run holds none of its resources", func(c *check) {
+		s := c.session("one")
+		holder := request("a", 1, table("s/2"))
+		c.granted(s, holder)
+		blocker := c.blocked(s, request("b", 1, table("s/1"), table("s/2"), table("s/3")), jobs.ReasonLockHeld, holder)
+		equal(c, "blocking resource", blocker.Resource, "s/2")
+		equal(c, "holder's replica", blocker.Holder.Replica, "one")
+		for _, lock := range c.locks() {
+			equal(c, "holder of a lock", lock.Holder.Run, holder.Run.String())
+		}
+	}},
+	{"a run may lock nothing", func(c *check) {
+		s := c.session("one")
+		c.granted(s, request("a", 1))
+		c.granted(s, request("b", 1))
+	}},
+	{"an empty batch is nothing", func(c *check) {
+		equal(c, "results", len(c.start(c.session("one"))), 0)
+	}},
+	{"a batch of 1,000 starts and finishes", func(c *check) {
+		s := c.session("one")
+		requests := make([]jobs.StartRequest, jobs.MaxBatch)
+		for i := range requests {
+			name := fmt.Sprintf("job-%04d", i)
+			requests[i] = request(name, 1, ownName(name), table("s/"+name), shared("read/all"))
+		}
+		tokens := map[jobs.Token]bool{}
+		finishes := make([]jobs.FinishRequest, len(requests))
+		for i, result := range c.start(s, requests...) {
+			if result.Outcome != jobs.StartGranted || tokens[result.Token] {
+				c.Fatalf("start %d: %+v, expected a grant with a token of its own", i, result)
+			}
+			tokens[result.Token] = true
+			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: result.Token, State: jobs.Succeeded}
+		}
+		equal(c, "locks", len(c.locks()), 3*len(requests))
+		for i, result := range c.start(s, requests...) {
+			equal(c, "resent token", result.Token, finishes[i].Token)
+		}
+		done, err := c.Store.Finish(c.ctx, finishes)
+		c.must(err)
+		for i := range done {
+			equal(c, "finished", done[i], true)
+		}
+		equal(c, "locks", len(c.locks()), 0)
+	}},
+}

@@ -1,0 +1,116 @@
+package jobstest
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var triggerRules = []rule{
+	{"a trigger adds a waiting run that any replica may adopt", func(c *check) {
+		c.register("h", "a")
+		before := c.now()
+		r, err := c.Store.Trigger(c.ctx, "a", "k")
+		c.must(err)
+		if r.Job != "a" || r.Key != "k" || r.State != jobs.Waiting || r.Reason != jobs.ReasonTriggered || r.Recovery != 0 {
+			c.Errorf("triggered %+v", r)
+		}
+		within(c, "due", r.Due, before, c.now())
+		within(c, "created at", r.CreatedAt, before, c.now())
+		s := c.session("one")
+		equal(c, "adopted", len(c.adopt(s, 10, "a")), 1)
+		c.granted(s, jobs.StartRequest{Run: r.ID, Firing: jobs.Firing{Job: "a", Due: r.Due, Key: r.Key}, Attempt: 1, WaitSince: r.Due})
+	}},
+	{"a key that was used before returns its run", func(c *check) {
+		c.register("h", "a")
+		first, err := c.Store.Trigger(c.ctx, "a", "k")
+		c.must(err)
+		again, err := c.Store.Trigger(c.ctx, "a", "k")
+		c.must(err)
+		equal(c, "run", again.ID, first.ID)
+		s := c.session("one")
+		c.adopt(s, 1, "a")
+		r := jobs.StartRequest{Run: first.ID, Firing: jobs.Firing{Job: "a", Due: first.Due, Key: "k"}, Attempt: 1}
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		ended, err := c.Store.Trigger(c.ctx, "a", "k")
+		c.must(err)
+		equal(c, "run", ended.ID, first.ID)
+		equal(c, "state", ended.State, jobs.Succeeded)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+	}},
+	{"a key is the job's own", func(c *check) {
+		c.register("h", "a", "b")
+		a, err := c.Store.Trigger(c.ctx, "a", "k")
+		c.must(err)
+		b, err := c.Store.Trigger(c.ctx, "b", "k")
+		c.must(err)
+		equal(c, "jobs", a.Job+b.Job, "ab")
+		equal(c, "one run", a.ID == b.ID, false)
+	}},
+	{"an empty key draws one", func(c *check) {
+		c.register("h", "a")
+		first, err := c.Store.Trigger(c.ctx, "a", "")
+		c.must(err)
+		second, err := c.Store.Trigger(c.ctx, "a", "")
+		c.must(err)
+		if first.Key == "" || first.Key == second.Key || first.ID == second.ID {
+			c.Errorf("triggered %+v and %+v", first, second)
+		}
+	}},
+	{"an unknown job is not found", func(c *check) {
+		if _, err := c.Store.Trigger(c.ctx, "unknown", "k"); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("trigger of an unknown job: %v, expected ErrNotFound", err)
+		}
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
+	}},
+}
+
+var revokeRules = []rule{
+	{"a revoked claim is gone with its grants", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1, table("s/t"))
+		token := c.granted(one, r)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Cancelled, jobs.ReasonCancelled))
+		record := c.record(r.Run, jobs.Cancelled)
+		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
+			c.Errorf("revoked run %+v", record)
+		}
+		beat, err := c.Store.Heartbeat(c.ctx, one)
+		c.must(err)
+		equal(c, "claims", len(beat.Claims), 0)
+		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
+		c.granted(two, request("b", 1, table("s/t")))
+	}},
+	{"revoking again changes nothing", func(c *check) {
+		r := request("a", 1)
+		token := c.granted(c.session("one"), r)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		equal(c, "reason", c.record(r.Run, jobs.Lost).Reason, jobs.ReasonClaimLost)
+	}},
+	{"revoking leaves other claims", func(c *check) {
+		s := c.session("one")
+		a, b := request("a", 1), request("b", 1)
+		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
+		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
+		beat, err := c.Store.Heartbeat(c.ctx, s)
+		c.must(err)
+		equal(c, "claims", len(beat.Claims), 1)
+		equal(c, "claim", beat.Claims[tokenB], b.Run)
+	}},
+	{"a finished run is not revoked", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.finished(r, token, jobs.Succeeded)
+		// Whether it is told so by an error is the store's choice.
+		_ = c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost)
+		c.record(r.Run, jobs.Succeeded)
+	}},
+	{"the cluster has an id", func(c *check) {
+		equal(c, "no id", c.Store.ClusterID() == uuid.Nil, false)
+		equal(c, "id by the second", c.Second.ClusterID(), c.Store.ClusterID())
+	}},
+}

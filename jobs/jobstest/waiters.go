@@ -1,0 +1,139 @@
+package jobstest
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+var waiterRules = []rule{
+	{"a younger firing yields to an older waiter", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.granted(q.one, q.older)
+		c.blocked(q.two, q.younger, jobs.ReasonLockHeld, q.older)
+	}},
+	{"an older waiter on the schema goes before a younger one on its table", func(c *check) {
+		q := c.queue(table("s"))
+		q.younger.Requests = []locking.Request{table("s/other")}
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+	}},
+	{"an older waiter on a table goes before a younger one on its schema", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.younger.Requests = []locking.Request{table("s")}
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+	}},
+	{"of two as old, the smaller run id goes first", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.younger.WaitSince = q.older.WaitSince
+		q.free()
+		if bytes.Compare(q.older.Run[:], q.younger.Run[:]) < 0 {
+			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		} else {
+			c.granted(q.two, q.younger)
+		}
+	}},
+	{"the age of a waiter is that of its first record", func(c *check) {
+		q := c.queue(table("s/t"))
+		again := q.older
+		again.WaitSince = again.WaitSince.Add(time.Hour)
+		c.blocked(q.one, again, jobs.ReasonLockHeld, q.holder)
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+	}},
+	{"an older waiter that does not conflict is no obstacle", func(c *check) {
+		q := c.queue(shared("s/t"))
+		q.younger.Requests = []locking.Request{shared("s/t")}
+		q.free()
+		c.granted(q.two, q.younger)
+	}},
+	{"an older firing does not yield to a younger waiter", func(c *check) {
+		q := c.queue(table("s/t"))
+		oldest := request("oldest", 0, table("s/t"))
+		q.free()
+		c.granted(q.two, oldest)
+	}},
+	{"an older waiter of a dead session is passed over", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.Expire(q.one)
+		c.granted(q.two, q.younger)
+	}},
+	{"an older waiter of an ended session is passed over", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.must(c.Store.End(c.ctx, q.one))
+		c.granted(q.two, q.younger)
+	}},
+	{"an older waiter that gave up is no obstacle", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		equal(c, "skip", c.note(q.one, noteOf(q.older, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		c.granted(q.two, q.younger)
+	}},
+	{"a waiter that was granted and ended is no obstacle", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.finished(q.older, c.granted(q.one, q.older), jobs.Succeeded)
+		c.granted(q.two, q.younger)
+	}},
+	{"a waiter that was only noted counts", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
+		c.granted(one, older)
+	}},
+	{"a run that waits for its next attempt is no obstacle", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
+		c.finished(first, c.granted(one, first), jobs.Waiting)
+		c.granted(two, second)
+	}},
+	{"a run without a session is no obstacle", func(c *check) {
+		s := c.session("one")
+		c.register("h", "a")
+		_, err := c.Store.Trigger(c.ctx, "a", "")
+		c.must(err)
+		c.granted(s, request("b", 1, ownName("a")))
+	}},
+	{"the waiters of a batch go by age", func(c *check) {
+		q := c.queue(table("s/t"))
+		c.blocked(q.one, q.younger, jobs.ReasonLockHeld, q.holder)
+		q.free()
+		results := c.start(q.one, q.younger, q.older)
+		equal(c, "younger", results[0].Outcome, jobs.StartBlocked)
+		equal(c, "older", results[1].Outcome, jobs.StartGranted)
+	}},
+}
+
+// queue is a run that holds a table, and an older and a younger firing that
+// want what it holds. Only the older is recorded as waiting.
+type queue struct {
+	c                      *check
+	one, two               uuid.UUID // the older waits in one, the younger is asked for by two
+	holder, older, younger jobs.StartRequest
+	token                  jobs.Token
+}
+
+func (c *check) queue(wanted locking.Request) queue {
+	c.Helper()
+	q := queue{c: c, one: c.session("one"), two: c.session("two")}
+	q.holder, q.older, q.younger = request("holder", 1, table("s/t")), request("older", 2, wanted), request("younger", 3, wanted)
+	q.token = c.granted(c.session("three"), q.holder)
+	c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
+	return q
+}
+
+// free ends the holder.
+func (q queue) free() {
+	q.c.Helper()
+	q.c.finished(q.holder, q.token, jobs.Succeeded)
+}

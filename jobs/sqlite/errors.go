@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var (
+	// ErrLocked says that another process, or another store of this one, has
+	// the file open exclusively.
+	ErrLocked = errors.New("in use by another scheduler")
+	// ErrNotExclusive refuses what only the process that holds the file lock
+	// may do: sessions live in it.
+	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads and triggers only")
+	// ErrTransactionControl refuses a statement that would end the fenced
+	// transaction or reach beyond it.
+	ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
+
+	errClosed = errors.New("store is closed")
+)
+
+// transient are the primary result codes after which the same call may well
+// succeed.
+var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTERRUPT, codes.SQLITE_IOERR, codes.SQLITE_FULL,
+	codes.SQLITE_CANTOPEN, codes.SQLITE_NOMEM}
+
+// wrap says what was being done, and turns what a later try may mend into
+// jobs.ErrUnavailable.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, jobs.ErrUnavailable) && isTransient(err) {
+		return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func isTransient(err error) bool {
+	var answer *driver.Error
+	if errors.As(err, &answer) {
+		return slices.Contains(transient, answer.Code()&0xff) // the low byte is the primary code
+	}
+	for _, passing := range []error{context.Canceled, context.DeadlineExceeded, errClosed, sql.ErrConnDone, sql.ErrTxDone} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}

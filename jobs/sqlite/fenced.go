@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const checkFence = `SELECT 1 FROM holdfast_claims WHERE token = ?1 AND run = ?2`
+
+// InTx runs fn in a fenced transaction of the run in the store's file: what fn
+// writes is committed only if the run's claim stands. fn's error rolls back.
+// It returns jobs.ErrSuperseded when the claim is gone.
+//
+// The transaction is the file's one writer: while fn runs, nothing starts and
+// nothing is recorded, and a call of the store that writes would wait for
+// itself. fn must neither commit nor roll back.
+func InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.inTx(ctx, run, fn)
+}
+
+// CompleteInTx is InTx, and records the run as succeeded in the same
+// transaction: its effects and its end are one. fn should be the last thing
+// that the handler does.
+func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.completeInTx(ctx, run, fn)
+}
+
+func storeOf(run *jobs.Run) (*Store, error) {
+	s, ok := run.Store().(*Store)
+	if !ok {
+		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not SQLite", run.Store())
+	}
+	return s, nil
+}
+
+func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	return s.write(ctx, "fenced transaction", func(tx *sql.Tx) error {
+		if err := fence(ctx, tx, run); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// fence is the fence check. Nobody can delete the claim before the
+// transaction ends: there is one writer.
+func fence(ctx context.Context, tx *sql.Tx, run *jobs.Run) error {
+	var one int
+	err := tx.QueryRowContext(ctx, checkFence, run.Token, run.ID).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("fence check of token %d: %w", run.Token, jobs.ErrSuperseded)
+	}
+	return err
+}
+
+func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	err := s.inTx(ctx, run, func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText()}
+		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
+		if err == nil && !done[0] {
+			err = jobs.ErrSuperseded
+		}
+		return err
+	})
+	if err == nil {
+		run.MarkCompleted(jobs.Succeeded)
+	}
+	return err
+}
+
+// RunStatements runs a job's statements in one fenced transaction that ends
+// with the run recorded as succeeded. It refuses, with ErrTransactionControl,
+// statements that would end the transaction or reach beyond the file, and
+// strings that hold more than one statement.
+func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []jobs.Statement) ([]int64, error) {
+	for i, statement := range statements {
+		if err := checkStatement(statement.SQL); err != nil {
+			return nil, fmt.Errorf("statement %d: %w", i+1, err)
+		}
+	}
+	rows := make([]int64, 0, len(statements))
+	err := s.completeInTx(ctx, run, func(tx *sql.Tx) error {
+		for i, statement := range statements {
+			affected, err := execCounted(ctx, tx, statement)
+			if err != nil {
+				return fmt.Errorf("statement %d: %w", i+1, err)
+			}
+			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
+			rows = append(rows, affected)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}

@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	standingClaims = `SELECT c.token, c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.token = q.value`
+
+	// Their grants go with them.
+	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value->>'token' FROM json_each(?1))`
+
+	// The plus keeps SQLite from walking all running runs, and the whole batch
+	// for each of them.
+	endRuns = `
+UPDATE holdfast_runs AS r SET state = q.value->>'state', reason = q.value->>'reason', detail = q.value->>'detail', error = q.value->>'error',
+    finished_at = q.value->>'finished_at', wait_since = q.value->>'wait_since'
+FROM json_each(?1) q WHERE r.id = q.value->>'run' AND +r.state = 'running'`
+
+	keepOutput = `INSERT INTO holdfast_outputs (run, output) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET output = excluded.output`
+)
+
+// endRow is the end of an attempt, as one element of a batch.
+type endRow struct {
+	Run      uuid.UUID   `json:"run"`
+	Token    jobs.Token  `json:"token"`
+	State    jobs.State  `json:"state"`
+	Reason   jobs.Reason `json:"reason"`
+	Detail   string      `json:"detail"`
+	Error    string      `json:"error"`
+	Finished *int64      `json:"finished_at"`
+	Since    *int64      `json:"wait_since"`
+}
+
+// Finish ends attempts whose claims stand.
+func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	if len(requests) == 0 {
+		return []bool{}, nil
+	}
+	var done []bool
+	err := s.write(ctx, "finish", func(tx *sql.Tx) (err error) {
+		done, err = finish(ctx, tx, requests)
+		return err
+	})
+	return done, err
+}
+
+// finish ends attempts in a transaction of their own, or of a job.
+func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]bool, error) {
+	claims, err := loadClaims(ctx, tx, requests)
+	if err != nil {
+		return nil, err
+	}
+	now := micros(time.Now())
+	done := make([]bool, len(requests))
+	var ends []endRow
+	for i, r := range requests {
+		run, stands := claims[r.Token]
+		if !stands || run != r.Run {
+			continue
+		}
+		delete(claims, r.Token)
+		ends = append(ends, endOf(r, now))
+		done[i] = true
+		if r.Output == "" {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output)); err != nil {
+			return nil, err
+		}
+	}
+	if err := execBatch(ctx, tx, endClaims, ends); err != nil {
+		return nil, err
+	}
+	if err := execBatch(ctx, tx, endRuns, ends); err != nil {
+		return nil, err
+	}
+	return done, doneBefore(ctx, tx, requests, done)
+}
+
+func endOf(r jobs.FinishRequest, now int64) endRow {
+	end := endRow{Run: r.Run, Token: r.Token, State: r.State, Reason: r.Reason, Detail: jobs.PlainText(r.Detail), Error: jobs.PlainText(r.Error)}
+	if r.State == jobs.Waiting {
+		end.Since = &now
+	} else {
+		end.Finished = &now
+	}
+	return end
+}
+
+func loadClaims(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) (map[jobs.Token]uuid.UUID, error) {
+	tokens := make([]jobs.Token, len(requests))
+	for i, r := range requests {
+		tokens[i] = r.Token
+	}
+	encoded, err := encode(tokens)
+	if err != nil {
+		return nil, err
+	}
+	claims := map[jobs.Token]uuid.UUID{}
+	err = each(ctx, tx, standingClaims, []any{encoded}, func(rows *sql.Rows) error {
+		var token jobs.Token
+		var run uuid.UUID
+		err := rows.Scan(&token, &run)
+		claims[token] = run
+		return err
+	})
+	return claims, err
+}
+
+// doneBefore marks the requests that an earlier call has carried out.
+func doneBefore(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest, done []bool) error {
+	var ids []uuid.UUID
+	for i, r := range requests {
+		if !done[i] {
+			ids = append(ids, r.Run)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	runs, err := loadRuns(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
+	known := map[uuid.UUID]runRow{}
+	for _, run := range runs {
+		known[run.ID] = run
+	}
+	for i, r := range requests {
+		run, found := known[r.Run]
+		if found && run.Token != nil && jobs.Token(*run.Token) == r.Token && run.State == r.State {
+			done[i] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	runColumns = `
+r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, 0`
+
+	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
+
+	readOutput = `SELECT output FROM holdfast_outputs WHERE run = ?1`
+
+	listLocks = `
+SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session, coalesce(s.expires_at, 0)
+FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token
+JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.session
+ORDER BY g.resource, g.token`
+
+	listJobs = `SELECT name, hash, schedule, zone, handler, resources, description, version, updated_at FROM holdfast_jobs ORDER BY name`
+
+	lastRuns = `
+SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
+    SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
+
+	listReplicas = `
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+    (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
+FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
+ORDER BY s.replica, s.started_at, s.id`
+
+	defaultLimit = 100
+)
+
+// Locks returns every grant.
+func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+	var locks []jobs.LockView
+	err := each(ctx, s.readers, listLocks, nil, func(rows *sql.Rows) error {
+		var v jobs.LockView
+		var stored storedRequest
+		var since, expires int64
+		var session uuid.UUID
+		err := rows.Scan(&stored.Resource, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run, &v.Token, &since, &session, &expires)
+		if err != nil {
+			return err
+		}
+		v.Since, v.Expires = fromMicros(since), s.expiry(session, expires)
+		v.Resource, err = locking.ParseKey(stored.Resource)
+		locks = append(locks, v)
+		return err
+	})
+	return locks, wrap("locks", err)
+}
+
+// expiry is the session's own, where it lives in this process: the file's may
+// be behind while a job's transaction takes long.
+func (s *Store) expiry(session uuid.UUID, stored int64) time.Time {
+	if known, live := s.lives.get(session); live {
+		stored = micros(known.expires)
+	}
+	return fromMicros(stored)
+}
+
+// Jobs returns every job with its last ended run.
+func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+	last := map[string]*jobs.Record{}
+	records, err := s.records(ctx, lastRuns)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	for i := range records {
+		last[records[i].Job] = &records[i]
+	}
+	var views []jobs.JobView
+	err = each(ctx, s.readers, listJobs, nil, func(rows *sql.Rows) error {
+		var v jobs.JobView
+		var resources string
+		var updated int64
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &updated)
+		if err != nil {
+			return err
+		}
+		v.Last, v.UpdatedAt = last[v.Name], fromMicros(updated)
+		v.Resources, err = decodeRequests(resources)
+		views = append(views, v)
+		return err
+	})
+	return views, wrap("jobs", err)
+}
+
+// Runs returns a page of the history.
+func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	query, args := runsQuery(f)
+	records, err := s.records(ctx, query, args...)
+	return records, wrap("runs", err)
+}
+
+// runsQuery asks for each state by itself: every part then walks an index
+// from its end and stops at the limit, however long the history.
+func runsQuery(f jobs.RunFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("?%d", len(args))
+	}
+	where := " WHERE true"
+	if f.Job != "" {
+		where += " AND r.job = " + arg(f.Job)
+	}
+	if f.Replica != "" {
+		where += " AND r.replica = " + arg(f.Replica)
+	}
+	if f.Before != nil {
+		where += " AND (r.created_at, r.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	order := " ORDER BY created_at DESC, id DESC LIMIT " + arg(min(limit, jobs.MaxBatch))
+	if len(f.States) == 0 {
+		return selectRuns + where + order, args
+	}
+	parts := make([]string, len(f.States))
+	for i, state := range f.States {
+		parts[i] = "SELECT * FROM (" + selectRuns + where + " AND r.state = " + arg(state) + order + ")"
+	}
+	return strings.Join(parts, " UNION ALL ") + order, args
+}
+
+func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.Record, error) {
+	var records []jobs.Record
+	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
+		run, err := scanRunRow(rows)
+		if err != nil {
+			return err
+		}
+		record, err := run.record()
+		records = append(records, record)
+		return err
+	})
+	return records, err
+}
+
+// Run returns one run with its output.
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	records, err := recordsOf(ctx, s.readers, []uuid.UUID{id})
+	if err == nil && len(records) == 0 {
+		err = jobs.ErrNotFound
+	}
+	if err != nil {
+		return jobs.Record{}, wrap("run "+id.String(), err)
+	}
+	record := records[0]
+	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return record, wrap("output of run "+id.String(), err)
+}
+
+// Replicas returns sessions that live or ended in the last hour.
+func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	var replicas []jobs.ReplicaView
+	kept := micros(time.Now().Add(-sessionsKept))
+	err := each(ctx, s.readers, listReplicas, []any{kept}, func(rows *sql.Rows) error {
+		var v jobs.ReplicaView
+		var started, beat, expires int64
+		var ended sql.NullInt64
+		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.Running); err != nil {
+			return err
+		}
+		if known, live := s.lives.get(v.Session); live {
+			beat = micros(known.beat)
+		}
+		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
+		replicas = append(replicas, v)
+		return nil
+	})
+	return replicas, wrap("replicas", err)
+}

@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// life is a session of this process. Its times carry the monotonic clock.
+type life struct {
+	jobs.Session
+	started, beat, expires time.Time
+	ended                  bool
+}
+
+func (l *life) live(now time.Time) bool { return !l.ended && now.Before(l.expires) }
+
+// lives knows which sessions live. A session that was found dead once stays
+// dead: only a living one is renewed. It may be used concurrently.
+type lives struct {
+	mu  sync.Mutex
+	all map[uuid.UUID]*life
+}
+
+func newLives() lives { return lives{all: map[uuid.UUID]*life{}} }
+
+// open adds the session unless it is known, and reports whether it did.
+func (l *lives) open(s jobs.Session) (life, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.all[s.ID]; known != nil {
+		return *known, false
+	}
+	now := time.Now()
+	added := &life{Session: s, started: now, beat: now, expires: now.Add(s.TTL)}
+	l.all[s.ID] = added
+	return *added, true
+}
+
+// renew extends the session if it lives.
+func (l *lives) renew(id uuid.UUID) (life, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	known := l.all[id]
+	if known == nil || !known.live(now) {
+		return life{}, false
+	}
+	known.beat, known.expires = now, now.Add(known.TTL)
+	return *known, true
+}
+
+// get returns the session and whether it lives.
+func (l *lives) get(id uuid.UUID) (life, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.all[id]
+	if known == nil {
+		return life{}, false
+	}
+	return *known, known.live(time.Now())
+}
+
+// end makes the session dead.
+func (l *lives) end(id uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.all[id]; known != nil {
+		known.ended = true
+		if now := time.Now(); known.expires.After(now) {
+			known.expires = now
+		}
+	}
+}
+
+func (l *lives) forget(id uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, id)
+}
+
+// living returns the ids of all living sessions.
+func (l *lives) living() []uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	ids := make([]uuid.UUID, 0, len(l.all))
+	for id, known := range l.all {
+		if known.live(now) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

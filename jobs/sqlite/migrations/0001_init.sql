@@ -1,0 +1,89 @@
+-- Times are microseconds since 1970, UTC. Ids are lower-case UUIDs.
+
+-- Sessions: the lives of replicas. Never revived; kept for an hour after their end.
+CREATE TABLE holdfast_sessions (
+    id         TEXT PRIMARY KEY,
+    replica    TEXT NOT NULL,
+    version    TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    renewed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended_at   INTEGER
+) WITHOUT ROWID;
+
+-- Jobs: the newest definition of each, and how far its dues have been checked.
+CREATE TABLE holdfast_jobs (
+    name          TEXT PRIMARY KEY,
+    version       INTEGER NOT NULL,
+    hash          TEXT NOT NULL,
+    schedule      TEXT NOT NULL,
+    zone          TEXT NOT NULL,
+    handler       TEXT NOT NULL,
+    resources     TEXT NOT NULL,
+    description   TEXT NOT NULL,
+    checked_until INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Runs: the history. session is the one that has the run, or had it last.
+CREATE TABLE holdfast_runs (
+    id          TEXT PRIMARY KEY,
+    job         TEXT NOT NULL,
+    due         INTEGER NOT NULL,
+    key         TEXT NOT NULL,
+    recovery    INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    state       TEXT NOT NULL,
+    session     TEXT,
+    replica     TEXT NOT NULL,
+    token       INTEGER,
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    finished_at INTEGER,
+    wait_since  INTEGER, -- of a waiting run: decides who is older
+    reason      TEXT NOT NULL,
+    detail      TEXT NOT NULL,
+    blocker     TEXT,
+    error       TEXT NOT NULL
+);
+CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, due, recovery) WHERE key = '';
+CREATE UNIQUE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
+CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
+CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
+CREATE INDEX holdfast_runs_state ON holdfast_runs (state, created_at, id);
+CREATE INDEX holdfast_runs_waiting ON holdfast_runs (wait_since, id) WHERE state = 'waiting';
+
+-- Outputs: apart, so that a page of history does not carry them.
+CREATE TABLE holdfast_outputs (
+    run    TEXT PRIMARY KEY,
+    output TEXT NOT NULL
+);
+
+-- Claims: the right of a run to act. Deleted, nothing more of it can commit.
+CREATE TABLE holdfast_claims (
+    token      INTEGER PRIMARY KEY,
+    run        TEXT NOT NULL UNIQUE,
+    session    TEXT NOT NULL,
+    granted_at INTEGER NOT NULL
+);
+CREATE INDEX holdfast_claims_session ON holdfast_claims (session);
+
+-- Grants: what a claim holds.
+CREATE TABLE holdfast_grants (
+    resource TEXT NOT NULL,
+    token    INTEGER NOT NULL REFERENCES holdfast_claims (token) ON DELETE CASCADE,
+    mode     TEXT NOT NULL,
+    slots    INTEGER NOT NULL,
+    PRIMARY KEY (resource, token)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_grants_token ON holdfast_grants (token);
+
+-- Wants: what a waiting run waits for.
+CREATE TABLE holdfast_wants (
+    resource TEXT NOT NULL,
+    run      TEXT NOT NULL,
+    mode     TEXT NOT NULL,
+    slots    INTEGER NOT NULL,
+    PRIMARY KEY (resource, run)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_wants_run ON holdfast_wants (run);

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// saveRuns inserts runs, and gives those that are there their new
+	// standing. Whoever calls it has looked for other runs of the firing.
+	saveRuns = `
+INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
+    wait_since, reason, detail, blocker, error)
+SELECT value->>'id', value->>'job', value->>'due', value->>'key', value->>'recovery', value->>'attempt', value->>'state', value->>'session',
+    value->>'replica', value->>'token', value->>'created_at', value->>'started_at', value->>'finished_at', value->>'wait_since',
+    value->>'reason', value->>'detail', value->>'blocker', value->>'error'
+FROM json_each(?1) WHERE true
+ON CONFLICT (id) DO UPDATE SET
+    attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
+    started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
+    reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error`
+
+	// addRuns inserts those runs whose firing has none.
+	addRuns = `
+INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
+    wait_since, reason, detail, blocker, error)
+SELECT value->>'id', value->>'job', value->>'due', value->>'key', value->>'recovery', value->>'attempt', value->>'state', value->>'session',
+    value->>'replica', value->>'token', value->>'created_at', value->>'started_at', value->>'finished_at', value->>'wait_since',
+    value->>'reason', value->>'detail', value->>'blocker', value->>'error'
+FROM json_each(?1) WHERE true
+ON CONFLICT DO NOTHING`
+
+	knownRuns = `
+SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, c.token IS NOT NULL
+FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
+
+	takenDues = `
+SELECT r.job, r.due, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
+ON r.job = q.value->>'job' AND r.due = q.value->>'due' AND r.recovery = q.value->>'recovery' AND r.key = ''
+WHERE q.value->>'key' = ''`
+
+	takenKeys = `
+SELECT r.job, 0, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
+ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value->>'recovery' AND r.key <> ''`
+
+	namedVersions = `SELECT j.name, j.version FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value`
+
+	addWants = `
+INSERT INTO holdfast_wants (resource, run, mode, slots)
+SELECT value->>'resource', value->>'run', value->>'mode', value->>'slots' FROM json_each(?1) WHERE true
+ON CONFLICT DO NOTHING`
+
+	endWants = `DELETE FROM holdfast_wants WHERE run IN (SELECT value FROM json_each(?1))`
+)
+
+// runRow is a row of holdfast_runs, as one element of a batch.
+type runRow struct {
+	ID       uuid.UUID  `json:"id"`
+	Job      string     `json:"job"`
+	Due      int64      `json:"due"`
+	Key      string     `json:"key"`
+	Recovery int        `json:"recovery"`
+	Attempt  int        `json:"attempt"`
+	State    jobs.State `json:"state"`
+	Session  *uuid.UUID `json:"session"`
+	Replica  string     `json:"replica"`
+	Token    *int64     `json:"token"`
+	Created  int64      `json:"created_at"`
+	Started  *int64     `json:"started_at"`
+	Finished *int64     `json:"finished_at"`
+	Since    *int64     `json:"wait_since"`
+
+	Reason  jobs.Reason `json:"reason"`
+	Detail  string      `json:"detail"`
+	Blocker *string     `json:"blocker"`
+	Error   string      `json:"error"`
+
+	claimed bool // the claim of its token stands
+}
+
+// firing is what one run of a firing is unique by: a due, or a key.
+type firing struct {
+	Job      string `json:"job"`
+	Due      int64  `json:"due"` // 0 where there is a key
+	Key      string `json:"key"`
+	Recovery int    `json:"recovery"`
+}
+
+func firingOf(f jobs.Firing) firing {
+	unique := firing{Job: f.Job, Key: f.Key, Recovery: f.Recovery}
+	if f.Key == "" {
+		unique.Due = micros(f.Due)
+	}
+	return unique
+}
+
+// newRun returns a waiting run of the firing, that nobody has.
+func newRun(id uuid.UUID, f jobs.Firing, attempt int, now int64) runRow {
+	return runRow{ID: id, Job: f.Job, Due: micros(f.Due), Key: f.Key, Recovery: f.Recovery, Attempt: attempt, State: jobs.Waiting, Created: now}
+}
+
+func (r *runRow) setBlocker(b *jobs.Blocker) error {
+	r.Blocker = nil
+	if b == nil {
+		return nil
+	}
+	encoded, err := encode(b)
+	r.Blocker = &encoded
+	return err
+}
+
+func scanRunRow(rows *sql.Rows) (runRow, error) {
+	var r runRow
+	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
+		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.claimed)
+	return r, err
+}
+
+func (r *runRow) record() (jobs.Record, error) {
+	record := jobs.Record{
+		ID: r.ID, Job: r.Job, Due: fromMicros(r.Due), Key: r.Key, State: r.State, Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
+		CreatedAt: fromMicros(r.Created), Reason: r.Reason, Detail: r.Detail, Error: r.Error,
+	}
+	if r.Token != nil {
+		record.Token = jobs.Token(*r.Token)
+	}
+	if r.Started != nil {
+		at := fromMicros(*r.Started)
+		record.StartedAt = &at
+	}
+	if r.Finished != nil {
+		at := fromMicros(*r.Finished)
+		record.FinishedAt = &at
+	}
+	if r.Blocker != nil {
+		if err := json.Unmarshal([]byte(*r.Blocker), &record.BlockedBy); err != nil {
+			return record, fmt.Errorf("blocker of run %s: %w", r.ID, err)
+		}
+	}
+	return record, nil
+}
+
+// ledger is what a batch of firings needs to know of the runs there are.
+type ledger struct {
+	known    map[uuid.UUID]*runRow // by the batch's run ids
+	taken    map[firing]bool       // of the batch's firings
+	versions map[string]int64      // of the batch's jobs
+}
+
+func loadLedger(ctx context.Context, tx *sql.Tx, ids []uuid.UUID, firings []firing) (*ledger, error) {
+	l := &ledger{known: map[uuid.UUID]*runRow{}, taken: map[firing]bool{}, versions: map[string]int64{}}
+	runs, err := loadRuns(ctx, tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		l.known[runs[i].ID] = &runs[i]
+	}
+	encoded, err := encode(firings)
+	if err != nil {
+		return nil, err
+	}
+	for _, query := range []string{takenDues, takenKeys} {
+		err := each(ctx, tx, query, []any{encoded}, func(rows *sql.Rows) error {
+			var f firing
+			err := rows.Scan(&f.Job, &f.Due, &f.Key, &f.Recovery)
+			l.taken[f] = true
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l, l.loadVersions(ctx, tx, firings)
+}
+
+func (l *ledger) loadVersions(ctx context.Context, tx *sql.Tx, firings []firing) error {
+	seen := map[string]bool{}
+	names := []string{}
+	for _, f := range firings {
+		if !seen[f.Job] {
+			seen[f.Job] = true
+			names = append(names, f.Job)
+		}
+	}
+	encoded, err := encode(names)
+	if err != nil {
+		return err
+	}
+	return each(ctx, tx, namedVersions, []any{encoded}, func(rows *sql.Rows) error {
+		var name string
+		var version int64
+		err := rows.Scan(&name, &version)
+		l.versions[name] = version
+		return err
+	})
+}
+
+// stale reports whether the job has a newer definition than version.
+func (l *ledger) stale(job string, version int64) bool {
+	return version > 0 && l.versions[job] > version
+}
+
+func loadRuns(ctx context.Context, from queryer, ids []uuid.UUID) ([]runRow, error) {
+	encoded, err := encode(ids)
+	if err != nil {
+		return nil, err
+	}
+	var runs []runRow
+	err = each(ctx, from, knownRuns, []any{encoded}, func(rows *sql.Rows) error {
+		run, err := scanRunRow(rows)
+		runs = append(runs, run)
+		return err
+	})
+	return runs, err
+}

@@ -1,0 +1,107 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	openSession = `
+INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+ON CONFLICT (id) DO NOTHING`
+
+	renewSession = `UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3 WHERE id = ?1 AND ended_at IS NULL`
+
+	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
+
+	// With claims left it only expires, so that a sweep takes them back.
+	endSession = `
+UPDATE holdfast_sessions SET expires_at = min(expires_at, ?2),
+    ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL ELSE ?2 END
+WHERE id = ?1 AND ended_at IS NULL`
+
+	expireSessions = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?1) WHERE ended_at IS NULL`
+)
+
+// Open registers a session of this process.
+func (s *Store) Open(ctx context.Context, session jobs.Session) error {
+	if err := s.exclusively("session opening"); err != nil {
+		return err
+	}
+	// Known before it is written: a sweep ends what is written but unknown.
+	opened, added := s.lives.open(session)
+	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires))
+		return err
+	})
+	if err != nil && added {
+		s.lives.forget(session.ID)
+	}
+	return err
+}
+
+// Heartbeat renews a session and returns its claims. It does not wait for the
+// writer.
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
+	if err := s.exclusively("heartbeat"); err != nil {
+		return jobs.Beat{}, err
+	}
+	renewed, ok := s.lives.renew(session)
+	if !ok {
+		return jobs.Beat{}, wrap("heartbeat", jobs.ErrSessionLost)
+	}
+	beat := jobs.Beat{Now: fromMicros(micros(renewed.beat)), Claims: map[jobs.Token]uuid.UUID{}}
+	err := each(ctx, s.readers, sessionClaims, []any{session}, func(rows *sql.Rows) error {
+		var token jobs.Token
+		var run uuid.UUID
+		err := rows.Scan(&token, &run)
+		beat.Claims[token] = run
+		return err
+	})
+	if err != nil {
+		return jobs.Beat{}, wrap("heartbeat", err)
+	}
+	s.persistBeat(ctx, renewed)
+	return beat, nil
+}
+
+// persistBeat shows the renewal to other processes if the writer is free. The
+// session has been renewed either way.
+func (s *Store) persistBeat(ctx context.Context, renewed life) {
+	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat), micros(renewed.expires))
+		return err
+	})
+	if err != nil {
+		s.log.Debug().Err(err).Str("replica", renewed.Replica).Msg("heartbeat was not written to the file")
+	}
+}
+
+// End ends a session of this process.
+func (s *Store) End(ctx context.Context, session uuid.UUID) error {
+	if err := s.exclusively("session end"); err != nil {
+		return err
+	}
+	s.lives.end(session)
+	return s.write(ctx, "session end", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, endSession, session, micros(time.Now()))
+		return err
+	})
+}
+
+// endFormerSessions marks what a former process left as expired: it held the
+// file lock, so none of its sessions lives.
+func (s *Store) endFormerSessions(ctx context.Context) error {
+	return s.write(ctx, "end of former sessions", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, expireSessions, micros(time.Now()))
+		return err
+	})
+}
+
+// Now returns this machine's clock.
+func (s *Store) Now(context.Context) (time.Time, error) { return fromMicros(micros(time.Now())), nil }

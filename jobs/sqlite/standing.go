@@ -1,0 +1,209 @@
+package sqlite
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// What lies beneath a name is one range of keys: "/" is followed by "0" in
+// byte order.
+const (
+	nearbyGrants = `
+SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
+FROM json_each(?1) q CROSS JOIN holdfast_grants g ON g.resource = q.value
+JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
+UNION
+SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
+FROM json_each(?2) q CROSS JOIN holdfast_grants g ON g.resource > q.value || '/' AND g.resource < q.value || '0'
+JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run`
+
+	nearbyWants = `
+SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
+FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
+UNION
+SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
+FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/' AND w.resource < q.value || '0'
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))`
+)
+
+// party is one resource that a claim holds or a waiting run of a living
+// session wants.
+type party struct {
+	locking.Request
+	token int64 // 0: it waits
+	since int64 // of one that waits
+	run   uuid.UUID
+	owner locking.Owner
+	gone  bool // it waited, and has been granted since
+}
+
+// standing is what a start has to look at: grants and waiting runs by
+// resource, and by everything that the resource lies beneath. It knows what
+// lies near the requests for which it was loaded.
+type standing struct {
+	exact   map[locking.Resource][]*party
+	beneath map[locking.Resource][]*party
+	waiting map[uuid.UUID][]*party
+}
+
+func newStanding() *standing {
+	return &standing{
+		exact: map[locking.Resource][]*party{}, beneath: map[locking.Resource][]*party{}, waiting: map[uuid.UUID][]*party{},
+	}
+}
+
+func (st *standing) add(p *party) {
+	st.exact[p.Resource] = append(st.exact[p.Resource], p)
+	for _, above := range p.Resource.Ancestors() {
+		st.beneath[above] = append(st.beneath[above], p)
+	}
+	if p.token == 0 {
+		st.waiting[p.run] = append(st.waiting[p.run], p)
+	}
+}
+
+// granted turns a waiting run's parties off.
+func (st *standing) granted(run uuid.UUID) {
+	for _, p := range st.waiting[run] {
+		p.gone = true
+	}
+}
+
+// loadStanding reads what lies near the requests. living are the sessions
+// whose waiting runs count.
+func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID) (*standing, error) {
+	names, err := encode(lookedAt(requests))
+	if err != nil {
+		return nil, err
+	}
+	own, err := encode(ownNames(requests))
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := encode(living)
+	if err != nil {
+		return nil, err
+	}
+	st := newStanding()
+	err = each(ctx, tx, nearbyGrants, []any{names, own}, func(rows *sql.Rows) error { return st.scan(rows, true) })
+	if err == nil {
+		err = each(ctx, tx, nearbyWants, []any{names, own, sessions}, func(rows *sql.Rows) error { return st.scan(rows, false) })
+	}
+	return st, err
+}
+
+func (st *standing) scan(rows *sql.Rows, granted bool) error {
+	var stored storedRequest
+	var number int64
+	p := &party{}
+	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.owner.Replica, &p.owner.Job, &p.run)
+	if err != nil {
+		return err
+	}
+	if granted {
+		p.token = number
+	} else {
+		p.since = number
+	}
+	p.owner.Run = p.run.String()
+	if p.Request, err = stored.request(); err != nil {
+		return err
+	}
+	st.add(p)
+	return nil
+}
+
+// against returns who stands in the way of a run that has waited since then:
+// grants first, an earlier run of its own job before others; nil is nobody.
+func (st *standing) against(run uuid.UUID, since int64, requests []locking.Request) *party {
+	var first *party
+	for _, r := range requests {
+		first = before(first, st.againstOne(run, since, r))
+	}
+	return first
+}
+
+func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *party {
+	var first, inSlot *party
+	inSlots := 0
+	look := func(parties []*party) {
+		for _, p := range parties {
+			switch {
+			case p.gone || p.run == run || p.token == 0 && !older(p, run, since):
+			case locking.Conflict(r, p.Request):
+				first = before(first, p)
+			case r.Mode == locking.Slotted && p.Mode == locking.Slotted && p.Resource == r.Resource:
+				inSlots++
+				inSlot = before(inSlot, p)
+			}
+		}
+	}
+	look(st.exact[r.Resource])
+	look(st.beneath[r.Resource])
+	for _, above := range r.Resource.Ancestors() {
+		look(st.exact[above])
+	}
+	if r.Mode == locking.Slotted && inSlots >= r.Slots {
+		first = before(first, inSlot)
+	}
+	return first
+}
+
+// older reports whether p has waited longer than the run.
+func older(p *party, run uuid.UUID, since int64) bool {
+	return cmp.Or(cmp.Compare(p.since, since), bytes.Compare(p.run[:], run[:])) < 0
+}
+
+// before returns the one of the two, either of which may be nil, that is
+// named as the blocker: the same in every try while nothing changes.
+func before(a, b *party) *party {
+	if a == nil || b != nil && compareParties(b, a) < 0 {
+		return b
+	}
+	return a
+}
+
+func compareParties(a, b *party) int {
+	return cmp.Or(
+		yesFirst(a.token != 0, b.token != 0),
+		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
+		strings.Compare(a.Resource.Key(), b.Resource.Key()),
+		cmp.Compare(a.token, b.token), cmp.Compare(a.since, b.since), bytes.Compare(a.run[:], b.run[:]))
+}
+
+func yesFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// reason says what kind of obstacle p is.
+func (p *party) reason() jobs.Reason {
+	switch {
+	case p.token == 0:
+		return jobs.ReasonOlderWaiter
+	case p.Resource.Kind() == locking.KindJob:
+		return jobs.ReasonOverlap
+	default:
+		return jobs.ReasonLockHeld
+	}
+}
+
+// blocker names p, with the resource's form for people.
+func (p *party) blocker() *jobs.Blocker {
+	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner}
+}

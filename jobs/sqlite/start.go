@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	lastToken = `SELECT last_token FROM holdfast_meta`
+	saveToken = `UPDATE holdfast_meta SET last_token = ?1 WHERE last_token < ?1`
+
+	addClaims = `
+INSERT INTO holdfast_claims (token, run, session, granted_at)
+SELECT value->>'token', value->>'run', value->>'session', value->>'granted_at' FROM json_each(?1)`
+
+	addGrants = `
+INSERT INTO holdfast_grants (resource, token, mode, slots)
+SELECT value->>'resource', value->>'token', value->>'mode', value->>'slots' FROM json_each(?1)`
+)
+
+type claimRow struct {
+	Token   int64     `json:"token"`
+	Run     uuid.UUID `json:"run"`
+	Session uuid.UUID `json:"session"`
+	Granted int64     `json:"granted_at"`
+}
+
+// starter decides on a batch of starts, each seeing those before it, and
+// gathers what is to be written.
+type starter struct {
+	session  life
+	live     bool
+	now      int64
+	token    int64 // the last one drawn
+	ledger   *ledger
+	standing *standing
+
+	runs    []runRow
+	claims  []claimRow
+	grants  []grantRow
+	wants   []wantRow
+	granted []uuid.UUID
+}
+
+// Start decides on each request in one transaction.
+func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	if err := s.exclusively("start"); err != nil {
+		return nil, err
+	}
+	results := make([]jobs.StartResult, len(requests))
+	if len(requests) == 0 {
+		return results, nil
+	}
+	err := s.write(ctx, "start", func(tx *sql.Tx) error {
+		st, err := s.newStarter(ctx, tx, session, requests)
+		if err != nil {
+			return err
+		}
+		for i, r := range requests {
+			if results[i], err = st.decide(r); err != nil {
+				return err
+			}
+		}
+		return st.save(ctx, tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, requests []jobs.StartRequest) (*starter, error) {
+	ids, firings := make([]uuid.UUID, len(requests)), make([]firing, len(requests))
+	var wanted []locking.Request
+	for i, r := range requests {
+		ids[i], firings[i] = r.Run, firingOf(r.Firing)
+		wanted = append(wanted, r.Requests...)
+	}
+	st := &starter{now: micros(time.Now())}
+	st.session, st.live = s.lives.get(session)
+	st.session.ID = session
+	var err error
+	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
+		return nil, err
+	}
+	if st.standing, err = loadStanding(ctx, tx, wanted, s.lives.living()); err != nil {
+		return nil, err
+	}
+	return st, tx.QueryRowContext(ctx, lastToken).Scan(&st.token)
+}
+
+func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
+	known := st.ledger.known[r.Run]
+	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
+	switch {
+	case mine && known.claimed: // a resent request, whose reply was lost
+		return jobs.StartResult{Outcome: jobs.StartGranted, Token: jobs.Token(*known.Token)}, nil
+	case !st.live:
+		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
+	case mine && known.State == jobs.Waiting:
+		return st.admit(*known, r)
+	case known != nil:
+		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+	case st.ledger.stale(r.Firing.Job, r.Version):
+		return jobs.StartResult{Outcome: jobs.StartStale}, nil
+	case st.ledger.taken[firingOf(r.Firing)]:
+		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+	}
+	st.ledger.taken[firingOf(r.Firing)] = true
+	run := newRun(r.Run, r.Firing, r.Attempt, st.now)
+	run.Session, run.Replica = &st.session.ID, st.session.Replica
+	return st.admit(run, r)
+}
+
+// admit grants the run what it wants, or leaves it waiting.
+func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, error) {
+	since := micros(r.WaitSince)
+	if run.Since != nil {
+		since = *run.Since
+	}
+	var result jobs.StartResult
+	var err error
+	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
+		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
+		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
+		err = run.setBlocker(result.Blocker)
+		st.wait(run, r.Requests)
+	} else {
+		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
+		run.Attempt = r.Attempt
+	}
+	st.runs = append(st.runs, run)
+	return result, err
+}
+
+func (st *starter) wait(run runRow, requests []locking.Request) {
+	st.wants = append(st.wants, wantRows(run.ID, requests)...)
+	for _, r := range requests {
+		st.standing.add(&party{Request: r, since: *run.Since, run: run.ID, owner: st.owner(run)})
+	}
+}
+
+func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
+	st.token++
+	token := st.token
+	st.standing.granted(run.ID)
+	for _, r := range requests {
+		st.grants = append(st.grants, grantRow{storeRequest(r), token})
+		st.standing.add(&party{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
+	}
+	st.claims = append(st.claims, claimRow{Token: token, Run: run.ID, Session: st.session.ID, Granted: st.now})
+	st.granted = append(st.granted, run.ID)
+	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token, nil, nil, "", ""
+	if run.Started == nil {
+		run.Started = &st.now
+	}
+	return jobs.Token(token)
+}
+
+func (st *starter) owner(run runRow) locking.Owner {
+	return locking.Owner{Replica: run.Replica, Job: run.Job, Run: run.ID.String()}
+}
+
+func (st *starter) save(ctx context.Context, tx *sql.Tx) error {
+	if len(st.runs) == 0 {
+		return nil
+	}
+	if err := execBatch(ctx, tx, saveRuns, st.runs); err != nil {
+		return err
+	}
+	if err := execBatch(ctx, tx, addWants, st.wants); err != nil {
+		return err
+	}
+	if len(st.claims) == 0 {
+		return nil
+	}
+	if err := execBatch(ctx, tx, endWants, st.granted); err != nil {
+		return err
+	}
+	if err := execBatch(ctx, tx, addClaims, st.claims); err != nil {
+		return err
+	}
+	if err := execBatch(ctx, tx, addGrants, st.grants); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, saveToken, st.token)
+	return err
+}

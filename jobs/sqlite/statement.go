@@ -1,0 +1,135 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var errManyStatements = errors.New("expected one statement, found more")
+
+// controlWords begin the statements that start or end transactions, reach
+// other files, or change what the connection guarantees.
+var controlWords = []string{"attach", "begin", "commit", "detach", "end", "pragma", "release", "rollback", "savepoint", "vacuum"}
+
+const totalChanges = `SELECT total_changes()`
+
+// execCounted runs the statement and returns the rows it changed itself. What
+// the driver reports is the last change of the connection, which a SELECT or
+// a CREATE leaves as it was.
+func execCounted(ctx context.Context, tx *sql.Tx, statement jobs.Statement) (int64, error) {
+	var before, after int64
+	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&before); err != nil {
+		return 0, err
+	}
+	result, err := tx.ExecContext(ctx, statement.SQL, statement.Args...)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.QueryRowContext(ctx, totalChanges).Scan(&after); err != nil || after == before {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// checkStatement refuses what must not run in a fenced transaction.
+func checkStatement(text string) error {
+	words := scanner{rest: text}
+	first := words.next()
+	for first == ";" {
+		first = words.next()
+	}
+	if slices.Contains(controlWords, first) {
+		return fmt.Errorf("%s: %w", strings.ToUpper(first), ErrTransactionControl)
+	}
+	if first == "" {
+		return errors.New("expected a statement, found nothing")
+	}
+	return words.expectEnd(first)
+}
+
+// expectEnd refuses anything after the statement that begins with first. The
+// body of a trigger has semicolons of its own; it ends with one before END.
+func (s *scanner) expectEnd(first string) error {
+	trigger := false
+	words := 0
+	for last, word := first, s.next(); word != ""; last, word = word, s.next() {
+		words++
+		if first == "create" && words <= 2 && word == "trigger" { // CREATE TRIGGER, CREATE TEMP TRIGGER
+			trigger = true
+		}
+		if trigger && last == ";" && word == "end" {
+			trigger = false
+		}
+		if word == ";" && !trigger {
+			return s.expectNothing()
+		}
+	}
+	return nil
+}
+
+func (s *scanner) expectNothing() error {
+	for word := s.next(); word != ""; word = s.next() {
+		if word != ";" {
+			return errManyStatements
+		}
+	}
+	return nil
+}
+
+// scanner splits SQL into words, as far as is needed to find where statements
+// begin and end.
+type scanner struct{ rest string }
+
+// next returns the next word in lower case, a semicolon, or "." for anything
+// else: a literal, a quoted name, an operator. It returns "" at the end.
+func (s *scanner) next() string {
+	for {
+		s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v\ufeff")
+		switch {
+		case s.rest == "":
+			return ""
+		case strings.HasPrefix(s.rest, "--"):
+			s.skipPast(2, "\n")
+		case strings.HasPrefix(s.rest, "/*"): // SQLite's do not nest
+			s.skipPast(2, "*/")
+		case s.rest[0] == ';':
+			s.rest = s.rest[1:]
+			return ";"
+		case strings.IndexByte("'\"`", s.rest[0]) >= 0: // a doubled quote reads as two literals, which is as good
+			s.skipPast(1, s.rest[:1])
+			return "."
+		case s.rest[0] == '[':
+			s.skipPast(1, "]")
+			return "."
+		default:
+			return s.word()
+		}
+	}
+}
+
+func (s *scanner) word() string {
+	end := strings.IndexFunc(s.rest, func(r rune) bool {
+		return !(r == '_' || r == '$' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z' || r >= 0x80)
+	})
+	switch {
+	case end < 0:
+		end = len(s.rest)
+	case end == 0:
+		s.rest = s.rest[1:]
+		return "."
+	}
+	word := strings.ToLower(s.rest[:end])
+	s.rest = s.rest[end:]
+	return word
+}
+
+// skipPast drops the first n bytes and everything up to and with end.
+func (s *scanner) skipPast(n int, end string) {
+	_, s.rest, _ = strings.Cut(s.rest[n:], end)
+}

@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	defaultReaders     = 4
+	defaultBusyTimeout = 5 * time.Second
+)
+
+// Options says how a file is opened.
+type Options struct {
+	// Exclusive takes the file lock and creates and migrates the file where
+	// needed: for the one process that runs jobs. Without it the file must
+	// exist and be up to date, and the store only reads and triggers.
+	Exclusive bool
+	// Readers is how many reading connections are kept; 0 means 4.
+	Readers int
+	// BusyTimeout is how long a transaction waits for another process that
+	// is writing; 0 means 5 s.
+	BusyTimeout time.Duration
+	Log         zerolog.Logger
+}
+
+// Store is a jobs.Store on a SQLite file. It may be used concurrently, and by
+// several replicas of one process.
+type Store struct {
+	path    string
+	log     zerolog.Logger
+	cluster uuid.UUID
+
+	lock    *flock.Flock // nil unless exclusive
+	writer  *sql.DB      // one connection, used under gate
+	readers *sql.DB
+	gate    chan struct{} // holds a value while the writer is in use
+	closed  chan struct{}
+	closing sync.Once
+
+	lives    lives
+	checking sync.Mutex // held while misfires are checked
+}
+
+var (
+	_ jobs.Store      = (*Store)(nil)
+	_ jobs.Transactor = (*Store)(nil)
+)
+
+// Open opens the file. It returns an error that wraps ErrLocked when the file
+// is open exclusively elsewhere and Exclusive is asked for, one that wraps
+// fs.ErrNotExist when the file, or its folder, isn't there, and a *SchemaError
+// when the file refuses this binary.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	path, err := usablePath(path, opts.Exclusive)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives()}
+	if opts.Exclusive {
+		if s.lock, err = lockFile(path); err != nil {
+			return nil, err
+		}
+	}
+	if err = s.connect(opts); err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// usablePath returns the absolute path, or an error that says what is wrong
+// with it: SQLite's own is "unable to open database file".
+func usablePath(path string, create bool) (string, error) {
+	if path == "" || path == ":memory:" {
+		return "", fmt.Errorf("database file %q: expected the path of a file", path)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("database file: %w", err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "", fmt.Errorf("database file %s: is a folder", path)
+	case errors.Is(err, os.ErrNotExist) && create:
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return "", fmt.Errorf("database file %s: its folder: %w", path, err)
+		}
+		return path, nil
+	case err != nil:
+		return "", fmt.Errorf("database file: %w", err)
+	}
+	return path, nil
+}
+
+func lockFile(path string) (*flock.Flock, error) {
+	lock := flock.New(path + ".lock")
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock file %s: %w", lock.Path(), err)
+	}
+	if !held {
+		return nil, fmt.Errorf("database file %s: %w (it holds %s)", path, ErrLocked, lock.Path())
+	}
+	return lock, nil
+}
+
+func (s *Store) connect(opts Options) (err error) {
+	readers, busy := opts.Readers, opts.BusyTimeout
+	if readers <= 0 {
+		readers = defaultReaders
+	}
+	if busy <= 0 {
+		busy = defaultBusyTimeout
+	}
+	if s.writer, err = sql.Open("sqlite", dsn(s.path, busy, "")); err != nil {
+		return wrap("database file "+s.path, err)
+	}
+	if s.readers, err = sql.Open("sqlite", dsn(s.path, busy, "query_only(1)")); err != nil {
+		return wrap("database file "+s.path, err)
+	}
+	s.writer.SetMaxOpenConns(1)
+	s.readers.SetMaxOpenConns(readers)
+	s.readers.SetMaxIdleConns(readers)
+	return nil
+}
+
+func dsn(path string, busy time.Duration, pragma string) string {
+	query := url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
+	}
+	if pragma != "" {
+		query.Set("_txlock", "deferred")
+		query.Add("_pragma", pragma)
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	if s.lock != nil {
+		if err := s.migrate(ctx); err != nil {
+			return err
+		}
+		if err := s.endFormerSessions(ctx); err != nil {
+			return err
+		}
+	}
+	current, err := s.readSchema(ctx, s.readers)
+	if err != nil {
+		return wrap("schema of "+s.path, err)
+	}
+	if current.version < schemaVersion {
+		return fmt.Errorf("schema of %s: version %d is older than this binary's %d: start the scheduler first: %w",
+			s.path, current.version, schemaVersion, jobs.ErrNotFound)
+	}
+	s.cluster = current.cluster
+	return nil
+}
+
+// ClusterID returns the id that the first migration drew.
+func (s *Store) ClusterID() uuid.UUID { return s.cluster }
+
+// Close waits for the transaction under way, closes the file and gives the
+// file lock back. Further calls do nothing; calls of other methods return
+// jobs.ErrUnavailable.
+func (s *Store) Close() {
+	s.closing.Do(func() {
+		close(s.closed)
+		s.gate <- struct{}{} // and never given back
+		var errs []error
+		for _, db := range []*sql.DB{s.readers, s.writer} { // the writer last: it checkpoints the WAL
+			if db != nil {
+				errs = append(errs, db.Close())
+			}
+		}
+		if s.lock != nil {
+			errs = append(errs, s.lock.Unlock())
+		}
+		if err := errors.Join(errs...); err != nil {
+			s.log.Warn().Err(err).Str("file", s.path).Msg("database file did not close cleanly")
+		}
+	})
+}

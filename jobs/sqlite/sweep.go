@@ -1,0 +1,152 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	unendedSessions = `SELECT id, replica FROM holdfast_sessions WHERE ended_at IS NULL ORDER BY replica, id`
+
+	claimedRuns = `SELECT c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.session = q.value`
+
+	endSessions = `
+UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHERE id IN (SELECT value FROM json_each(?1))`
+
+	forgetSessions = `DELETE FROM holdfast_sessions WHERE ended_at < ?1 RETURNING id`
+)
+
+// sessionsKept is how long an ended session is shown.
+const sessionsKept = time.Hour
+
+// Sweep ends the sessions that are not living.
+func (s *Store) Sweep(ctx context.Context, recoverable map[string]bool) (jobs.Swept, error) {
+	if err := s.exclusively("sweep"); err != nil {
+		return jobs.Swept{}, err
+	}
+	var swept jobs.Swept
+	err := s.write(ctx, "sweep", func(tx *sql.Tx) error {
+		now := time.Now()
+		dead, err := s.deadSessions(ctx, tx, &swept)
+		if err == nil && len(dead) > 0 {
+			swept.Lost, err = loseRuns(ctx, tx, dead, recoverable, now)
+		}
+		if err == nil && len(dead) > 0 {
+			err = endDead(ctx, tx, dead, now)
+		}
+		if err != nil {
+			return err
+		}
+		return s.forgetOld(ctx, tx, now)
+	})
+	if err != nil {
+		return jobs.Swept{}, err
+	}
+	return swept, nil
+}
+
+func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx, swept *jobs.Swept) ([]uuid.UUID, error) {
+	var dead []uuid.UUID
+	err := each(ctx, tx, unendedSessions, nil, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		var replica string
+		if err := rows.Scan(&id, &replica); err != nil {
+			return err
+		}
+		if _, live := s.lives.get(id); !live {
+			dead, swept.Sessions = append(dead, id), append(swept.Sessions, replica)
+		}
+		return nil
+	})
+	return dead, err
+}
+
+// loseRuns ends what the sessions run and adds successors.
+func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, recoverable map[string]bool, now time.Time) ([]jobs.Record, error) {
+	runs, err := runsOf(ctx, tx, dead)
+	if err != nil {
+		return nil, err
+	}
+	at := micros(now)
+	var lost []jobs.Record
+	var ends []endRow
+	var successors []runRow
+	for _, run := range runs {
+		run.State, run.Finished, run.Reason = jobs.Lost, &at, jobs.ReasonSessionLost
+		run.Detail = "its replica stopped renewing its session"
+		record, err := run.record()
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, record)
+		ends = append(ends, endRow{Run: run.ID, Token: record.Token, State: run.State, Reason: run.Reason, Detail: run.Detail, Finished: &at})
+		if recoverable[run.Job] {
+			successors = append(successors, successor(record, at))
+		}
+	}
+	for _, step := range []func() error{
+		func() error { return execBatch(ctx, tx, endClaims, ends) },
+		func() error { return execBatch(ctx, tx, endRuns, ends) },
+		func() error { return execBatch(ctx, tx, addRuns, successors) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// runsOf returns the runs that the sessions have claims for, by firing.
+func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, error) {
+	encoded, err := encode(sessions)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	err = each(ctx, tx, claimedRuns, []any{encoded}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	runs, err := loadRuns(ctx, tx, ids)
+	slices.SortFunc(runs, func(a, b runRow) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Due, b.Due)) })
+	return runs, err
+}
+
+// successor returns the waiting run that recovers a lost one.
+func successor(lost jobs.Record, now int64) runRow {
+	next := newRun(uuid.New(), jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}, 1, now)
+	next.Since, next.Reason = &now, jobs.ReasonSessionLost
+	next.Detail = fmt.Sprintf("recovers run %s, lost with replica %s", lost.ID, lost.Replica)
+	return next
+}
+
+func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) error {
+	encoded, err := encode(dead)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, endSessions, encoded, micros(now))
+	return err
+}
+
+func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error {
+	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-sessionsKept))}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		s.lives.forget(id)
+		return err
+	})
+}

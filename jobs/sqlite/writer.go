@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+)
+
+// queryer is what reads: a pool or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// write runs fn in a transaction of the one writer, when it is its turn.
+func (s *Store) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+	if err := s.enter(ctx); err != nil {
+		return wrap(what, err)
+	}
+	defer s.leave()
+	return wrap(what, s.transact(ctx, fn))
+}
+
+// tryWrite is write, but returns false at once while the writer is in use.
+func (s *Store) tryWrite(ctx context.Context, what string, fn func(tx *sql.Tx) error) (bool, error) {
+	select {
+	case s.gate <- struct{}{}:
+	default:
+		return false, nil
+	}
+	defer s.leave()
+	return true, wrap(what, s.transact(ctx, fn))
+}
+
+// enter waits for the writer. The caller must leave.
+func (s *Store) enter(ctx context.Context) error {
+	select {
+	case <-s.closed:
+		return errClosed
+	default:
+	}
+	select {
+	case s.gate <- struct{}{}:
+		return nil
+	case <-s.closed:
+		return errClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Store) leave() { <-s.gate }
+
+func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; before one its error changes nothing
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// exclusively refuses what only the holder of the file lock may do.
+func (s *Store) exclusively(what string) error {
+	if s.lock == nil {
+		return wrap(what, ErrNotExclusive)
+	}
+	return nil
+}
+
+// each calls scan for every row of the query.
+func each(ctx context.Context, from queryer, query string, args []any, scan func(rows *sql.Rows) error) error {
+	rows, err := from.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// encode returns v as JSON: a statement takes a whole batch as one argument
+// and unfolds it with json_each.
+func encode(v any) (string, error) {
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// execBatch runs a statement whose one argument is the batch as JSON, unless
+// the batch is empty.
+func execBatch[T any](ctx context.Context, tx *sql.Tx, statement string, batch []T) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	encoded, err := encode(batch)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, statement, encoded)
+	return err
+}
+
+// micros is how the file holds a time.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func fromNullMicros(us sql.NullInt64) *time.Time {
+	if !us.Valid {
+		return nil
+	}
+	t := fromMicros(us.Int64)
+	return &t
+}

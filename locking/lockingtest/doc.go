@@ -1,0 +1,58 @@
+// Package lockingtest is the conformance suite that every backend of package
+// locking passes, first by itself and then under a Locker, and a wrapper that
+// makes any backend fail in chosen ways.
+package lockingtest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Fixture is one empty store and ways to reach it.
+type Fixture struct {
+	// Connect returns a backend on the store, as another replica would have it.
+	Connect func(t *testing.T) locking.Backend
+	// Forget makes the store lose everything, as a restart does; nil where
+	// a store can't.
+	Forget func(t *testing.T)
+}
+
+// Run runs the suite. open is called for each test, with the test's own t, and
+// returns a store of its own.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	groups := []struct {
+		name  string
+		tests map[string]func(*testing.T, Fixture)
+	}{
+		{"Backend", backendTests()},
+		{"Locker", lockerTests()},
+		{"Contention", contentionTests()},
+		{"Kept", keptTests()},
+		{"Replies", replyTests()},
+		{"Gate", gateTests()},
+	}
+	// Not t.Parallel: it runs as many as there are processors, and these
+	// mostly wait for leases.
+	places := make(chan struct{}, 12)
+	var all sync.WaitGroup
+	for _, group := range groups {
+		all.Go(func() {
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, places) })
+		})
+	}
+	all.Wait()
+}
+
+func runGroup(t *testing.T, tests map[string]func(*testing.T, Fixture), open func(*testing.T) Fixture, places chan struct{}) {
+	var all sync.WaitGroup
+	for name, test := range tests {
+		all.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Run(name, func(t *testing.T) { test(t, open(t)) })
+		})
+	}
+	all.Wait()
+}

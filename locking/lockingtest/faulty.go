@@ -1,0 +1,162 @@
+package lockingtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Fault is how one operation goes wrong.
+type Fault int
+
+// The faults.
+const (
+	None        Fault = iota
+	Unavailable       // not done: ErrUnavailable
+	Full              // not done: ErrFull
+	LoseRequest       // not done: ErrUnclear
+	LoseReply         // done: ErrUnclear
+	Late              // not done before Land: ErrUnclear
+)
+
+// Op names a backend's operation.
+type Op string
+
+// The operations.
+const (
+	OpAdd    Op = "add"
+	OpGet    Op = "get"
+	OpRenew  Op = "renew"
+	OpDelete Op = "delete"
+)
+
+// Faulty is a backend that passes operations on to another, real one, and
+// makes chosen ones fail. Its methods may be called concurrently.
+type Faulty struct {
+	backend locking.Backend
+
+	mu     sync.Mutex
+	choose func(op Op, key string) Fault
+	late   []func()
+	after  func() // runs once the operation under way is over
+	counts map[Op]int
+}
+
+// NewFaulty returns a Faulty on backend that lets all pass.
+func NewFaulty(backend locking.Backend) *Faulty {
+	return &Faulty{backend: backend, counts: map[Op]int{}}
+}
+
+// Choose lets choose decide about each operation from now on; it is called for
+// one at a time. Of a Get of several keys it sees the first. nil lets all pass.
+func (f *Faulty) Choose(choose func(op Op, key string) Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.choose = choose
+}
+
+// Once makes the next operation of a kind fail.
+func (f *Faulty) Once(op Op, fault Fault) { f.Times(op, fault, 1) }
+
+// Times makes the next n operations of a kind fail.
+func (f *Faulty) Times(op Op, fault Fault, n int) {
+	f.Choose(func(found Op, _ string) Fault {
+		if found != op || n == 0 {
+			return None
+		}
+		n--
+		return fault
+	})
+}
+
+// Always makes all operations fail.
+func (f *Faulty) Always(fault Fault) { f.Choose(func(Op, string) Fault { return fault }) }
+
+// Land does, at last, what Late has put off.
+func (f *Faulty) Land() {
+	f.mu.Lock()
+	late := f.late
+	f.late = nil
+	f.mu.Unlock()
+	for _, land := range late {
+		land()
+	}
+}
+
+// Count returns how many operations of a kind were asked for.
+func (f *Faulty) Count(op Op) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[op]
+}
+
+// Add implements locking.Backend.
+func (f *Faulty) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return f.do(ctx, OpAdd, key, func(ctx context.Context) error { return f.backend.Add(ctx, key, value, ttl) })
+}
+
+// Get implements locking.Backend.
+func (f *Faulty) Get(ctx context.Context, keys ...string) (values map[string][]byte, err error) {
+	first := ""
+	if len(keys) > 0 {
+		first = keys[0]
+	}
+	err = f.do(ctx, OpGet, first, func(ctx context.Context) (err error) {
+		values, err = f.backend.Get(ctx, keys...)
+		return err
+	})
+	return values, err
+}
+
+// Renew implements locking.Backend.
+func (f *Faulty) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return f.do(ctx, OpRenew, key, func(ctx context.Context) error { return f.backend.Renew(ctx, key, value, ttl) })
+}
+
+// Delete implements locking.Backend.
+func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
+	return f.do(ctx, OpDelete, key, func(ctx context.Context) error { return f.backend.Delete(ctx, key, value) })
+}
+
+// afterNext has then run once the operation that is being decided about is over.
+// Only choose may call it.
+func (f *Faulty) afterNext(then func()) { f.after = then }
+
+func (f *Faulty) do(ctx context.Context, op Op, key string, act func(context.Context) error) error {
+	fault, after := f.next(op, key)
+	if after != nil {
+		defer after()
+	}
+	switch fault {
+	case Unavailable:
+		return fmt.Errorf("%w: planned", locking.ErrUnavailable)
+	case Full:
+		return fmt.Errorf("%w: planned", locking.ErrFull)
+	case LoseRequest:
+		return fmt.Errorf("%w: planned", locking.ErrUnclear)
+	case LoseReply:
+		_ = act(ctx) // whatever it says is what gets lost
+		return fmt.Errorf("%w: planned", locking.ErrUnclear)
+	case Late:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.late = append(f.late, func() { _ = act(context.WithoutCancel(ctx)) })
+		return fmt.Errorf("%w: planned", locking.ErrUnclear)
+	}
+	return act(ctx)
+}
+
+func (f *Faulty) next(op Op, key string) (fault Fault, after func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[op]++
+	if f.choose == nil {
+		return None, nil
+	}
+	f.after = nil
+	fault = f.choose(op, key)
+	return fault, f.after
+}

@@ -1,0 +1,382 @@
+package memcached_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+const (
+	lease = 30 * time.Second
+	short = 200 * time.Millisecond // the timeout where a test waits for it
+)
+
+// once gives the first request with a prefix its fate, and lets the others pass.
+func once(prefix string, fate servertest.Fate) func([]byte) servertest.Fate {
+	var done atomic.Bool
+	return func(request []byte) servertest.Fate {
+		if bytes.HasPrefix(request, []byte(prefix)) && done.CompareAndSwap(false, true) {
+			return fate
+		}
+		return servertest.Pass
+	}
+}
+
+func TestAmbiguousAdd(t *testing.T) {
+	tests := map[string]struct {
+		fate  servertest.Fate
+		there bool
+	}{
+		"connection broke before it arrived":   {servertest.Cut, false},
+		"connection broke after it was stored": {servertest.CutReply, true},
+		"timeout before it arrived":            {servertest.Drop, false},
+		"timeout after it was stored":          {servertest.LoseReply, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server, proxy, b := throughProxy(t)
+			proxy.OnRequest(once("add ", test.fate))
+			err := b.Add(t.Context(), "k", []byte("1"), lease)
+			if !errors.Is(err, locking.ErrUnclear) {
+				t.Errorf("got %v, expected an unclear outcome", err)
+			}
+			direct := connect(t, server.Addr())
+			found, err := direct.Get(t.Context(), "k")
+			if _, there := found["k"]; err != nil || there != test.there {
+				t.Errorf("there: %v (%v), expected %v", there, err, test.there)
+			}
+			// The locker makes a lock of it either way.
+			proxy.OnRequest(once("add ", test.fate))
+			lock, err := newLocker(t, b).TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAddThatLandsLate holds an add back until its lock is long released.
+func TestAddThatLandsLate(t *testing.T) {
+	server, proxy, b := throughProxy(t)
+	land := make(chan struct{})
+	var held atomic.Bool
+	proxy.OnRequest(func(request []byte) servertest.Fate {
+		if bytes.HasPrefix(request, []byte("add ")) && held.CompareAndSwap(false, true) {
+			<-land
+		}
+		return servertest.Pass
+	})
+	locker := newLocker(t, b)
+	lock, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a"))
+	if err != nil {
+		close(land)
+		t.Fatal(err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	close(land)
+	other := newLocker(t, connect(t, server.Addr()))
+	await(t, "late add", func() bool {
+		found, err := other.Inspect(t.Context(), resources(t, "a"))
+		return err == nil && len(found) == 1
+	})
+	lock, err = locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a"))
+	if err != nil {
+		t.Fatalf("its own stray kept it out: %v", err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSwapsSurviveABrokenConnection(t *testing.T) {
+	for name, fate := range map[string]servertest.Fate{"before": servertest.Cut, "after": servertest.CutReply} {
+		for _, prefix := range []string{"gets ", "cas "} {
+			t.Run(prefix+name, func(t *testing.T) {
+				_, proxy, b := throughProxy(t)
+				if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
+					t.Fatal(err)
+				}
+				proxy.OnRequest(once(prefix, fate))
+				if err := b.Renew(t.Context(), "k", []byte("1"), lease); err != nil {
+					t.Errorf("renewal: %v", err)
+				}
+				proxy.OnRequest(once(prefix, fate))
+				if err := b.Delete(t.Context(), "k", []byte("1")); err != nil {
+					t.Errorf("delete: %v", err)
+				}
+				if found, err := b.Get(t.Context(), "k"); err != nil || len(found) != 0 {
+					t.Errorf("left: %q, %v", found, err)
+				}
+			})
+		}
+	}
+}
+
+func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
+	_, proxy, b := throughProxy(t)
+	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
+		t.Fatal(err)
+	}
+	for name, fate := range map[string]servertest.Fate{"renewal": servertest.LoseReply, "delete": servertest.Drop} {
+		proxy.OnRequest(once("cas ", fate))
+		var err error
+		if name == "renewal" {
+			err = b.Renew(t.Context(), "k", []byte("1"), lease)
+		} else {
+			err = b.Delete(t.Context(), "k", []byte("1"))
+		}
+		if !errors.Is(err, locking.ErrUnclear) {
+			t.Errorf("%s: got %v, expected an unclear outcome", name, err)
+		}
+	}
+	proxy.OnRequest(once("gets ", servertest.Drop))
+	if err := b.Renew(t.Context(), "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnavailable) {
+		t.Errorf("got %v: nothing was changed, so it was unavailable", err)
+	}
+}
+
+// TestRestartBreaksPooledConnections fills the pool first, so that many broken
+// connections wait in it.
+func TestRestartBreaksPooledConnections(t *testing.T) {
+	skipWithShort(t)
+	const workers = 16
+	server := servertest.NewMemcached(t)
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second, MaxIdle: workers})
+	locker := newLocker(t, b)
+	for round := range 3 {
+		if round > 0 {
+			if err := server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		for i := range workers {
+			all.Go(func() {
+				for n := range 10 {
+					lock, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, fmt.Sprintf("t%d-%d", i, n)))
+					if err != nil {
+						t.Errorf("round %d: %v", round, err)
+						return
+					}
+					if err := lock.Release(t.Context()); err != nil {
+						t.Errorf("round %d: %v", round, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func TestServerThatIsDown(t *testing.T) {
+	skipWithShort(t)
+	server := servertest.NewMemcached(t)
+	b := connect(t, server.Addr())
+	locker := newLocker(t, b)
+	if err := b.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for try := range 2 { // the first meets a pooled connection, the second none
+		if err := b.Ping(t.Context()); !errors.Is(err, locking.ErrUnavailable) {
+			t.Errorf("ping %d: %v", try, err)
+		}
+	}
+	_, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a"))
+	if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrHeld) {
+		t.Errorf("lock: %v", err)
+	}
+	if _, err := locker.Gate(t.Context(), "sales", time.Minute); !errors.Is(err, locking.ErrUnavailable) {
+		t.Errorf("gate: %v", err)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Ping(t.Context()); err != nil {
+		t.Errorf("ping of a server that is back: %v", err)
+	}
+}
+
+func TestServerThatIsPaused(t *testing.T) {
+	skipWithShort(t)
+	server := servertest.NewMemcached(t)
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: short, MaxIdle: 4})
+	locker := newLocker(t, b)
+	held, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), short/4)
+			defer cancel()
+			_, err := locker.TryAcquire(ctx, locking.Owner{Job: "job"}, tables(t, "a"))
+			if err == nil || errors.Is(err, locking.ErrHeld) {
+				t.Errorf("a paused server gave an answer: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if abandoned := runtime.NumGoroutine() - before; abandoned > 20 {
+		t.Errorf("%d goroutines are left of 50 requests with 4 at a time", abandoned)
+	}
+	if err := held.Release(t.Context()); err == nil || errors.Is(err, locking.ErrMissing) {
+		t.Errorf("release: %v", err)
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, locker)
+	direct := newLocker(t, connect(t, server.Addr()))
+	await(t, "removal of what was left behind", func() bool {
+		found, err := direct.Inspect(t.Context(), resources(t, "held", "a"))
+		return err == nil && len(found) == 0
+	})
+}
+
+func TestContextEndsARequest(t *testing.T) {
+	skipWithShort(t)
+	server := servertest.NewMemcached(t)
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: time.Hour})
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
+	if err := b.Add(ctx, "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnclear) || !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFullServer fills a server that evicts nothing, and then locks on it.
+func TestFullServer(t *testing.T) {
+	skipWithShort(t)
+	server := servertest.NewMemcached(t, "-M", "-m", "2")
+	b := connect(t, server.Addr())
+	filler := newLocker(t, b)
+	var locks []*locking.Lock
+	var err error
+	for i := 0; err == nil; i++ {
+		var lock *locking.Lock
+		if lock, err = filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, fmt.Sprintf("f%06d", i))); err == nil {
+			locks = append(locks, lock)
+		}
+	}
+	if !errors.Is(err, locking.ErrFull) || errors.Is(err, locking.ErrHeld) {
+		t.Fatalf("after %d locks: %v", len(locks), err)
+	}
+	for _, lock := range locks[len(locks)-3:] { // room for three
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("release on a full server: %v", err)
+		}
+	}
+	wanted := []string{"g000001", "g000002", "g000003", "g000004", "g000005", "g000006", "g000007", "g000008"}
+	if _, err := filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, wanted...)); !errors.Is(err, locking.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	if found, err := filler.Inspect(t.Context(), resources(t, wanted...)); err != nil || len(found) != 0 {
+		t.Errorf("left behind: %v, %v", found, err)
+	}
+	for _, lock := range locks[:len(locks)-3] {
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatalf("release on a full server: %v", err)
+		}
+	}
+	lock, err := filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, wanted...))
+	if err != nil {
+		t.Fatalf("lock on a server with room: %v", err)
+	}
+	if err := lock.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// throughProxy returns a server, a proxy to it and a backend behind that.
+func throughProxy(t *testing.T) (*servertest.Memcached, *servertest.Proxy, *memcached.Backend) {
+	t.Helper()
+	skipWithShort(t)
+	server := servertest.NewMemcached(t)
+	proxy := servertest.NewProxy(t, server.Addr())
+	return server, proxy, open(t, memcached.Options{Servers: []string{proxy.Addr()}, Timeout: short})
+}
+
+func newLocker(t testing.TB, b locking.Backend) *locking.Locker {
+	t.Helper()
+	locker, err := locking.New(b, locking.Options{Namespace: "test", Lease: lease, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locker
+}
+
+func run(t *testing.T, locker *locking.Locker) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- locker.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func tables(t testing.TB, names ...string) []locking.Request {
+	t.Helper()
+	var requests []locking.Request
+	for _, resource := range resources(t, names...) {
+		requests = append(requests, locking.Request{Resource: resource, Mode: locking.Exclusive})
+	}
+	return requests
+}
+
+func resources(t testing.TB, names ...string) []locking.Resource {
+	t.Helper()
+	var list []locking.Resource
+	for _, name := range names {
+		resource, err := locking.Table(name, "public")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, resource)
+	}
+	return list
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: it did not happen", what)
+		}
+	}
+}

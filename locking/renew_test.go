@@ -1,0 +1,317 @@
+package locking_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+const (
+	lease = 12 * time.Second
+	third = lease / 3
+	trust = lease - 2*time.Second
+)
+
+func TestRenewalAtAThirdOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faulty := lockingtest.NewFaulty(memory.New())
+		locker := start(t, faulty, locking.Options{})
+		first := lock(t, locker, "a")
+		time.Sleep(time.Second)
+		second := lock(t, locker, "b", "c")
+		renewals := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := faulty.Count(lockingtest.OpRenew); got != want {
+				t.Errorf("%d renewals, expected %d", got, want)
+			}
+		}
+		time.Sleep(third - time.Second - time.Nanosecond)
+		renewals(0)
+		time.Sleep(time.Nanosecond)
+		renewals(1)
+		time.Sleep(time.Second - time.Nanosecond)
+		renewals(1)
+		time.Sleep(time.Nanosecond)
+		renewals(3)
+		release(t, second)
+		time.Sleep(10 * third)
+		renewals(13)
+		if first.Context().Err() != nil {
+			t.Errorf("ended: %v", context.Cause(first.Context()))
+		}
+		release(t, first)
+		time.Sleep(10 * third)
+		renewals(13)
+	})
+}
+
+func TestLostWhenTheTrustEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		faulty := lockingtest.NewFaulty(memory.New())
+		var events []locking.Event
+		locker := start(t, faulty, locking.Options{
+			Log:     zerolog.New(&log),
+			OnEvent: func(e locking.Event) { events = append(events, e) },
+		})
+		k := lock(t, locker, "a")
+		faulty.Always(lockingtest.Unavailable)
+		time.Sleep(trust - time.Nanosecond)
+		synctest.Wait()
+		if k.Context().Err() != nil {
+			t.Fatalf("ended early: %v", context.Cause(k.Context()))
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		cause := context.Cause(k.Context())
+		var lost *locking.LostError
+		if !errors.As(cause, &lost) || lost.Reason != locking.LossUnconfirmed || !errors.Is(cause, locking.ErrUnavailable) {
+			t.Errorf("cause: %v", cause)
+		}
+		if len(events) != 1 || events[0].Kind != locking.EventLost || events[0].Owner.Job != "job" {
+			t.Errorf("events %+v", events)
+		}
+		if n := faulty.Count(lockingtest.OpRenew); n < 5 {
+			t.Errorf("%d renewals were tried, expected one a second", n)
+		}
+		if n := strings.Count(log.String(), "renewal fails"); n != 1 {
+			t.Errorf("the failure was logged %d times:\n%s", n, log.String())
+		}
+		faulty.Choose(nil)
+		if err := k.Release(t.Context()); !errors.Is(err, lost) {
+			t.Errorf("release: %v", err)
+		}
+		release(t, lock(t, locker, "a"))
+	})
+}
+
+func TestOutageThatEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		faulty := lockingtest.NewFaulty(memory.New())
+		locker := start(t, faulty, locking.Options{Log: zerolog.New(&log)})
+		k := lock(t, locker, "a")
+		// Each outage meets a renewal and some of its repetitions, and ends
+		// before the trust does.
+		time.Sleep(700 * time.Millisecond)
+		for range 5 {
+			faulty.Always(lockingtest.Unavailable)
+			time.Sleep(4500 * time.Millisecond)
+			faulty.Choose(nil)
+			time.Sleep(4500 * time.Millisecond)
+		}
+		synctest.Wait()
+		if k.Context().Err() != nil {
+			t.Errorf("ended: %v", context.Cause(k.Context()))
+		}
+		if fails, works := strings.Count(log.String(), "renewal fails"), strings.Count(log.String(), "works again"); fails != 5 || works != 5 {
+			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", fails, works, log.String())
+		}
+		release(t, k)
+	})
+}
+
+// slow is a backend whose answers take a while.
+type slow struct {
+	locking.Backend
+	add       time.Duration
+	renew     atomic.Int64 // a time.Duration
+	deadlines []time.Time  // of renewals
+}
+
+func (s *slow) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	defer time.Sleep(s.add)
+	return s.Backend.Add(ctx, key, value, ttl)
+}
+
+func (s *slow) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	deadline, _ := ctx.Deadline()
+	s.deadlines = append(s.deadlines, deadline)
+	select {
+	case <-time.After(time.Duration(s.renew.Load())):
+		return s.Backend.Renew(ctx, key, value, ttl)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", locking.ErrUnclear, context.Cause(ctx))
+	}
+}
+
+func TestSlowRepliesDontStretchTheTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &slow{Backend: memory.New(), add: 3 * time.Second}
+		locker := newLocker(t, backend, locking.Options{})
+		begun := time.Now()
+		k := lock(t, locker, "a", "b")
+		<-k.Context().Done()
+		if got := time.Since(begun); got != trust {
+			t.Errorf("trusted for %v after the first request, expected %v", got, trust)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		backend := &slow{Backend: memory.New(), add: 6 * time.Second}
+		locker := newLocker(t, backend, locking.Options{})
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "a", "b")); !errors.Is(err, locking.ErrUnavailable) {
+			t.Errorf("a lock that took longer than its trust: %v", err)
+		}
+		if found, err := locker.Inspect(t.Context(), resources(t, "a", "b")); err != nil || len(found) != 0 {
+			t.Errorf("left behind: %v, %v", found, err)
+		}
+	})
+}
+
+func TestRenewalEndsWithTheTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &slow{Backend: memory.New()}
+		backend.renew.Store(int64(time.Hour))
+		locker := start(t, backend, locking.Options{})
+		begun := time.Now()
+		k := lock(t, locker, "a")
+		<-k.Context().Done()
+		if got := time.Since(begun); got != trust {
+			t.Errorf("lost after %v, expected %v", got, trust)
+		}
+		synctest.Wait()
+		if len(backend.deadlines) != 1 || !backend.deadlines[0].Equal(begun.Add(trust)) {
+			t.Errorf("deadlines of renewals %v, expected one after %v", backend.deadlines, trust)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the trust counts from before the renewal
+		backend := &slow{Backend: memory.New()}
+		backend.renew.Store(int64(5 * time.Second))
+		locker := start(t, backend, locking.Options{})
+		begun := time.Now()
+		k := lock(t, locker, "a")
+		time.Sleep(third + 4*time.Second)
+		backend.renew.Store(int64(time.Hour)) // from the second renewal on
+		<-k.Context().Done()
+		if got := time.Since(begun); got != third+trust {
+			t.Errorf("lost after %v, expected %v", got, third+trust)
+		}
+	})
+}
+
+// hanging is a backend whose first renewal waits for let, and then finds
+// nothing.
+type hanging struct {
+	*memory.Backend
+	asked, let chan struct{}
+}
+
+func (h *hanging) Renew(context.Context, string, []byte, time.Duration) error {
+	close(h.asked)
+	<-h.let
+	return locking.ErrMissing
+}
+
+func TestReleaseDuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &hanging{Backend: memory.New(), asked: make(chan struct{}), let: make(chan struct{})}
+		locker := start(t, backend, locking.Options{Restore: true})
+		k := lock(t, locker, "a", "b")
+		<-backend.asked
+		released := make(chan error, 1)
+		go func() { released <- k.Release(t.Context()) }()
+		<-k.Context().Done() // it does not wait for the renewal
+		close(backend.let)
+		if err := <-released; err != nil && !errors.As(err, new(*locking.LostError)) {
+			t.Errorf("release: %v", err)
+		}
+		time.Sleep(third * 2)
+		if n := backend.Len(); n != 0 {
+			t.Errorf("%d entries were added again", n)
+		}
+	})
+}
+
+// crowded is a backend that counts renewals at a time, each of which takes a while.
+type crowded struct {
+	locking.Backend
+	now, most, all atomic.Int64
+	mu             sync.Mutex
+}
+
+func (c *crowded) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	c.mu.Lock()
+	c.most.Store(max(c.most.Load(), c.now.Add(1)))
+	c.mu.Unlock()
+	defer c.now.Add(-1)
+	time.Sleep(10 * time.Millisecond)
+	c.all.Add(1)
+	return c.Backend.Renew(ctx, key, value, ttl)
+}
+
+func TestManyRenewalsShareAFewWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := &crowded{Backend: memory.New()}
+		locker := start(t, backend, locking.Options{})
+		var locks []*locking.Lock
+		for i := range 200 {
+			locks = append(locks, lock(t, locker, fmt.Sprintf("t%d", i)))
+		}
+		time.Sleep(third + 300*time.Millisecond)
+		if got := backend.all.Load(); got != 200 {
+			t.Errorf("%d of 200 were renewed within 0.3 s", got)
+		}
+		if most := backend.most.Load(); most < 4 || most > 16 {
+			t.Errorf("%d renewals at a time", most)
+		}
+		for _, k := range locks {
+			release(t, k)
+		}
+	})
+}
+
+func TestLocksAfterTheEndOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker := newLocker(t, memory.New(), locking.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- locker.Run(ctx) }()
+		k := lock(t, locker, "a")
+		time.Sleep(third + time.Second)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		begun := time.Now()
+		<-k.Context().Done()
+		if got := time.Since(begun); got != trust-time.Second {
+			t.Errorf("lost %v after the end of Run, expected %v", got, trust-time.Second)
+		}
+	})
+}
+
+func TestRestoringLocksOutliveAnyOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faulty := lockingtest.NewFaulty(memory.New())
+		restored := 0
+		locker := start(t, faulty, locking.Options{Restore: true, OnEvent: func(e locking.Event) {
+			if e.Kind == locking.EventRestored {
+				restored++
+			}
+		}})
+		k := lock(t, locker, "a", "b")
+		faulty.Always(lockingtest.Unavailable)
+		time.Sleep(10 * lease)
+		faulty.Choose(nil)
+		time.Sleep(third)
+		synctest.Wait()
+		if k.Context().Err() != nil || restored != 2 {
+			t.Errorf("ended: %v; %d entries restored of 2", context.Cause(k.Context()), restored)
+		}
+		release(t, k)
+	})
+}
