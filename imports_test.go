@@ -1,0 +1,116 @@
+package holdfast
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-dev/holdfast"
+
+// layers are the packages from the top down: each may import those beneath
+// it. The stores and handlers stand beside jobs' other parts.
+var layers = []string{"cmd", "", "admin", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry"}
+
+// onlyIn are the folders in which a library may be imported.
+var onlyIn = map[string][]string{
+	"github.com/jackc/pgx/v5":                 {"jobs/postgres"},
+	"github.com/bradfitz/gomemcache":          {"locking/memcached"},
+	"github.com/robfig/cron/v3":               {"jobs/schedule"},
+	"modernc.org/sqlite":                      {"jobs/sqlite"},
+	"github.com/spf13/cobra":                  {""},
+	"github.com/goccy/go-yaml":                {"configs"},
+	module + "/internal/servertest":           nil, // tests, examples and other internals only
+	module + "/internal/replicas":             nil,
+	module + "/jobs/jobstest":                 nil,
+	module + "/locking/lockingtest":           nil,
+	"github.com/google/go-cmp":                nil,
+	"pgregory.net/rapid":                      nil,
+	"testing":                                 nil,
+	"github.com/rs/zerolog/log":               nil, // the global logger: for nobody
+	"github.com/jackc/pgx/v5/stdlib":          nil,
+	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
+	module + "/configs":                       {""},
+	module + "/admin":                         {""},
+	module + "/jobs/handlers":                 {""},
+	module + "/jobs/sqlite":                   {""},
+	module + "/locking/memory":                {""},
+	"golang.org/x/crypto/bcrypt":              {"", "admin", "configs"},
+	"github.com/gofrs/flock":                  {"jobs/sqlite"},
+	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres"},
+	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
+	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (path == "examples" || path == "internal" || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
+			return filepath.SkipDir // they use everything, and nothing uses them
+		}
+		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), ".")
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			seen++
+			checkImport(t, path, folder, imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 300 {
+		t.Errorf("only %d imports looked at: the walk has lost its way", seen)
+	}
+}
+
+func checkImport(t *testing.T, path, folder, imported string) {
+	t.Helper()
+	if allowed, limited := onlyIn[imported]; limited && !slices.Contains(allowed, folder) {
+		t.Errorf("%s imports %s, which is for %q only", path, imported, allowed)
+	}
+	beneath, ours := strings.CutPrefix(imported, module+"/")
+	if !ours {
+		return
+	}
+	if folder == "configs" {
+		if !slices.Contains([]string{"jobs/schedule", "locking", "retry"}, beneath) {
+			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path, beneath)
+		}
+		return
+	}
+	if beneath != "configs" && layer(t, beneath) <= layer(t, folder) {
+		t.Errorf("%s imports %s, which is not beneath it", path, beneath)
+	}
+}
+
+// layer is how far down a folder stands.
+func layer(t *testing.T, folder string) int {
+	t.Helper()
+	if strings.HasPrefix(folder, "cmd/") {
+		folder = "cmd"
+	}
+	i := slices.Index(layers, folder)
+	if i < 0 {
+		t.Fatalf("%s has no layer: give it one", folder)
+	}
+	return i
+}

@@ -1,0 +1,51 @@
+// Package jobs fires jobs: once in the cluster for each due, on one replica,
+// with the resources that the job names locked.
+//
+// # One firing
+//
+// The files follow a firing from its tick to its release:
+//
+//	timetable.go   a heap of every job's next due
+//	dispatcher.go  tick: what is due becomes ready; a free worker takes the first ready firing
+//	ready.go       the queue between, in an order of each replica's own
+//	firing.go      gate, lock, start; wait and try again while something is held; skip in the end
+//	perform.go     run the handler under its claim, record how it ended, release
+//	batcher.go     what many firings ask of the store at one moment goes in one call
+//	session.go     keep: one heartbeat renews a replica's session and with it all its claims
+//	upkeep.go      sweep dead sessions, adopt waiting runs, record dues that nobody started
+//	misfire.go     what becomes of those
+//
+// A firing is the pair of a job and its due, the nominal instant that the
+// schedule gives; it is the same on every replica. The gate is an `add` in
+// memcached that tells all replicas but one, cheaply, that they are late; only
+// a clear no ends a firing there. The locks are stage 1: advisory, all or
+// nothing, cheap to poll. The start is stage 2: the store decides, and its
+// claim is what a run acts under.
+//
+// While something is held a firing holds nothing itself: it gives its locks
+// and its worker back, waits by the job's policy and tries again, at most
+// until the job's next due. Then it is recorded as skipped, with the resource
+// and its holder. Who waits for more than a second is recorded as waiting.
+//
+// # What a session is trusted for
+//
+// A replica's session is trusted from before the heartbeat was sent until its
+// TTL later, on this machine's monotonic clock. When it is not confirmed in
+// time, every run's context ends with [ErrSessionLost] and nothing starts until
+// a new session is open. A session never revives. Another replica's sweep may
+// by then have recorded the runs as lost and granted their resources; what
+// the runs still try to write through a fence does not commit.
+//
+// # Guarantees
+//
+// Each firing is started at most once, unless its job asks for recovery or
+// for further attempts. No two runs with conflicting requests hold claims at
+// the same time. Each due that passes while the cluster is up ends as a run or
+// as a record that says why there was none. What handlers do outside the
+// store's database is theirs to fence, with [Run].Token.
+//
+// # Stores
+//
+// [Store] is what a store must do; package jobstest checks it. Stores are
+// jobs/postgres, for clusters, and jobs/sqlite, for one process.
+package jobs
