@@ -57,7 +57,7 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
 		table[i] = jobs.Job{
-			Name: j.Name, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+			Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
 			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
 			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
 		}
@@ -69,13 +69,22 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 // beside it.
 func openStore(ctx context.Context, config *configs.Config, running bool, log zerolog.Logger) (jobs.Store, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
-		return sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
+		return opened(sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log}))
 	}
 	own := max(4, config.Database.MaxConnections/3)
-	return postgres.Open(ctx, postgres.Options{
+	return opened(postgres.Open(ctx, postgres.Options{
 		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
 		Migrate: running && config.Database.Migrate, Log: log,
-	})
+	}))
+}
+
+// opened makes a store that could not be opened a nil jobs.Store: one that
+// holds a nil pointer would not be nil.
+func opened[S jobs.Store](store S, err error) (jobs.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }
 
 // lockBackend is a stage-1 backend and what closes it.

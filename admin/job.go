@@ -14,14 +14,15 @@ import (
 
 // Job is one entry of the cron table.
 type Job struct {
-	Name      string       `json:"name"`
-	Schedule  string       `json:"schedule"`
-	Timezone  string       `json:"timezone"`
-	Handler   string       `json:"handler"`
-	Resources []Resource   `json:"resources"`
-	Version   int64        `json:"version"`
-	NextDue   *time.Time   `json:"next_due"` // null where it is never due, or unknown to this replica
-	LastRun   *jobs.Record `json:"last_run"` // the last that ended
+	Name        string       `json:"name"`
+	Description string       `json:"description,omitempty"` // what it is for, in a sentence
+	Schedule    string       `json:"schedule"`
+	Timezone    string       `json:"timezone"`
+	Handler     string       `json:"handler"`
+	Resources   []Resource   `json:"resources"`
+	Version     int64        `json:"version"`
+	NextDue     *time.Time   `json:"next_due"` // null where it is never due, or unknown to this replica
+	LastRun     *jobs.Record `json:"last_run"` // the last that ended
 }
 
 // Resource is what a job locks while it runs.
@@ -78,7 +79,7 @@ func (r *reader) jobs(ctx context.Context) ([]Job, error) {
 	all := make([]Job, 0, len(views))
 	for _, v := range views {
 		job := Job{
-			Name: v.Name, Schedule: v.Schedule, Timezone: v.Zone, Handler: v.Handler,
+			Name: v.Name, Description: v.Description, Schedule: v.Schedule, Timezone: v.Zone, Handler: v.Handler,
 			Resources: resourcesOf(v.Resources), Version: v.Version,
 		}
 		if due, ok := next[v.Name]; ok {

@@ -107,7 +107,7 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 // behind its own job waits until the next due, whatever the policy says.
 func (f *firing) nextDelay(tries *retry.Series, b *blockage) (time.Duration, bool) {
 	delay, more := tries.Next(time.Now())
-	if !more && b.reason == ReasonOverlap && f.queues() {
+	if !more && b.blocker != nil && b.blocker.Holder.Job == f.entry.Name && f.queues() {
 		return noteAfter, true
 	}
 	return delay, more

@@ -32,10 +32,11 @@ const (
 // Job is one entry of the cron table. A Job is not changed after it was given
 // to a Registry.
 type Job struct {
-	Name     string            // unique, 1 to 200 bytes
-	Schedule schedule.Schedule // when it is due
-	Handler  string            // the name of a registered handler
-	Params   json.RawMessage   // an object, decoded strictly into the handler's type; nil means {}
+	Name        string            // unique, 1 to 200 bytes
+	Description string            // what it is for, in a sentence; for people only
+	Schedule    schedule.Schedule // when it is due
+	Handler     string            // the name of a registered handler
+	Params      json.RawMessage   // an object, decoded strictly into the handler's type; nil means {}
 
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; at most until the next due

@@ -2,10 +2,13 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +48,12 @@ func decodeParams(raw json.RawMessage, target any) error {
 		return &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys to values"}}}
 	}
 	var problems []ParamProblem
-	for _, key := range sortedKeys(keys) {
+	names := paramNames(target)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if names != nil && !slices.Contains(names, key) {
+			problems = append(problems, ParamProblem{Key: key, Message: fmt.Sprintf("unknown key %q, expected one of %s", key, strings.Join(names, ", "))})
+			continue
+		}
 		one, err := json.Marshal(map[string]json.RawMessage{key: keys[key]})
 		if err != nil {
 			return fmt.Errorf("params: %w", err)
@@ -81,18 +89,28 @@ func plainJSONError(err error) string {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if name, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return "unknown key " + name
+		return "unknown key " + name // inside a value
 	}
 	return text
 }
 
-func sortedKeys(m map[string]json.RawMessage) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
+// paramNames returns the keys that the struct behind target has, as they are
+// written: encoding/json would take them in any case. It returns nil for what
+// is no struct.
+func paramNames(target any) []string {
+	t := reflect.TypeOf(target).Elem()
+	if t.Kind() != reflect.Struct {
+		return nil
 	}
-	slices.Sort(keys)
-	return keys
+	names := []string{}
+	for _, field := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.IsExported() || field.Anonymous && name == "" || name == "-" {
+			continue
+		}
+		names = append(names, cmp.Or(name, field.Name))
+	}
+	return names
 }
 
 // Duration is a time.Duration for params: written as "90s", "1h30m".

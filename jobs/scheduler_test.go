@@ -240,7 +240,7 @@ func TestOverlap(t *testing.T) {
 					took = 10500 * time.Millisecond
 				}
 				stop := c.start(c.options("a", takes(took), j))
-				time.Sleep(45 * time.Second)
+				time.Sleep(49 * time.Second)
 				stop()
 				if got := c.outcomes("job"); !slices.Equal(got, want) {
 					t.Errorf("got %v, want %v", got, want)

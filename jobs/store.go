@@ -83,7 +83,7 @@ type Definition struct {
 	Zone        string
 	Handler     string
 	Resources   []locking.Request
-	Description string // JSON of the definition, for display
+	Description string // what it is for, in a sentence
 }
 
 // StartRequest asks for a firing's run to begin.

@@ -78,7 +78,7 @@ func define(job Job) (Definition, error) {
 		params = json.RawMessage("{}")
 	}
 	description, err := json.Marshal(map[string]any{
-		"schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
+		"description": job.Description, "schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
 	})
@@ -88,7 +88,7 @@ func define(job Job) (Definition, error) {
 	sum := sha256.Sum256(description)
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
-		Handler: job.Handler, Resources: job.Resources, Description: "{}",
+		Handler: job.Handler, Resources: job.Resources, Description: job.Description,
 	}, nil
 }
 

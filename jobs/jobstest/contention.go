@@ -21,7 +21,6 @@ const (
 
 var contentionRules = []rule{
 	{"no two conflicting grants are ever active at once", contend},
-	{"no two conflicting locks are ever shown at once", contendShown},
 	{"one firing is granted to one of many", raceForFirings},
 	{"a run of a dying session is finished or lost, never both", raceSweepAndFinish},
 }
@@ -112,8 +111,13 @@ func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, ses
 	all.Wait()
 }
 
+// contend is watched twice: by a witness of what replicas are told, and by
+// what the page shows.
 func contend(c *check) {
 	w := &witness{active: map[jobs.Token][]locking.Request{}}
+	ctx, done := context.WithCancel(c.ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { c.watchLocks(ctx) })
 	var granted atomic.Int64
 	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
 		for round := range rounds {
@@ -124,10 +128,26 @@ func contend(c *check) {
 			}
 		}
 	})
+	done()
+	watcher.Wait()
 	if granted.Load() < contenders {
 		c.Errorf("%d grants in all: nobody contended", granted.Load())
 	}
 	equal(c, "locks left", len(c.locks()), 0)
+}
+
+// watchLocks looks at what is held until ctx ends.
+func (c *check) watchLocks(ctx context.Context) {
+	for ctx.Err() == nil {
+		locks, err := c.Second.Locks(c.ctx)
+		if err == nil {
+			err = compatible(locks)
+		}
+		if err != nil {
+			c.Errorf("locks: %v", err)
+			return
+		}
+	}
 }
 
 // contendOnce starts and finishes the run, or notes it as skipped.
@@ -157,36 +177,6 @@ func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid
 	default:
 		return fmt.Errorf("outcome %d", result.Outcome)
 	}
-}
-
-func contendShown(c *check) {
-	w := &witness{active: map[jobs.Token][]locking.Request{}}
-	var granted atomic.Int64
-	ctx, done := context.WithCancel(c.ctx)
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		for ctx.Err() == nil {
-			locks, err := c.Second.Locks(c.ctx)
-			if err != nil {
-				c.Errorf("locks: %v", err)
-				return
-			}
-			if err := compatible(locks); err != nil {
-				c.Error(err)
-				return
-			}
-		}
-	})
-	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
-		for round := range rounds {
-			if err := contendOnce(c.ctx, w, store, session, request(fmt.Sprint("job", n), round, draw(r)...), &granted); err != nil {
-				c.Errorf("contender %d, round %d: %v", n, round, err)
-				return
-			}
-		}
-	})
-	done()
-	watcher.Wait()
 }
 
 // compatible says which two locks may not be held at once.

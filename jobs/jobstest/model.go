@@ -1,3 +1,327 @@
 package jobstest
 
-var modelRules []rule
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+var modelRules = []rule{
+	{"random calls are answered as by the model", func(c *check) {
+		var sequences atomic.Int64
+		rapid.Check(c.T, func(t *rapid.T) {
+			m := newModel(c, t, fmt.Sprint("m", sequences.Add(1)))
+			t.Repeat(map[string]func(*rapid.T){
+				"":       m.compare,
+				"start":  m.start,
+				"ask":    m.askAgain,
+				"finish": m.finish,
+				"skip":   m.skip,
+				"die":    m.die,
+				"adopt":  m.adopt,
+			})
+			m.tidy(t)
+		})
+	}},
+}
+
+// model is what a store must know of the runs of one sequence. All sequences
+// share a store; names that begin alike keep them apart.
+type model struct {
+	c        *check
+	prefix   string
+	sessions []uuid.UUID // living
+	replicas int         // sessions opened so far
+	firings  int
+	runs     []*modelRun
+	token    jobs.Token // the largest one seen
+}
+
+type modelRun struct {
+	jobs.StartRequest
+	state    jobs.State
+	session  uuid.UUID // Nil: free
+	token    jobs.Token
+	recorded bool // it waits, and what for is recorded
+}
+
+func newModel(c *check, t *rapid.T, prefix string) *model {
+	m := &model{c: c, prefix: prefix}
+	for range 2 {
+		m.openSession(t)
+	}
+	return m
+}
+
+func (m *model) openSession(t *rapid.T) {
+	m.replicas++
+	id := uuid.New()
+	session := jobs.Session{ID: id, Replica: fmt.Sprint(m.prefix, "-", m.replicas), Version: "v1", TTL: ttl}
+	if err := m.c.Store.Open(m.c.ctx, session); err != nil {
+		t.Fatal(err)
+	}
+	m.sessions = append(m.sessions, id)
+}
+
+// names are few and related, so that most runs conflict.
+func (m *model) drawRequests(t *rapid.T) []locking.Request {
+	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "/a", "/b", "/a/x", "slot"}), 1, 2, rapid.ID[string]).Draw(t, "names")
+	requests := make([]locking.Request, len(drawn))
+	for i, name := range drawn {
+		switch mode := rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Exclusive, locking.Shared}).Draw(t, "mode"); name {
+		case "slot":
+			requests[i] = slot(m.prefix, 2)
+		default:
+			requests[i] = ask(locking.KindPath, m.prefix+name, mode, 0)
+		}
+	}
+	return requests
+}
+
+func (m *model) drawSession(t *rapid.T) uuid.UUID {
+	return rapid.SampledFrom(m.sessions).Draw(t, "session")
+}
+
+// start asks for a new firing, as old as was drawn.
+func (m *model) start(t *rapid.T) {
+	m.firings++
+	f := firing(m.prefix, m.firings)
+	r := &modelRun{session: m.drawSession(t), state: jobs.Waiting, StartRequest: jobs.StartRequest{
+		Run: uuid.New(), Firing: f, Attempt: 1, Requests: m.drawRequests(t),
+		WaitSince: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Second),
+	}}
+	m.runs = append(m.runs, r)
+	m.ask(t, r, r.session)
+}
+
+// askAgain asks for a run that is known, in whatever state, from any session.
+func (m *model) askAgain(t *rapid.T) {
+	m.ask(t, m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t))
+}
+
+func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
+	results, err := m.c.Store.Start(m.c.ctx, session, []jobs.StartRequest{r.StartRequest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := results[0]
+	switch {
+	case r.state == jobs.Running && r.session == session:
+		m.expect(t, r, got, jobs.StartGranted)
+		if got.Token != r.token {
+			t.Fatalf("token %d, then %d", r.token, got.Token)
+		}
+	case r.state != jobs.Waiting || r.session != session:
+		m.expect(t, r, got, jobs.StartDuplicate)
+	case len(m.obstacles(r)) > 0:
+		m.expect(t, r, got, jobs.StartBlocked)
+		m.expectBlocker(t, r, got)
+		r.recorded = true
+	default:
+		m.expect(t, r, got, jobs.StartGranted)
+		if got.Token <= m.token {
+			t.Fatalf("token %d after %d", got.Token, m.token)
+		}
+		r.state, r.token, r.recorded, m.token = jobs.Running, got.Token, false, got.Token
+	}
+}
+
+func (m *model) expect(t *rapid.T, r *modelRun, got jobs.StartResult, want jobs.StartOutcome) {
+	if got.Outcome != want {
+		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, expected outcome %d", r.Run, r.state, got.Outcome, got.Reason, got.Blocker, want)
+	}
+}
+
+func (m *model) expectBlocker(t *rapid.T, r *modelRun, got jobs.StartResult) {
+	obstacles := m.obstacles(r)
+	held := slices.ContainsFunc(obstacles, func(o *modelRun) bool { return o.state == jobs.Running })
+	if want := map[bool]jobs.Reason{true: jobs.ReasonLockHeld, false: jobs.ReasonOlderWaiter}[held]; got.Reason != want {
+		t.Fatalf("run %s is blocked with reason %s, expected %s", r.Run, got.Reason, want)
+	}
+	if got.Blocker == nil || !slices.ContainsFunc(obstacles, func(o *modelRun) bool { return o.Run.String() == got.Blocker.Holder.Run }) {
+		t.Fatalf("run %s is blocked by %+v, which is no obstacle", r.Run, got.Blocker)
+	}
+}
+
+// obstacles are the runs that stand in r's way: what runs and conflicts, what
+// waits, is recorded, older and conflicts, and whoever uses up its slots.
+func (m *model) obstacles(r *modelRun) []*modelRun {
+	var found []*modelRun
+	for _, mine := range r.Requests {
+		var inSlots []*modelRun
+		for _, o := range m.runs {
+			if o == r || !m.counts(o, r) {
+				continue
+			}
+			for _, theirs := range o.Requests {
+				if locking.Conflict(mine, theirs) {
+					found = append(found, o)
+				} else if mine == theirs && mine.Mode == locking.Slotted {
+					inSlots = append(inSlots, o)
+				}
+			}
+		}
+		if mine.Mode == locking.Slotted && len(inSlots) >= mine.Slots {
+			found = append(found, inSlots...)
+		}
+	}
+	return found
+}
+
+func (m *model) counts(o, r *modelRun) bool {
+	if o.state == jobs.Running {
+		return true
+	}
+	older := cmp.Or(o.WaitSince.Compare(r.WaitSince), bytes.Compare(o.Run[:], r.Run[:])) < 0
+	return o.state == jobs.Waiting && o.recorded && o.session != uuid.Nil && older
+}
+
+func (m *model) drawRun(t *rapid.T, suits func(*modelRun) bool) *modelRun {
+	var suitable []*modelRun
+	for _, r := range m.runs {
+		if suits(r) {
+			suitable = append(suitable, r)
+		}
+	}
+	if len(suitable) == 0 {
+		t.Skip("no such run")
+	}
+	return rapid.SampledFrom(suitable).Draw(t, "run")
+}
+
+// finish ends a run that has a token, which need not stand any more.
+func (m *model) finish(t *rapid.T) {
+	r := m.drawRun(t, func(r *modelRun) bool { return r.token != 0 })
+	state := rapid.SampledFrom([]jobs.State{jobs.Succeeded, jobs.Failed}).Draw(t, "state")
+	done, err := m.c.Store.Finish(m.c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: r.token, State: state}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := r.state == jobs.Running || r.state == state; done[0] != want {
+		t.Fatalf("finish of run %s (%s) as %s: %v, expected %v", r.Run, r.state, state, done[0], want)
+	}
+	if r.state == jobs.Running {
+		r.state = state
+	}
+}
+
+// skip notes a run as skipped, in whatever state, from any session.
+func (m *model) skip(t *rapid.T) {
+	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
+	stands, err := m.c.Store.Note(m.c.ctx, session, []jobs.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := r.session == session
+	if want := mine && (r.state == jobs.Waiting || r.state == jobs.Skipped); stands[0] != want {
+		t.Fatalf("skip of run %s (%s): %v, expected %v", r.Run, r.state, stands[0], want)
+	}
+	if mine && r.state == jobs.Waiting {
+		r.state = jobs.Skipped
+	}
+}
+
+// die lets a session expire and sweeps it, and opens another.
+func (m *model) die(t *rapid.T) {
+	dead := m.drawSession(t)
+	m.c.Expire(dead)
+	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead); !errors.Is(err, jobs.ErrSessionLost) {
+		t.Fatalf("heartbeat of an expired session: %v", err)
+	}
+	swept, err := m.c.Store.Sweep(m.c.ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := map[uuid.UUID]bool{}
+	for _, r := range swept.Lost {
+		lost[r.ID] = true
+	}
+	for _, r := range m.runs {
+		running := r.session == dead && r.state == jobs.Running
+		if lost[r.Run] != running {
+			t.Fatalf("run %s (%s): lost %v, expected %v", r.Run, r.state, lost[r.Run], running)
+		}
+		if running {
+			r.state = jobs.Lost
+		}
+		if r.session == dead && r.state == jobs.Waiting {
+			r.session = uuid.Nil
+		}
+	}
+	m.sessions = slices.DeleteFunc(m.sessions, func(id uuid.UUID) bool { return id == dead })
+	m.openSession(t)
+}
+
+// adopt gives the free run that has waited longest to a session.
+func (m *model) adopt(t *rapid.T) {
+	session := m.drawSession(t)
+	records, err := m.c.Store.Adopt(m.c.ctx, session, []string{m.prefix}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool { return r.state != jobs.Waiting || r.session != uuid.Nil })
+	if len(free) == 0 {
+		if len(records) != 0 {
+			t.Fatalf("adopted %+v, though none is free", records)
+		}
+		return
+	}
+	oldest := slices.MinFunc(free, func(a, b *modelRun) int { return a.WaitSince.Compare(b.WaitSince) })
+	i := slices.IndexFunc(free, func(r *modelRun) bool { return len(records) == 1 && r.Run == records[0].ID })
+	if i < 0 || !free[i].WaitSince.Equal(oldest.WaitSince) {
+		t.Fatalf("adopted %+v, expected the oldest, such as run %s", records, oldest.Run)
+	}
+	free[i].session = session
+}
+
+// compare looks at what is held.
+func (m *model) compare(t *rapid.T) {
+	locks, err := m.c.Store.Locks(m.c.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]jobs.Token{}
+	for _, l := range locks {
+		if l.Holder.Job == m.prefix {
+			held[l.Resource.Key()+" "+string(l.Mode)+" "+l.Holder.Run] = l.Token
+		}
+	}
+	for _, r := range m.runs {
+		for _, request := range r.Requests {
+			key := request.Resource.Key() + " " + string(request.Mode) + " " + r.Run.String()
+			if token, holds := held[key]; holds != (r.state == jobs.Running) || holds && token != r.token {
+				t.Fatalf("run %s (%s, token %d): %s is held %v, by token %d", r.Run, r.state, r.token, key, holds, token)
+			}
+			delete(held, key)
+		}
+	}
+	if len(held) > 0 {
+		t.Fatalf("held by nobody known: %v", held)
+	}
+}
+
+// tidy compares every run's record, and leaves nothing for the next sequence.
+func (m *model) tidy(t *rapid.T) {
+	for _, r := range m.runs {
+		record, err := m.c.Store.Run(m.c.ctx, r.Run)
+		if err != nil || record.State != r.state || record.Token != r.token {
+			t.Fatalf("run %s is recorded as %s with token %d (%v), expected %s with token %d", r.Run, record.State, record.Token, err, r.state, r.token)
+		}
+	}
+	for _, session := range m.sessions {
+		m.c.Expire(session)
+	}
+	if _, err := m.c.Store.Sweep(m.c.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -35,7 +35,7 @@ JOIN holdfast.runs r ON r.id = c.run JOIN holdfast.sessions s ON s.id = c.sessio
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description::text, j.version, j.updated_at
+SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description, j.version, j.updated_at
 FROM holdfast.jobs j ORDER BY j.name`
 
 	lastRuns = `

@@ -47,7 +47,7 @@ WHERE id = $1 AND ended_at IS NULL`
 	upsertJobs = `
 INSERT INTO holdfast.jobs AS j (name, version, hash, schedule, zone, handler, resources, description, checked_until, updated_at)
 SELECT name, 1, hash, schedule, zone, handler, resources, description, t, t
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::jsonb[])
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::text[])
      AS d (name, hash, schedule, zone, handler, resources, description), clock_timestamp() t
 ORDER BY name COLLATE "C"
 ON CONFLICT (name) DO UPDATE SET

@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // Expire makes a session's TTL run out at once.
@@ -11,4 +15,46 @@ func (s *Store) Expire(session uuid.UUID) {
 	s.lives.mu.Lock()
 	defer s.lives.mu.Unlock()
 	s.lives.all[session].expires = time.Now()
+}
+
+// InTx and CompleteInTx are the package's functions for a run whose store is s.
+func (s *Store) InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	return s.inTx(ctx, run, fn)
+}
+
+func (s *Store) CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
+	return s.completeInTx(ctx, run, fn)
+}
+
+// Writer is the writing connection.
+func (s *Store) Writer() *sql.DB { return s.writer }
+
+var (
+	CheckStatement = checkStatement
+	RunsQuery      = runsQuery
+)
+
+// Queries are the statements that meet growing tables, with the access to
+// each that they must have.
+var Queries = []struct{ Name, SQL, Want string }{
+	{"knownRuns", knownRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"takenDues", takenDues, "SEARCH r USING COVERING INDEX holdfast_runs_due (job=? AND due=? AND recovery=?)"},
+	{"takenKeys", takenKeys, "SEARCH r USING COVERING INDEX holdfast_runs_key (job=? AND key=? AND recovery=?)"},
+	{"endRuns", endRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"takeRuns", takeRuns, "SEARCH holdfast_runs USING COVERING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key (job=? AND key=?)"},
+	{"startedDues", startedDues, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_due (job=? AND due>? AND due<?)"},
+	{"lastRuns", lastRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"lastRuns, the last", lastRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_job (job=?)"},
+	{"nearbyGrants, named", nearbyGrants, "SEARCH g USING PRIMARY KEY (resource=?)"},
+	{"nearbyGrants, beneath", nearbyGrants, "SEARCH g USING PRIMARY KEY (resource>? AND resource<?)"},
+	{"nearbyWants, named", nearbyWants, "SEARCH w USING PRIMARY KEY (resource=?)"},
+	{"nearbyWants, beneath", nearbyWants, "SEARCH w USING PRIMARY KEY (resource>? AND resource<?)"},
+	{"standingClaims", standingClaims, "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"endClaims", endClaims, "SEARCH holdfast_claims USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"endWants", endWants, "SEARCH holdfast_wants USING INDEX holdfast_wants_run (run=?)"},
+	{"claimedRuns", claimedRuns, "SEARCH c USING INDEX holdfast_claims_session (session=?)"},
+	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
+	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }

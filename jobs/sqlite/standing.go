@@ -138,6 +138,7 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 	look := func(parties []*party) {
 		for _, p := range parties {
 			switch {
+			case r.Mode == locking.Shared && p.Mode == locking.Shared: // first, for there may be very many
 			case p.gone || p.run == run || p.token == 0 && !older(p, run, since):
 			case locking.Conflict(r, p.Request):
 				first = before(first, p)

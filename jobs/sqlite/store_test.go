@@ -17,7 +17,7 @@ func open(t testing.TB) *sqlite.Store {
 
 func openAt(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.New(zerolog.NewTestWriter(t))})
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

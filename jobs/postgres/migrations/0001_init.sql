@@ -21,7 +21,7 @@ CREATE TABLE holdfast.jobs (
     zone          text NOT NULL,
     handler       text NOT NULL,
     resources     jsonb NOT NULL,
-    description   jsonb NOT NULL,
+    description   text NOT NULL,
     checked_until timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
 );

@@ -51,7 +51,6 @@ CREATE UNIQUE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHER
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_state ON holdfast_runs (state, created_at, id);
-CREATE INDEX holdfast_runs_waiting ON holdfast_runs (wait_since, id) WHERE state = 'waiting';
 
 -- Outputs: apart, so that a page of history does not carry them.
 CREATE TABLE holdfast_outputs (

@@ -1,0 +1,89 @@
+package sqlite_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+// plan returns the steps of a query's plan.
+func plan(t *testing.T, s *sqlite.Store, query string, args ...any) []string {
+	t.Helper()
+	if len(args) == 0 {
+		args = make([]any, parameters(query))
+	}
+	rows, err := s.Writer().Query("EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+			t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// parameters is the largest of ?1, ?2, …
+func parameters(query string) int {
+	for n := 9; n > 0; n-- {
+		if strings.Contains(query, "?"+string(rune('0'+n))) {
+			return n
+		}
+	}
+	return 0
+}
+
+func TestQueriesOnGrowingTablesUseIndexes(t *testing.T) {
+	s := open(t)
+	for _, q := range sqlite.Queries {
+		t.Run(q.Name, func(t *testing.T) {
+			steps := plan(t, s, q.SQL)
+			if !slices.ContainsFunc(steps, func(step string) bool { return strings.HasPrefix(step, q.Want) }) {
+				t.Errorf("plan\n\t%s\nhas no step\n\t%s", strings.Join(steps, "\n\t"), q.Want)
+			}
+			noBareScan(t, steps)
+		})
+	}
+}
+
+func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
+	s := open(t)
+	before := &jobs.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
+	for name, f := range map[string]jobs.RunFilter{
+		"all": {}, "next page": {Before: before}, "job": {Job: "a"}, "state": {States: []jobs.State{jobs.Waiting}},
+		"states": {States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "replica": {Replica: "r"},
+		"job and states": {Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			query, args := sqlite.RunsQuery(f)
+			noBareScan(t, plan(t, s, query, args...))
+		})
+	}
+}
+
+// noBareScan refuses a step that reads a whole table that grows.
+func noBareScan(t *testing.T, steps []string) {
+	t.Helper()
+	for _, step := range steps {
+		small := strings.HasPrefix(step, "SCAN j") || strings.HasPrefix(step, "SCAN (subquery") || strings.Contains(step, "VIRTUAL TABLE")
+		if strings.HasPrefix(step, "SCAN") && !small && !strings.Contains(step, "USING INDEX") && !strings.Contains(step, "USING COVERING INDEX") {
+			t.Errorf("step %q reads a whole table:\n\t%s", step, strings.Join(steps, "\n\t"))
+		}
+	}
+	t.Log(strings.Join(steps, "\n"))
+}
