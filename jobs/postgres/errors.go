@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -42,5 +43,29 @@ func wrap(what string, err error) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
+	var unconnected *pgconn.ConnectError
+	if errors.As(err, &unconnected) {
+		err = &connectError{unconnected}
+	}
 	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
 }
+
+// connectError says on one line why no connection was made. The driver's own
+// text has a line for each attempt, the same one twice where it tried with and
+// without TLS.
+type connectError struct{ *pgconn.ConnectError }
+
+// Error returns the driver's text, each different line once.
+func (e *connectError) Error() string {
+	first, rest, _ := strings.Cut(e.ConnectError.Error(), "\n")
+	var attempts []string
+	for line := range strings.SplitSeq(rest, "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(attempts, line) {
+			attempts = append(attempts, line)
+		}
+	}
+	return strings.TrimSpace(first + " " + strings.Join(attempts, "; "))
+}
+
+// Unwrap returns the driver's error.
+func (e *connectError) Unwrap() error { return e.ConnectError }

@@ -27,6 +27,10 @@ var (
 	errClosed = errors.New("store is closed")
 )
 
+// poolClosed is what database/sql says of a closed pool: it exports no error
+// for it.
+const poolClosed = "sql: database is closed"
+
 // transient are the primary result codes after which the same call may well
 // succeed.
 var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTERRUPT, codes.SQLITE_IOERR, codes.SQLITE_FULL,
@@ -54,5 +58,5 @@ func isTransient(err error) bool {
 			return true
 		}
 	}
-	return false
+	return err.Error() == poolClosed
 }

@@ -43,8 +43,8 @@ type SchemaError struct {
 
 // Error says what to do.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("database file %s needs a binary that understands schema version %d, this one understands %d: upgrade the binary",
-		e.Path, e.MinBinary, e.Binary)
+	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one understands %d: upgrade the binary",
+		e.MinBinary, e.Binary)
 }
 
 type schema struct {

@@ -85,5 +85,4 @@ func noBareScan(t *testing.T, steps []string) {
 			t.Errorf("step %q reads a whole table:\n\t%s", step, strings.Join(steps, "\n\t"))
 		}
 	}
-	t.Log(strings.Join(steps, "\n"))
 }

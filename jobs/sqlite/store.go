@@ -80,7 +80,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	}
 	if err != nil {
 		s.Close()
-		return nil, err
+		return nil, fmt.Errorf("database file %s: %w", path, err)
 	}
 	return s, nil
 }
@@ -131,10 +131,10 @@ func (s *Store) connect(opts Options) (err error) {
 		busy = defaultBusyTimeout
 	}
 	if s.writer, err = sql.Open("sqlite", dsn(s.path, busy, "")); err != nil {
-		return wrap("database file "+s.path, err)
+		return wrap("connection", err)
 	}
 	if s.readers, err = sql.Open("sqlite", dsn(s.path, busy, "query_only(1)")); err != nil {
-		return wrap("database file "+s.path, err)
+		return wrap("connection", err)
 	}
 	s.writer.SetMaxOpenConns(1)
 	s.readers.SetMaxOpenConns(readers)
@@ -165,11 +165,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	current, err := s.readSchema(ctx, s.readers)
 	if err != nil {
-		return wrap("schema of "+s.path, err)
+		return wrap("schema", err)
 	}
 	if current.version < schemaVersion {
-		return fmt.Errorf("schema of %s: version %d is older than this binary's %d: start the scheduler first: %w",
-			s.path, current.version, schemaVersion, jobs.ErrNotFound)
+		return fmt.Errorf("schema: version %d is older than this binary's %d: start the scheduler first: %w",
+			current.version, schemaVersion, jobs.ErrNotFound)
 	}
 	s.cluster = current.cluster
 	return nil

@@ -1,0 +1,93 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		entered, goOn := make(chan []int), make(chan struct{})
+		b := newBatcher(func(_ context.Context, questions []int) ([]int, error) {
+			entered <- questions
+			<-goOn
+			return questions, nil
+		})
+		var all sync.WaitGroup
+		all.Go(func() { b.run(ctx) })
+		ask := func(n int) {
+			all.Go(func() {
+				if got, err := b.do(t.Context(), n); got != n || err != nil {
+					t.Errorf("%d was answered %d, %v", n, got, err)
+				}
+			})
+		}
+		ask(0)
+		<-entered
+		for n := 1; n <= 5; n++ {
+			ask(n)
+		}
+		synctest.Wait() // all five wait
+		goOn <- struct{}{}
+		second := slices.Clone(<-entered)
+		slices.Sort(second)
+		if !slices.Equal(second, []int{1, 2, 3, 4, 5}) {
+			t.Errorf("second batch %v", second)
+		}
+		goOn <- struct{}{}
+		synctest.Wait()
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestRefusedBatchIsSplitSoThatABadRowFailsAlone(t *testing.T) {
+	bad := errors.New("refused")
+	b := newBatcher(func(_ context.Context, questions []int) ([]string, error) {
+		if slices.Contains(questions, 3) {
+			return nil, bad
+		}
+		answers := make([]string, len(questions))
+		for i, q := range questions {
+			answers[i] = fmt.Sprint(q)
+		}
+		return answers, nil
+	})
+	var calls []batchCall[int, string]
+	var answers []chan batchAnswer[string]
+	for n := range 8 {
+		answer := make(chan batchAnswer[string], 1)
+		calls, answers = append(calls, batchCall[int, string]{n, answer}), append(answers, answer)
+	}
+	b.answer(t.Context(), calls)
+	for n, answer := range answers {
+		got := <-answer
+		if n == 3 && !errors.Is(got.err, bad) || n != 3 && (got.err != nil || got.answer != fmt.Sprint(n)) {
+			t.Errorf("%d: %+v", n, got)
+		}
+	}
+}
+
+func TestUnavailableStoreIsAskedOnceForABatch(t *testing.T) {
+	asked := 0
+	b := newBatcher(func(context.Context, []int) ([]int, error) {
+		asked++
+		return nil, fmt.Errorf("start: %w", ErrUnavailable)
+	})
+	answer := make(chan batchAnswer[int], 4)
+	b.answer(t.Context(), []batchCall[int, int]{{1, answer}, {2, answer}, {3, answer}, {4, answer}})
+	for range 4 {
+		if got := <-answer; !errors.Is(got.err, ErrUnavailable) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}

@@ -1,0 +1,300 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+// running is a store with a table of a user's, and a run that may write to it.
+type running struct {
+	*sqlite.Store
+	session uuid.UUID
+	run     *jobs.Run
+}
+
+func startRun(t *testing.T) running {
+	t.Helper()
+	s := open(t)
+	if _, err := s.Writer().Exec("CREATE TABLE sales (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)"); err != nil {
+		t.Fatal(err)
+	}
+	session := openSession(t, s)
+	request := batch(t, 1)[0]
+	results, err := s.Start(t.Context(), session, []jobs.StartRequest{request})
+	if err != nil || results[0].Outcome != jobs.StartGranted {
+		t.Fatalf("start %+v (%v)", results, err)
+	}
+	run := jobs.NewRun(request.Firing.Job, request.Firing.Due, zerolog.Nop())
+	run.ID, run.Token = request.Run, results[0].Token
+	return running{s, session, run}
+}
+
+func (r running) expect(t *testing.T, state jobs.State, sales int) jobs.Record {
+	t.Helper()
+	record, err := r.Run(t.Context(), r.run.ID)
+	if err != nil || record.State != state {
+		t.Errorf("run is %s (%v), expected %s", record.State, err, state)
+	}
+	found := 0
+	if err := r.Writer().QueryRow("SELECT count(*) FROM sales").Scan(&found); err != nil || found != sales {
+		t.Errorf("%d sales (%v), expected %d", found, err, sales)
+	}
+	return record
+}
+
+func (r running) revoke(t *testing.T) {
+	t.Helper()
+	if err := r.Revoke(t.Context(), r.run.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func insertSale(tx *sql.Tx) error {
+	_, err := tx.Exec("INSERT INTO sales (amount) VALUES (1)")
+	return err
+}
+
+func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
+	r := startRun(t)
+	rows, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{
+		{SQL: "INSERT INTO sales (amount) VALUES (?), (?), (?)", Args: []any{1, 2, 3}},
+		{SQL: "SELECT 1"},
+		{SQL: "UPDATE sales SET amount = 0 WHERE amount > ?", Args: []any{1}},
+		{SQL: "CREATE TABLE more (a)"},
+		{SQL: "DELETE FROM sales WHERE amount > 100"},
+	})
+	if err != nil || !slices.Equal(rows, []int64{3, 0, 2, 0, 0}) {
+		t.Fatalf("rows %v (%v)", rows, err)
+	}
+	record := r.expect(t, jobs.Succeeded, 3)
+	if !strings.Contains(record.Output, "statement 1: 3 rows") || record.FinishedAt == nil {
+		t.Errorf("record %+v", record)
+	}
+	if locks, err := r.Locks(t.Context()); err != nil || len(locks) != 0 {
+		t.Errorf("locks %v (%v), expected none", locks, err)
+	}
+	// The engine's own finish, if it comes all the same, says the same.
+	done, err := r.Finish(t.Context(), []jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
+	if err != nil || !done[0] {
+		t.Errorf("finish %v (%v)", done, err)
+	}
+}
+
+func TestAFailedStatementKeepsNothing(t *testing.T) {
+	for name, second := range map[string]string{
+		"missing table": "INSERT INTO nowhere VALUES (1)", "constraint": "INSERT INTO sales VALUES (1, 1), (1, 2)",
+		"own rollback": "INSERT OR ROLLBACK INTO sales VALUES (7, NULL)", "syntax": "SELEC 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startRun(t)
+			rows, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
+			if err == nil || rows != nil || !strings.Contains(err.Error(), "statement 2") {
+				t.Fatalf("rows %v, error %v, expected one about statement 2", rows, err)
+			}
+			r.expect(t, jobs.Running, 0)
+			startFinish(t, r.Store, r.session, 1) // the writer works
+		})
+	}
+}
+
+func TestARefusedStatementRunsNothing(t *testing.T) {
+	r := startRun(t)
+	_, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
+	if !errors.Is(err, sqlite.ErrTransactionControl) {
+		t.Fatalf("%v, expected ErrTransactionControl", err)
+	}
+	r.expect(t, jobs.Running, 0)
+}
+
+func TestASupersededRunWritesNothing(t *testing.T) {
+	writes := map[string]func(r running) error{
+		"statements": func(r running) error {
+			_, err := r.RunStatements(context.Background(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
+			return err
+		},
+		"transaction":            func(r running) error { return r.InTx(context.Background(), r.run, insertSale) },
+		"completing transaction": func(r running) error { return r.CompleteInTx(context.Background(), r.run, insertSale) },
+	}
+	for name, write := range writes {
+		t.Run(name, func(t *testing.T) {
+			r := startRun(t)
+			r.revoke(t)
+			if err := write(r); !errors.Is(err, jobs.ErrSuperseded) {
+				t.Fatalf("%v, expected ErrSuperseded", err)
+			}
+			r.expect(t, jobs.Lost, 0)
+		})
+	}
+}
+
+func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
+	r := startRun(t)
+	if _, err := r.Finish(t.Context(), []jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Waiting}}); err != nil {
+		t.Fatal(err)
+	}
+	firing := jobs.Firing{Job: r.run.Job, Due: r.run.Due}
+	if _, err := r.Start(t.Context(), r.session, []jobs.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, jobs.ErrSuperseded) {
+		t.Fatalf("%v, expected ErrSuperseded", err)
+	}
+	r.expect(t, jobs.Running, 0)
+}
+
+func TestATransactionOfARunLeavesItRunning(t *testing.T) {
+	r := startRun(t)
+	for range 2 {
+		if err := r.InTx(t.Context(), r.run, insertSale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.expect(t, jobs.Running, 2)
+}
+
+func TestAnErrorRollsTheTransactionBack(t *testing.T) {
+	r := startRun(t)
+	cause := errors.New("no")
+	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{r.InTx, r.CompleteInTx} {
+		err := inTx(t.Context(), r.run, func(tx *sql.Tx) error { return errors.Join(insertSale(tx), cause) })
+		if !errors.Is(err, cause) {
+			t.Errorf("%v, expected the function's own error", err)
+		}
+	}
+	r.expect(t, jobs.Running, 0)
+}
+
+func TestARunOfAnotherStoreIsRefused(t *testing.T) {
+	run := jobs.NewRun("a", time.Now(), zerolog.Nop())
+	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
+		if err := inTx(t.Context(), run, insertSale); err == nil || !strings.Contains(err.Error(), "not SQLite") {
+			t.Errorf("%v, expected a refusal", err)
+		}
+	}
+}
+
+// The sweep that finds a session dead while its job is about to commit must
+// wait for the commit, or the run would be lost and have its effects.
+func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
+	r := startRun(t)
+	inside, swept := make(chan struct{}), make(chan jobs.Swept, 1)
+	go func() {
+		<-inside
+		r.Expire(r.session)
+		result, err := r.Sweep(context.Background(), map[string]bool{r.run.Job: true})
+		if err != nil {
+			t.Error(err)
+		}
+		swept <- result
+	}()
+	err := r.CompleteInTx(t.Context(), r.run, func(tx *sql.Tx) error {
+		close(inside)
+		select {
+		case result := <-swept:
+			t.Errorf("swept %+v during the job's transaction", result)
+		case <-time.After(100 * time.Millisecond): // long enough for a sweep that doesn't wait
+		}
+		return insertSale(tx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := <-swept; len(result.Lost) != 0 {
+		t.Errorf("lost %+v", result.Lost)
+	}
+	r.expect(t, jobs.Succeeded, 1)
+}
+
+func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
+	r := startRun(t)
+	err := r.InTx(t.Context(), r.run, func(tx *sql.Tx) error {
+		if err := insertSale(tx); err != nil {
+			return err
+		}
+		beat, err := r.Heartbeat(t.Context(), r.session)
+		if err != nil || beat.Claims[r.run.Token] != r.run.ID {
+			t.Errorf("beat %+v (%v)", beat, err)
+		}
+		locks, err := r.Locks(t.Context())
+		if err != nil || len(locks) != 2 || locks[0].Expires.Before(beat.Now.Add(time.Minute)) {
+			t.Errorf("locks %+v (%v), expected two with the renewed expiry", locks, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACallWhoseTurnDoesNotComeIsUnavailable(t *testing.T) {
+	r := startRun(t)
+	err := r.InTx(t.Context(), r.run, func(*sql.Tx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := r.Start(ctx, r.session, batch(t, 1)); !errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("start: %v, expected ErrUnavailable", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startFinish(t, r.Store, r.session, 1)
+}
+
+func TestAStatementEndsWithItsContext(t *testing.T) {
+	r := startRun(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := r.RunStatements(ctx, r.run, []jobs.Statement{
+		{SQL: "INSERT INTO sales (amount) VALUES (1)"},
+		{SQL: "INSERT INTO sales (amount) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"},
+	})
+	if !errors.Is(err, jobs.ErrUnavailable) {
+		t.Fatalf("%v, expected ErrUnavailable", err)
+	}
+	r.expect(t, jobs.Running, 0)
+	startFinish(t, r.Store, r.session, 1)
+}
+
+func TestAnotherProcessThatWritesIsWaitedFor(t *testing.T) {
+	path := t.TempDir() + "/holdfast.db"
+	s := openAt(t, path)
+	session := openSession(t, s)
+	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{BusyTimeout: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tool.Close()
+	tx, err := tool.Writer().Begin() // immediate: it holds the file's write lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, requests := make(chan error, 1), batch(t, 1)
+	go func() {
+		_, err := s.Start(context.Background(), session, requests)
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		t.Errorf("started while another process writes: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,306 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+func TestOnlyOneExclusiveOpener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	first := openAt(t, path)
+	_, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true})
+	if !errors.Is(err, sqlite.ErrLocked) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("second opener: %v, expected ErrLocked with the path", err)
+	}
+	id := first.ClusterID()
+	first.Close()
+	if second := openAt(t, path); second.ClusterID() != id {
+		t.Errorf("cluster %s, then %s", id, second.ClusterID())
+	}
+}
+
+func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); err == nil {
+		t.Fatal("opened twice")
+	}
+	if _, err := s.Heartbeat(t.Context(), session); err != nil {
+		t.Error(err)
+	}
+	startFinish(t, s, session, 1)
+}
+
+func TestPathsThatCannotBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage.db")
+	if err := os.WriteFile(garbage, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		path      string
+		exclusive bool
+		is        error
+		says      string
+	}{
+		"empty":              {"", true, nil, "expected the path of a file"},
+		"memory":             {":memory:", true, nil, "expected the path of a file"},
+		"folder":             {dir, true, nil, "is a folder"},
+		"missing folder":     {filepath.Join(dir, "none", "a.db"), true, fs.ErrNotExist, "its folder"},
+		"missing file":       {filepath.Join(dir, "none.db"), false, fs.ErrNotExist, "none.db"},
+		"not a database":     {garbage, true, nil, "garbage.db"},
+		"tool on garbage":    {garbage, false, nil, "garbage.db"},
+		"tool, empty folder": {dir, false, nil, "is a folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := sqlite.Open(t.Context(), c.path, sqlite.Options{Exclusive: c.exclusive})
+			if err == nil {
+				s.Close()
+				t.Fatal("it opened")
+			}
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, expected it to wrap %v and say %q", err, c.is, c.says)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a tool has created the file that it did not find")
+	}
+}
+
+func TestAnyFileNameWillDo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%20?mode=memory#ü&.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	startFinish(t, s, session, 1)
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestANewerFileRefusesThisBinary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 7"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for _, exclusive := range []bool{true, false} {
+		_, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: exclusive})
+		var refusal *sqlite.SchemaError
+		if !errors.As(err, &refusal) || refusal.MinBinary != 7 || refusal.Binary >= 7 || refusal.Path != path {
+			t.Errorf("exclusive %v: %v (%+v), expected a SchemaError", exclusive, err, refusal)
+		}
+	}
+}
+
+func TestANewerFileThatStillFitsIsOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	if _, err := s.Writer().Exec("UPDATE holdfast_meta SET version = 9, min_binary = 1"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	openAt(t, path)
+}
+
+func TestAToolDoesNotMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("%v, expected ErrNotFound", err)
+	}
+}
+
+func TestCloseIsIdempotentAndFinal(t *testing.T) {
+	s := open(t)
+	session := openSession(t, s)
+	s.Close()
+	s.Close()
+	_, started := s.Start(t.Context(), session, batch(t, 1))
+	_, beat := s.Heartbeat(t.Context(), session)
+	_, read := s.Runs(t.Context(), jobs.RunFilter{})
+	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
+		if !errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("%s after close: %v, expected ErrUnavailable", what, err)
+		}
+	}
+}
+
+func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	requests := batch(t, 3)
+	requests[2].Requests = requests[0].Requests // it waits
+	granted, err := s.Start(t.Context(), session, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close() // without ending the session
+	afterDeath(t, openAt(t, path), session, requests, granted)
+}
+
+// afterDeath checks a file whose process has gone: of the requests, two ran
+// and the third waited.
+func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest, granted []jobs.StartResult) {
+	t.Helper()
+	if _, err := s.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
+		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
+	}
+	next := openSession(t, s)
+	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, 10)
+	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
+		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
+	}
+	swept, err := s.Sweep(t.Context(), map[string]bool{requests[1].Firing.Job: true})
+	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
+		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
+	}
+	if adopted, err := s.Adopt(t.Context(), next, []string{requests[1].Firing.Job}, 10); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
+		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
+	}
+	again, err := s.Start(t.Context(), next, requests[2:])
+	if err != nil || again[0].Outcome != jobs.StartGranted || again[0].Token <= granted[1].Token {
+		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err, granted[1].Token)
+	}
+}
+
+// childFile names the file on which this program, run again, is a scheduler
+// that is killed.
+const childFile = "HOLDFAST_TEST_CHILD_FILE"
+
+func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
+	if path := os.Getenv(childFile); path != "" {
+		beKilled(t, path)
+	}
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), childFile+"="+path)
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { child.Wait() }) //nolint:errcheck // it was killed
+	defer child.Process.Kill()         //nolint:errcheck // it may be dead by then
+	run, ok := strings.CutPrefix(readLine(t, output), "running ")
+	if !ok {
+		t.Fatalf("the child says %q", run)
+	}
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); !errors.Is(err, sqlite.ErrLocked) {
+		t.Errorf("open beside the child: %v, expected ErrLocked", err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait() //nolint:errcheck // it was killed
+	s := openAt(t, path)
+	swept, err := s.Sweep(t.Context(), nil)
+	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID.String() != run {
+		t.Errorf("swept %+v (%v), expected run %s", swept, err, run)
+	}
+}
+
+func beKilled(t *testing.T, path string) {
+	s := openAt(t, path)
+	session := openSession(t, s)
+	requests := batch(t, 1)
+	if _, err := s.Start(t.Context(), session, requests); err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.WriteString("running " + requests[0].Run.String() + "\n")
+	time.Sleep(time.Minute) // until it is killed
+	os.Exit(1)
+}
+
+func readLine(t *testing.T, from interface{ Read([]byte) (int, error) }) string {
+	t.Helper()
+	line, err := bufio.NewReader(from).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	requests := batch(t, 1)
+	if _, err := s.Start(t.Context(), session, requests); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), []jobs.Definition{{Name: "a", Hash: "h"}}); err != nil {
+		t.Fatal(err)
+	}
+	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tool.Close()
+	locks, err := tool.Locks(t.Context())
+	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() || !locks[0].Expires.After(time.Now()) {
+		t.Errorf("locks %+v (%v)", locks, err)
+	}
+	triggered, err := tool.Trigger(t.Context(), "a", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := s.Adopt(t.Context(), session, []string{"a"}, 1); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
+		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
+	}
+	refuseSessions(t, tool, session)
+	before := beatOf(t, tool, session)
+	if _, err := s.Heartbeat(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	if after := beatOf(t, tool, session); !after.After(before) {
+		t.Errorf("last beat %s, then %s: the tool doesn't see it", before, after)
+	}
+}
+
+func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
+	t.Helper()
+	ctx := t.Context()
+	_, beat := tool.Heartbeat(ctx, session)
+	_, start := tool.Start(ctx, session, batch(t, 1))
+	_, note := tool.Note(ctx, session, nil)
+	_, sweep := tool.Sweep(ctx, nil)
+	_, adopt := tool.Adopt(ctx, session, []string{"a"}, 1)
+	_, misfires := tool.CheckMisfires(ctx, nil, nil)
+	for what, err := range map[string]error{
+		"open": tool.Open(ctx, jobs.Session{ID: uuid.New()}), "end": tool.End(ctx, session),
+		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires,
+	} {
+		if !errors.Is(err, sqlite.ErrNotExclusive) {
+			t.Errorf("%s by a tool: %v, expected ErrNotExclusive", what, err)
+		}
+	}
+}
+
+func beatOf(t *testing.T, s *sqlite.Store, session uuid.UUID) time.Time {
+	t.Helper()
+	replicas, err := s.Replicas(t.Context())
+	if err != nil || len(replicas) != 1 || replicas[0].Session != session {
+		t.Fatalf("replicas %+v (%v)", replicas, err)
+	}
+	return replicas[0].LastBeat
+}
