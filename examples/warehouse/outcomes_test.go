@@ -1,0 +1,36 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func TestOutcomeOf(t *testing.T) {
+	for _, c := range []struct {
+		run  jobs.Record
+		want string
+	}{
+		{jobs.Record{State: jobs.Succeeded}, "succeeded"},
+		{jobs.Record{State: jobs.Skipped, Reason: jobs.ReasonLockHeld}, "skipped: lock_held"},
+		{jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost, Error: "gone"}, "lost: session_lost"},
+		{jobs.Record{State: jobs.Failed, Error: "sql: statement 2: ERROR: deadlock detected (SQLSTATE 40P01)"}, "failed: deadlock"},
+		{jobs.Record{State: jobs.Failed, Error: "ERROR: could not serialize access (SQLSTATE 40001)"}, "failed: serialization failure"},
+		{jobs.Record{State: jobs.Failed, Error: "ERROR: division by zero (SQLSTATE 22012)"}, "failed: SQLSTATE 22012"},
+		{jobs.Record{State: jobs.Failed, Error: "no luck"}, "failed: other error"},
+	} {
+		if got := outcomeOf(c.run).String(); got != c.want {
+			t.Errorf("%+v: %q, expected %q", c.run, got, c.want)
+		}
+	}
+}
+
+func TestKindsAreInTheOrderOfARunsLife(t *testing.T) {
+	skipped, failed := outcome{jobs.Skipped, "overlap"}, outcome{jobs.Failed, "deadlock"}
+	got := kinds(outcomes{skipped: 1, {jobs.Skipped, "lock_held"}: 2}, outcomes{skipped: 1, failed: 1})
+	want := []outcome{{state: jobs.Succeeded}, failed, {jobs.Skipped, "lock_held"}, skipped}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// The test binary is also the program that its replicas run.
+func TestMain(m *testing.M) {
+	if startedAsReplica(os.Args) {
+		holdfast.Main(handlers()...)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A short version of what the program does, through the same code.
+func TestLocksEndDeadlocksAndWrongTotals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts PostgreSQL, memcached, pgbench and three replicas")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options{without: 10 * time.Second, with: 10 * time.Second, scale: 2, clients: 4, program: program}
+	m, err := measure(t.Context(), o, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.print(t.Output()); err != nil {
+		t.Error(err)
+	}
+	if err := m.verdict(); err != nil {
+		t.Error(err)
+	}
+	checkWithout(t, m.without)
+	checkWith(t, m.with)
+}
+
+func checkWithout(t *testing.T, r result) {
+	t.Helper()
+	if r.after.deadlocks+r.after.of(serializationFailure) == 0 {
+		t.Error("without locks: neither a deadlock nor a serialization failure")
+	}
+	if n := r.outcomes[outcome{jobs.Failed, "deadlock"}]; int64(n) != r.victims("holdfast") || r.victims("pgbench") != 0 {
+		t.Errorf("without locks: %d runs failed by deadlock, the server's log has %d victims among the replicas and %d among pgbench",
+			n, r.victims("holdfast"), r.victims("pgbench"))
+	}
+}
+
+func checkWith(t *testing.T, r result) {
+	t.Helper()
+	if r.after.deadlocks != 0 || r.after.of(deadlockDetected) != 0 {
+		t.Errorf("with locks: %d deadlocks by the statistics, %d by the log", r.after.deadlocks, r.after.of(deadlockDetected))
+	}
+	if n := r.after.of(serializationFailure); n != 0 {
+		t.Errorf("with locks: %d serialization failures", n)
+	}
+	for o, n := range r.outcomes {
+		if o.state == jobs.Failed || o.state == jobs.Lost {
+			t.Errorf("with locks: %d runs %s", n, o)
+		}
+	}
+	if r.outcomes[outcome{state: jobs.Succeeded}] < len(r.totals) {
+		t.Errorf("with locks: only %d runs succeeded", r.outcomes[outcome{state: jobs.Succeeded}])
+	}
+	if r.transactions == 0 || len(r.totals) != len(comparisons(0)) {
+		t.Errorf("with locks: %d totals over %d transactions", len(r.totals), r.transactions)
+	}
+	for _, total := range r.totals {
+		if !total.equal() || total.rows == 0 || total.written != total.single {
+			t.Errorf("with locks: %+v", total)
+		}
+	}
+	if r.audits.made == 0 || r.audits.differing != 0 {
+		t.Errorf("with locks: %d of %d audits saw the totals disagree", r.audits.differing, r.audits.made)
+	}
+}
