@@ -39,7 +39,7 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer, handlers
 	c := &commandLine{handlers: handlers, out: out}
 	root := &cobra.Command{
 		Use: "scheduler", Short: "Run jobs on a schedule, once in the cluster, with the tables that they write locked",
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true, DisableSuggestions: true, // an error is one line
 	}
 	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml", "configuration `file`")
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")

@@ -85,6 +85,10 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 		if !p.stillOurs(session) {
 			continue
 		}
+		if d.worthSieving(p) {
+			d.sieve(ctx, p)
+			continue
+		}
 		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue

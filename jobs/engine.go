@@ -28,7 +28,7 @@ type engine struct {
 	starts          *batcher[sessionCall[StartRequest], StartResult]
 	notes           *batcher[sessionCall[Note], bool]
 	finishes        *batcher[FinishRequest, bool]
-	unavailable     *onceInAWhile
+	outage          *outage
 	stopping        func() bool
 	log             zerolog.Logger
 	logOutput       io.Writer
@@ -79,17 +79,38 @@ func (f *firing) runLogger(run *Run) zerolog.Logger {
 	return f.log.Output(writers).With().Int("attempt", run.Attempt).Logger()
 }
 
-// onceInAWhile logs a failure that would repeat with every firing.
-type onceInAWhile struct {
-	mu   sync.Mutex
-	last time.Time
+// outage remembers that stage 1 could not be asked, so that firings do not
+// each wait for its timeout: while it lasts, one in a while asks. It may be
+// used concurrently.
+type outage struct {
+	mu     sync.Mutex
+	failed time.Time // when somebody last could not ask
+	logged time.Time
 }
 
-func (o *onceInAWhile) note(log zerolog.Logger, err error) {
+const (
+	outageAsk = 2 * time.Second  // how long nobody asks after a failure
+	outageLog = 10 * time.Second // between two lines that say so
+)
+
+// lasts reports whether stage 1 is not worth asking now.
+func (o *outage) lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := time.Now(); o.last.IsZero() || now.Sub(o.last) > 10*time.Second {
-		o.last = now
+	return !o.failed.IsZero() && time.Since(o.failed) < outageAsk
+}
+
+// note takes what stage 1 answered. Only that it can't be asked begins an
+// outage: a lost reply may be one connection's, a full server answers.
+func (o *outage) note(log zerolog.Logger, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear) {
+		o.failed = now
+	}
+	if o.logged.IsZero() || now.Sub(o.logged) > outageLog {
+		o.logged = now
 		log.Warn().Err(err).Msg("locks can't be asked, the store decides alone")
 	}
 }

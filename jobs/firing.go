@@ -66,12 +66,18 @@ func (f *firing) live(stop context.Context) {
 // firing here: an error may be a lost reply, or no memcached, and then the
 // store decides.
 func (f *firing) gate(ctx context.Context) bool {
-	if f.locker == nil {
+	if f.locker == nil || f.outage.lasts() {
 		return true
 	}
-	won, err := f.locker.Gate(ctx, fmt.Sprintf("%s@%d", f.firing.Job, f.firing.Due.UnixMicro()), gateTTL)
+	won, err := f.locker.Gate(ctx, f.firing.gateName(), gateTTL)
+	if err != nil && ctx.Err() == nil {
+		f.outage.note(f.engine.log, err)
+	}
 	return won || err != nil
 }
+
+// gateName is the same on every replica.
+func (f Firing) gateName() string { return fmt.Sprintf("%s@%d", f.Job, f.Due.UnixMicro()) }
 
 // obtain locks the resources and starts the run, waiting by the job's policy
 // while they are held. It returns errEnded when the firing was skipped, is
@@ -153,8 +159,7 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	if before != nil && before.granted && f.stillHeld(ctx, before.blocker) {
 		return nil, before
 	}
-	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
-	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
+	lock, err := f.tryLock(ctx)
 	var held *locking.HeldError
 	switch {
 	case err == nil:
@@ -168,9 +173,24 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	case f.skipUnavailable:
 		return nil, &blockage{reason: ReasonLocksUnavailable, detail: err.Error()}
 	default:
-		f.unavailable.note(f.engine.log, err)
 		return nil, nil
 	}
+}
+
+// errOutage says that stage 1 was not asked because it did not answer a
+// moment ago.
+var errOutage = errors.New("locks could not be asked a moment ago")
+
+func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
+	if f.outage.lasts() {
+		return nil, errOutage
+	}
+	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
+	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
+	if err != nil && !errors.Is(err, locking.ErrHeld) && ctx.Err() == nil {
+		f.outage.note(f.engine.log, err)
+	}
+	return lock, err
 }
 
 // stillHeld asks stage 1 whether the run that the store named still has its
@@ -189,7 +209,10 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 }
 
 // start asks the store for the claim. It returns a token, or what is in the
-// way, or neither where the firing has ended for this replica.
+// way, or neither where the firing has ended for this replica. Without an
+// answer it asks for as long as the session lives, however late the firing is:
+// a start whose reply was lost may have left a waiting run that nobody else
+// looks after.
 func (f *firing) start(stop context.Context) (Token, *blockage) {
 	defer f.active.begin(f.run)()
 	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
@@ -203,18 +226,11 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 		case !errors.Is(err, ErrUnavailable):
 			f.refused(err)
 			return 0, nil
-		case !f.stored() && f.clock.now().After(f.since.Add(f.entry.MisfireThreshold)):
-			f.log.Warn().Err(err).Msg("firing not started in time, it is left to the misfire policy")
-			return 0, nil
 		case !f.rest(stop, startBackoff):
 			return 0, nil
 		}
 	}
 }
-
-// stored reports whether the store holds a waiting run that only this replica
-// can take further.
-func (f *firing) stored() bool { return f.adopted != uuid.Nil || f.noted != nil }
 
 // refused records a start that the store will never take.
 func (f *firing) refused(err error) {

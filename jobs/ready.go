@@ -20,6 +20,7 @@ type pending struct {
 	late    bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
 	since   time.Time // when it began to wait
 	rank    uint64
+	looked  bool // the sieve has let it through
 }
 
 // ready is the queue of pending firings, by due and then in an order of the

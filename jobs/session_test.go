@@ -96,7 +96,7 @@ func TestSessionIsTrustedFromBeforeTheRequestUntilItsTTL(t *testing.T) {
 		time.Sleep(5*time.Second + 500*time.Millisecond) // the next heartbeat has been sent, at 5 s after the last
 		sent := time.Now().Add(-500 * time.Millisecond)
 		s.set(func(s *scripted) { s.fail = ErrUnavailable })
-		time.Sleep(sent.Add(15 * time.Second).Sub(time.Now()) - time.Millisecond)
+		time.Sleep(time.Until(sent.Add(15*time.Second)) - time.Millisecond)
 		if l.ctx.Err() != nil {
 			t.Errorf("lost before its TTL: %v", context.Cause(l.ctx))
 		}
@@ -175,7 +175,7 @@ func TestClockFollowsTheStores(t *testing.T) {
 		if _, err := k.wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := k.clock.now().Sub(time.Now()); got != 90*time.Second {
+		if got := time.Until(k.clock.now()); got != 90*time.Second {
 			t.Errorf("cluster time is %s ahead, want 90s", got)
 		}
 	})

@@ -44,3 +44,11 @@ type Backend interface {
 	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
 	Delete(ctx context.Context, key string, value []byte) error
 }
+
+// BulkDeleter is a Backend that removes several keys in fewer requests than
+// one by one.
+type BulkDeleter interface {
+	// DeleteAll is Delete for each of keys with the value at its place, in
+	// this order. It returns an error or nil for each.
+	DeleteAll(ctx context.Context, keys []string, values [][]byte) []error
+}

@@ -19,17 +19,25 @@ const (
 // goes on when ctx has ended, and after an error. Of an entry that was no longer
 // ours it returns a *LostError; one that could not be removed becomes a stray.
 func (l *Locker) removeAll(ctx context.Context, entries []entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Backoff: retry.Exponential, Jitter: 0.5}
+	policy := retry.Policy{Attempts: 3, Delay: 50 * time.Millisecond, Jitter: 0.5}
+	reversed := slices.Clone(entries)
+	slices.Reverse(reversed)
 	var errs []error
-	for _, e := range slices.Backward(entries) {
-		err := l.remove(ctx, e, policy)
-		failed := err != nil && asLost(err) == nil
-		if failed {
-			policy = retry.Policy{} // the others don't wait for the same backend again
+	for i, err := range l.deleteAll(ctx, reversed) {
+		e := reversed[i]
+		if failed(err) && policy.Attempts > 0 {
+			err = l.removeAgain(ctx, e, err, policy)
+			if failed(err) {
+				policy = retry.Policy{} // the others don't wait for the same backend again
+			}
 		}
-		l.giveUp(e, failed)
+		err = l.asRemoved(ctx, e, err)
+		l.giveUp(e, err != nil && asLost(err) == nil)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -37,17 +45,58 @@ func (l *Locker) removeAll(ctx context.Context, entries []entry) error {
 	return errors.Join(errs...)
 }
 
-// remove removes one entry.
-func (l *Locker) remove(ctx context.Context, e entry, policy retry.Policy) error {
-	unclear := false
-	err := retry.Do(ctx, policy, func(ctx context.Context) error {
-		err := l.backend.Delete(ctx, e.key, e.value)
+// deleteAll asks once for each entry, in as few requests as the backend can.
+func (l *Locker) deleteAll(ctx context.Context, entries []entry) []error {
+	bulk, can := l.backend.(BulkDeleter)
+	if !can || len(entries) == 1 {
+		errs := make([]error, 0, len(entries))
+		for _, e := range entries {
+			errs = append(errs, l.backend.Delete(ctx, e.key, e.value))
+		}
+		return errs
+	}
+	keys, values := make([]string, 0, len(entries)), make([][]byte, 0, len(entries))
+	for _, e := range entries {
+		keys, values = append(keys, e.key), append(values, e.value)
+	}
+	return bulk.DeleteAll(ctx, keys, values)
+}
+
+// failed reports whether it is not known that the entry is no longer there.
+func failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear) }
+
+// removeAgain tries a removal again that failed by err.
+func (l *Locker) removeAgain(ctx context.Context, e entry, err error, policy retry.Policy) error {
+	unclear := errors.Is(err, ErrUnclear)
+	series := policy.Start(time.Now())
+	for failed(err) {
+		delay, again := series.Next(time.Now())
+		if !again || !pause(ctx, delay) {
+			return err
+		}
+		err = l.backend.Delete(ctx, e.key, e.value)
 		if unclear && (errors.Is(err, ErrMissing) || errors.Is(err, ErrNotOwner)) {
 			return nil // an earlier try took effect, and its reply was lost
 		}
 		unclear = unclear || errors.Is(err, ErrUnclear)
-		return err
-	}, retry.If(func(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear) }))
+	}
+	return err
+}
+
+// pause waits for d and reports whether ctx has not ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// asRemoved turns the outcome of a removal into what Release returns.
+func (l *Locker) asRemoved(ctx context.Context, e entry, err error) error {
 	switch {
 	case err == nil:
 		return nil

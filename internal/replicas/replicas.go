@@ -11,13 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
 )
 
 // Process is one replica. Its methods may be called concurrently.
@@ -42,9 +43,10 @@ type Spec struct {
 }
 
 // Start starts a replica on a free loopback port, without waiting for it to
-// be ready. The process is killed when ctx ends.
+// be ready. The process is killed when ctx ends, and, on Linux, when the caller's
+// process dies.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
-	listen, err := freeAddress()
+	listen, err := servertest.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +65,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	p := &Process{Name: spec.Name, URL: "http://" + listen, log: log, exited: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, spec.Program, append(append([]string{}, args...), "-c", config)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	servertest.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
 	p.cmd.Env = append(append(os.Environ(), "REPLICA="+spec.Name, "LISTEN="+listen), spec.Env...)
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("replica %s: %w", spec.Name, err), log.Close())
@@ -73,16 +77,6 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		close(p.exited)
 	}()
 	return p, nil
-}
-
-// freeAddress returns a loopback address that was free a moment ago. The
-// replica says so itself if somebody else was faster.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("free port: %w", err)
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // Ready waits until the replica can start runs.
@@ -129,6 +123,9 @@ func (p *Process) Get(ctx context.Context, path string, value any) error {
 	}
 	return json.Unmarshal(body, value)
 }
+
+// PID returns the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the process.
 func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }

@@ -26,4 +26,11 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("looking for a free port: %w", last)
 }
 
+// FreeAddress returns a loopback address, host:port, that nobody listens on and
+// that no outgoing connection is given: another program may still be faster.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return address(port), err
+}
+
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -24,7 +24,7 @@ func startProcess(credential *syscall.Credential, onParentDeath syscall.Signal, 
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-	dieWithParent(cmd.SysProcAttr, onParentDeath)
+	DieWithParent(cmd.SysProcAttr, onParentDeath)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start of %s: %w", program, err)
 	}

@@ -9,9 +9,10 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel send signal to the process when the test
-// binary dies without having stopped it.
-func dieWithParent(attributes *syscall.SysProcAttr, signal syscall.Signal) {
+// DieWithParent makes the kernel send signal to the process when the one that
+// started it dies without having stopped it. Elsewhere than on Linux it does
+// nothing.
+func DieWithParent(attributes *syscall.SysProcAttr, signal syscall.Signal) {
 	attributes.Pdeathsig = signal
 }
 

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent does nothing where the kernel can't be asked for it.
-func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
+// DieWithParent does nothing: the kernel can't be asked for it.
+func DieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 // children returns the ids of the processes that pid started.
 func children(pid int) ([]int, error) {

@@ -74,7 +74,7 @@ func runSQL(ctx context.Context, run *jobs.Run, p SQLParams) error {
 	if err != nil {
 		return fmt.Errorf("sql: %w", withCause(ctx, err))
 	}
-	run.Log().Info().Ints64("rows", rows).Msg("statements committed")
+	run.Log().Debug().Ints64("rows", rows).Msg("statements committed")
 	return nil
 }
 

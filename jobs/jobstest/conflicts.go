@@ -43,6 +43,13 @@ var conflictRules = append(pairRules(), []rule{
 		c.finished(first, token, jobs.Failed)
 		c.granted(s, second)
 	}},
+	{"an overlap is told before other obstacles", func(c *check) {
+		s := c.session("one")
+		other, first, second := request("other", 1, path("p"), table("s/t")), request("a", 1, ownName("a")), request("a", 2, ownName("a"), path("p"), table("s/t"))
+		c.granted(s, other)
+		c.granted(s, first)
+		c.blocked(s, second, jobs.ReasonOverlap, first)
+	}},
 	{"a dead session's grants stand until they are swept", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		holder, next := request("a", 1, table("s/t")), request("b", 1, table("s/t"))

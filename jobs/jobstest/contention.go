@@ -115,39 +115,33 @@ func (c *check) eachContender(fn func(n int, r *rand.Rand, store jobs.Store, ses
 // what the page shows.
 func contend(c *check) {
 	w := &witness{active: map[jobs.Token][]locking.Request{}}
-	ctx, done := context.WithCancel(c.ctx)
-	var watcher sync.WaitGroup
-	watcher.Go(func() { c.watchLocks(ctx) })
 	var granted atomic.Int64
 	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
 		for round := range rounds {
 			ask := request(fmt.Sprint("job", n), round, draw(r)...)
-			if err := contendOnce(c.ctx, w, store, session, ask, &granted); err != nil {
+			err := contendOnce(c.ctx, w, store, session, ask, &granted)
+			if err == nil && r.IntN(4) == 0 {
+				err = c.lookAtLocks(store)
+			}
+			if err != nil {
 				c.Errorf("contender %d, round %d: %v", n, round, err)
 				return
 			}
 		}
 	})
-	done()
-	watcher.Wait()
 	if granted.Load() < contenders {
 		c.Errorf("%d grants in all: nobody contended", granted.Load())
 	}
 	equal(c, "locks left", len(c.locks()), 0)
 }
 
-// watchLocks looks at what is held until ctx ends.
-func (c *check) watchLocks(ctx context.Context) {
-	for ctx.Err() == nil {
-		locks, err := c.Second.Locks(c.ctx)
-		if err == nil {
-			err = compatible(locks)
-		}
-		if err != nil {
-			c.Errorf("locks: %v", err)
-			return
-		}
+// lookAtLocks says what is held by two that must not.
+func (c *check) lookAtLocks(store jobs.Store) error {
+	locks, err := store.Locks(c.ctx)
+	if err != nil {
+		return err
 	}
+	return compatible(locks)
 }
 
 // contendOnce starts and finishes the run, or notes it as skipped.

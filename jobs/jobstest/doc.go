@@ -6,7 +6,7 @@
 // promises: no store's clock, schema or wording. Time never has to pass; where
 // a session must run out, the [Fixture] makes it.
 //
-// Three tests are of another kind. The contention tests let many goroutines
+// Two groups are of another kind. The contention tests let many goroutines
 // start random sets of resources from several sessions and check that no two
 // conflicting grants are ever active at once. The model test draws random
 // sequences of calls and compares each answer with a model small enough to be

@@ -95,6 +95,10 @@ var finishRules = []rule{
 		equal(c, "attempt", c.record(r.Run, jobs.Running).Attempt, 2)
 		equal(c, "finish of attempt 1", c.finish(r, first, jobs.Succeeded), false)
 		c.finished(r, second, jobs.Succeeded)
+		equal(c, "finish of attempt 1 after attempt 2", c.finish(r, first, jobs.Succeeded), false)
+		if started := c.record(r.Run, jobs.Succeeded).StartedAt; started == nil || !started.Equal(*record.StartedAt) {
+			c.Errorf("started at %s, after attempt 2 at %v", record.StartedAt, started)
+		}
 	}},
 	{"a repeated finish as waiting stands until the next attempt", func(c *check) {
 		s := c.session("one")

@@ -26,6 +26,19 @@ var misfireRules = []rule{
 		cursor := c.cursor(until.Add(time.Hour))
 		equal(c, "cursor", cursor.CheckedUntil, until)
 	}},
+	{"a changed definition's dues count from its registration", func(c *check) {
+		c.register("h1", "a")
+		before := c.now()
+		c.register("h2", "a")
+		within(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before, c.now())
+	}},
+	{"a changed definition does not move the cursor back", func(c *check) {
+		c.register("h1", "a")
+		until := c.now().Add(time.Hour)
+		c.cursor(until)
+		c.register("h2", "a")
+		equal(c, "cursor", c.cursor(until.Add(time.Hour)).CheckedUntil, until)
+	}},
 	{"the cursor moves to where it was checked", func(c *check) {
 		c.register("h", "a")
 		first := c.now().Add(time.Hour)
@@ -134,7 +147,7 @@ var misfireRules = []rule{
 	{"a long outage is written in one go", func(c *check) {
 		c.register("h", "a")
 		now := c.now()
-		found := make([]jobs.Misfired, 2500)
+		found := make([]jobs.Misfired, jobs.MaxBatch+200)
 		for i := range found {
 			found[i] = misfired("a", now.Add(time.Duration(i+1)*time.Second), jobs.Missed, jobs.ReasonSuperseded)
 		}

@@ -22,7 +22,7 @@ var modelRules = []rule{
 		rapid.Check(c.T, func(t *rapid.T) {
 			m := newModel(c, t, fmt.Sprint("m", sequences.Add(1)))
 			t.Repeat(map[string]func(*rapid.T){
-				"":       m.compare,
+				"look":   m.compare,
 				"start":  m.start,
 				"ask":    m.askAgain,
 				"finish": m.finish,
@@ -312,6 +312,7 @@ func (m *model) compare(t *rapid.T) {
 
 // tidy compares every run's record, and leaves nothing for the next sequence.
 func (m *model) tidy(t *rapid.T) {
+	m.compare(t)
 	for _, r := range m.runs {
 		record, err := m.c.Store.Run(m.c.ctx, r.Run)
 		if err != nil || record.State != r.state || record.Token != r.token {

@@ -69,8 +69,8 @@ var startRules = []rule{
 		}
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, waiter)
-		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil || record.Reason != "" {
-			c.Errorf("a running run is still shown as blocked: %+v", record)
+		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil || record.Reason != "" || record.StartedAt == nil {
+			c.Errorf("a run that was blocked and runs: %+v", record)
 		}
 	}},
 	{"another run of a firing is a duplicate, whatever its state", func(c *check) {

@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,6 +104,28 @@ var waiterRules = []rule{
 		_, err := c.Store.Trigger(c.ctx, "a", "")
 		c.must(err)
 		c.granted(s, request("b", 1, ownName("a")))
+	}},
+	{"a waiter that is granted a slot uses one", func(c *check) {
+		s := c.session("one")
+		holders := []jobs.StartRequest{request("x", 1, slot("api", 2)), request("y", 1, slot("api", 2))}
+		older, younger := request("older", 2, slot("api", 2)), request("younger", 3, slot("api", 2))
+		tokens := []jobs.Token{c.granted(s, holders[0]), c.granted(s, holders[1])}
+		c.blocked(s, older, jobs.ReasonLockHeld, holders[0])
+		for i, h := range holders {
+			c.finished(h, tokens[i], jobs.Succeeded)
+		}
+		for i, result := range c.start(s, older, younger) {
+			equal(c, fmt.Sprint("outcome ", i), result.Outcome, jobs.StartGranted)
+		}
+	}},
+	{"older waiters leave the slots they do not need", func(c *check) {
+		s := c.session("one")
+		older, younger, youngest := request("older", 1, slot("api", 2)), request("younger", 2, slot("api", 2)), request("youngest", 3, slot("api", 2))
+		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.granted(s, younger)
+		result := c.start(s, youngest)[0]
+		equal(c, "outcome of the youngest", result.Outcome, jobs.StartBlocked)
+		c.granted(s, older)
 	}},
 	{"the waiters of a batch go by age", func(c *check) {
 		q := c.queue(table("s/t"))

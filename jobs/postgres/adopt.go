@@ -11,10 +11,12 @@ import (
 )
 
 const (
+	// Sessions are joined and not looked up (LATERAL): once a row of waits is
+	// locked its newest version is judged anew, and a look-up is not repeated.
 	adoptRuns = `
 WITH free AS (
     SELECT w.run FROM holdfast.waits w
-    JOIN holdfast.runs r ON r.id = w.run
+    CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     LEFT JOIN holdfast.sessions s ON s.id = w.session
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2)
     ORDER BY w.since, w.run LIMIT $3 FOR UPDATE OF w SKIP LOCKED
@@ -25,7 +27,7 @@ WITH free AS (
     RETURNING w.run, me.id AS session, me.replica, w.since
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
-FROM taken WHERE r.id = taken.run AND r.state = 'waiting'
+FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
 RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.reason, r.detail, taken.since`
 
 	triggerRun = `
@@ -91,6 +93,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 			return err
 		}
 		b := &pgx.Batch{}
+		b.Queue(beginPipeline, s.lockTimeout)
 		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason}}, make([]bool, 1))
 		return tx.SendBatch(ctx, b).Close()
 	})

@@ -35,6 +35,15 @@
 // A session is renewed only while it is neither ended nor expired; it never
 // revives.
 //
+// # Round trips and plans
+//
+// A job's transaction is two batches around its own statements: BEGIN with the
+// fence check, and the finish with COMMIT and the reset of the session. The
+// finish fails, and with it all that is sent behind it, when the claim is gone.
+//
+// The store's statements are look-ups by key and are planned as such, whatever
+// PostgreSQL knew of the tables when it made the plan (see beginPipeline).
+//
 // # Guarantees
 //
 // For what jobs write through fenced transactions ([InTx],

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
@@ -20,6 +21,29 @@ const (
 	// and a deletion of the claim waits for all of them.
 	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE`
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2) FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
+
+	// endOwnRun is finishRuns for one run, inside its own transaction. It fails
+	// by a division by zero when the claim is gone or the run has ended, so
+	// that a COMMIT sent behind it cannot take effect then.
+	endOwnRun = `
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = $1 AND run = $2 RETURNING run
+), freed AS (
+    DELETE FROM holdfast.grants WHERE token = $1
+), kept AS (
+    INSERT INTO holdfast.outputs (run, output) SELECT run, $3::text FROM gone WHERE $3 <> ''
+    ON CONFLICT (run) DO UPDATE SET output = excluded.output
+), ended AS (
+    UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '', finished_at = clock_timestamp()
+    WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
+)
+SELECT 1 / count(*) FROM ended`
+	divisionByZero = "22012"
+
+	// The store's own statements are look-ups by key (see beginPipeline); the
+	// job's are planned as the session is set.
+	planByKey   = `SET LOCAL enable_seqscan = off`
+	planAsUsual = `SET LOCAL enable_seqscan TO DEFAULT`
 )
 
 // clearUpPolicy outlasts a short outage: until it is known whether a job's
@@ -38,40 +62,76 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // claim for ever.
 func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
-	found := false
+	answer := queueFence(ctx, b, token)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return wrap("fence check", err)
+	}
+	return answer.err(token)
+}
+
+// fenceAnswer is whether a fence check found its claim.
+type fenceAnswer struct{ found bool }
+
+func (a *fenceAnswer) err(token jobs.Token) error {
+	if !a.found {
+		return fmt.Errorf("fence check of token %d: %w", token, jobs.ErrSuperseded)
+	}
+	return nil
+}
+
+// queueFence adds the fence check, and the bounds by ctx, to a batch.
+func queueFence(ctx context.Context, b *pgx.Batch, token jobs.Token) *fenceAnswer {
+	answer := &fenceAnswer{}
+	b.Queue(planByKey)
 	b.Queue(checkFence, token).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			found = true
+			answer.found = true
 		}
 		return rows.Err()
 	})
+	b.Queue(planAsUsual)
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
 		b.Queue("SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)",
 			fmt.Sprint(left), fmt.Sprint(left+60_000))
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return wrap("fence check", err)
+	return answer
+}
+
+// beginFenced begins a transaction with the fence check, in one round trip.
+func beginFenced(ctx context.Context, conn *pgxpool.Conn, token jobs.Token) (pgx.Tx, error) {
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{})
+	answer := queueFence(ctx, b, token)
+	results := conn.Conn().SendBatch(ctx, b)
+	err := wrap("fenced transaction", results.Close())
+	if err == nil {
+		err = answer.err(token)
 	}
-	if !found {
-		return fmt.Errorf("fence check of token %d: %w", token, jobs.ErrSuperseded)
+	if err != nil {
+		rollback(ctx, conn, results.Tx())
+		return nil, err
 	}
-	return nil
+	return results.Tx(), nil
+}
+
+// rollback ends a transaction unless it has ended. Where that can't be done
+// its connection is closed, which ends it too.
+func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
+	if conn.Conn().PgConn().TxStatus() != 'I' {
+		_ = tx.Rollback(context.WithoutCancel(ctx))
+	}
 }
 
 // InTx runs fn in a fenced transaction of the run on the store's pool for jobs: what fn
 // writes is committed only if the run's claim stands, and no run that
 // conflicts with it is granted before that. fn's error rolls back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	s, ok := run.Store().(*Store)
-	if !ok {
-		return fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL", run.Store())
-	}
-	return pgx.BeginFunc(ctx, s.work, func(tx pgx.Tx) error {
-		if err := Fence(ctx, tx, run.Token); err != nil {
+	return fenced(ctx, run, func(_ *Store, _ *pgxpool.Conn, tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
 			return err
 		}
-		return fn(tx)
+		return tx.Commit(ctx)
 	})
 }
 
@@ -80,42 +140,73 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 // that the handler does. When the reply to the commit is lost it finds out
 // what became of it, and does not run fn again.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
+	return fenced(ctx, run, func(s *Store, conn *pgxpool.Conn, tx pgx.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		committed, err := finishAndCommit(ctx, conn, tx, run)
+		switch {
+		case committed:
+		case errors.Is(err, jobs.ErrSuperseded):
+			return err
+		default:
+			return s.clearUp(ctx, run, err)
+		}
+		run.MarkCompleted(jobs.Succeeded)
+		return nil
+	})
+}
+
+// fenced calls use with a transaction that began with the fence check, and
+// rolls back what use has not committed.
+func fenced(ctx context.Context, run *jobs.Run, use func(*Store, *pgxpool.Conn, pgx.Tx) error) error {
 	s, ok := run.Store().(*Store)
 	if !ok {
 		return fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL", run.Store())
 	}
-	tx, err := s.work.Begin(ctx)
+	conn, err := s.work.Acquire(ctx)
 	if err != nil {
 		return wrap("fenced transaction", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing; before one its error changes nothing
-	if err := Fence(ctx, tx, run.Token); err != nil {
+	defer conn.Release()
+	tx, err := beginFenced(ctx, conn, run.Token)
+	if err != nil {
 		return err
 	}
-	if err := fn(tx); err != nil {
-		return err
-	}
-	if err := finishInTx(ctx, tx, run); err != nil {
-		return err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return s.clearUp(ctx, run, err)
-	}
-	run.MarkCompleted(jobs.Succeeded)
-	return nil
+	defer rollback(ctx, conn, tx)
+	return use(s, conn, tx)
 }
 
-func finishInTx(ctx context.Context, tx pgx.Tx, run *jobs.Run) error {
-	done := make([]bool, 1)
+// finishAndCommit records the run as succeeded, commits, and undoes what the
+// job left in the session, in one round trip: what fails keeps all that
+// follows from being done. Beside an error, what became of the transaction is
+// certain only where committed is true or the error wraps jobs.ErrSuperseded.
+func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
-	queueFinish(b, []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText()}}, done)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return wrap("finish in the job's transaction", err)
+	b.Queue(planByKey)
+	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText())).QueryRow(func(row pgx.Row) error {
+		var one int64
+		err := row.Scan(&one)
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) && refused.Code == divisionByZero {
+			return fmt.Errorf("finish in the job's transaction: %w", jobs.ErrSuperseded)
+		}
+		return err
+	})
+	b.Queue(planAsUsual)
+	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		if committed = tag.String() == "COMMIT"; !committed {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	for _, statement := range resetSession {
+		b.Queue(statement)
 	}
-	if !done[0] {
-		return fmt.Errorf("finish in the job's transaction: %w", jobs.ErrSuperseded)
+	if err = tx.SendBatch(ctx, b).Close(); err == nil {
+		markReset(conn.Conn())
 	}
-	return nil
+	return committed, err
 }
 
 // clearUp finds out what became of a commit whose reply was lost. Locking the

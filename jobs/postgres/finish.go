@@ -17,9 +17,9 @@ WITH ended AS (
     SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
         AS e (token, run, state, reason, detail, error, output)
 ), gone AS (
-    DELETE FROM holdfast.claims c USING ended e WHERE c.token = e.token AND c.run = e.run RETURNING c.token, c.run, c.session
+    DELETE FROM holdfast.claims c USING ended e WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE RETURNING c.token, c.run, c.session
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token
+    DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
 ), kept AS (
     INSERT INTO holdfast.outputs (run, output) SELECT e.run, e.output FROM ended e JOIN gone USING (token) WHERE e.output <> ''
     ON CONFLICT (run) DO UPDATE SET output = excluded.output
@@ -31,7 +31,7 @@ WITH ended AS (
 UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
     attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
     finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END
-FROM ended e JOIN gone USING (token) WHERE r.id = e.run AND r.state = 'running'`
+FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
 	finishOutcomes = `
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
@@ -50,11 +50,11 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return done, nil
 }
 
-// queueFinish adds the statements of a finish to a batch: of its own, or at
-// the end of a job's transaction.
+// queueFinish adds the statements of a finish to a batch that begins with
+// beginPipeline.
 func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	n := len(requests)
-	tokens, runs, states := make([]jobs.Token, n), make([]uuid.UUID, n), make([]string, n)
+	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
 	reasons, details, errors, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
@@ -62,6 +62,7 @@ func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 		details[i], errors[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
 		place[r.Run] = i
 	}
+	b.Queue(joinByHash)
 	b.Queue(lockClaims, sortedTokens(requests))
 	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs)
 	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {

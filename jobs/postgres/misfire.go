@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -19,16 +18,18 @@ const (
 	// clusters never share a schema but may share a database's lock space.
 	tryMisfires = `
 SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)),
-    set_config('idle_in_transaction_session_timeout', '30s', true)`
+    concat(set_config('idle_in_transaction_session_timeout', '30s', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true))`
 
 	readCursors = `
 SELECT j.name, j.checked_until FROM holdfast.jobs j JOIN unnest($1::text[], $2::timestamptz[]) AS u (name, until)
     ON j.name = u.name COLLATE "C" WHERE j.checked_until < u.until ORDER BY j.name`
 
 	startedDues = `
-SELECT r.job, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
-JOIN holdfast.runs r ON r.job = u.name COLLATE "C" AND r.key = '' AND r.due > u.since AND r.due <= u.until AND r.recovery = 0
-ORDER BY r.job, r.due`
+SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
+CROSS JOIN LATERAL (
+    SELECT r.due FROM holdfast.runs r
+    WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.due > u.since AND r.due <= u.until AND r.recovery = 0 OFFSET 0) r
+ORDER BY u.name COLLATE "C", r.due`
 
 	insertMisfires = `
 WITH new AS (
@@ -118,7 +119,7 @@ func (s *Store) misfireBatch(misfired []jobs.Misfired, cursors map[string]*jobs.
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
 	for chunk := range slices.Chunk(misfired, jobs.MaxBatch) {
 		n := len(chunk)
-		ids, names, dues := make([]uuid.UUID, n), make([]string, n), make([]time.Time, n)
+		ids, names, dues := make([]rawID, n), make([]string, n), make([]time.Time, n)
 		states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
 		for i, m := range chunk {
 			ids[i], names[i], dues[i] = m.Run, m.Firing.Job, m.Firing.Due

@@ -14,12 +14,20 @@ import (
 )
 
 const (
+	// applyNotes treats a session that has expired since insertRuns as admit does.
 	applyNotes = `
-WITH noted AS (
+WITH alive AS MATERIALIZED (` + sessionLives + `
+), noted AS (
     SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[])
         AS n (run, state, reason, detail, error, blocker, since)
-    JOIN holdfast.runs r ON r.id = n.run AND r.session = $1 AND r.state = 'waiting'
-    WHERE EXISTS (` + sessionLives + `)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
+    WHERE EXISTS (SELECT FROM alive)
+), stranded AS (
+    INSERT INTO holdfast.waits (run, session, since)
+    SELECT n.run, $1, n.since FROM unnest($2::uuid[], $8::timestamptz[]) AS n (run, since)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
+    WHERE NOT EXISTS (SELECT FROM alive)
+    ON CONFLICT (run) DO NOTHING
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since) SELECT run, $1, since FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
@@ -30,17 +38,18 @@ WITH noted AS (
     JOIN noted n USING (run) WHERE n.state = 'waiting'
     ON CONFLICT DO NOTHING
 ), ended_waits AS (
-    DELETE FROM holdfast.waits w USING noted n WHERE w.run = n.run AND n.state <> 'waiting'
+    DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
 ), ended_wants AS (
-    DELETE FROM holdfast.wants w USING noted n WHERE w.run = n.run AND n.state <> 'waiting'
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
 )
 UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, error = n.error, blocker = n.blocker,
     finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
-FROM noted n WHERE r.id = n.run`
+FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`
 
 	noteOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1 AND r.state = q.state, false)
-FROM unnest($2::uuid[], $3::text[]) AS q (run, state) LEFT JOIN holdfast.runs r ON r.id = q.run`
+FROM unnest($2::uuid[], $3::text[]) AS q (run, state)
+LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true`
 )
 
 // Note writes down firings that have not started.
@@ -54,6 +63,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 		return nil, err
 	}
 	err = s.pipeline(ctx, "note", func(b *pgx.Batch) {
+		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
 		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
 		b.Queue(applyNotes, append([]any{session}, columns...)...)
@@ -90,9 +100,9 @@ func asRequests(notes []jobs.Note) []jobs.StartRequest {
 
 func noteColumns(notes []jobs.Note) ([]any, error) {
 	n := len(notes)
-	runs, states, reasons := make([]uuid.UUID, n), make([]string, n), make([]string, n)
+	runs, states, reasons := make([]rawID, n), make([]string, n), make([]string, n)
 	details, errors, blockers, sinces := make([]string, n), make([]string, n), make([]*string, n), make([]time.Time, n)
-	var owners []uuid.UUID
+	var owners []rawID
 	var names, modes []string
 	var slots []int
 	for i, note := range notes {

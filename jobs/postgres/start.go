@@ -26,7 +26,7 @@ SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at 
 	addFences = `
 INSERT INTO holdfast.fences (resource)
 SELECT name FROM unnest($1::text[]) AS n (name)
-WHERE NOT EXISTS (SELECT FROM holdfast.fences f WHERE f.resource = n.name COLLATE "C")
+WHERE (SELECT true FROM holdfast.fences f WHERE f.resource = n.name COLLATE "C") IS NULL
 ORDER BY name COLLATE "C"
 ON CONFLICT DO NOTHING`
 
@@ -38,7 +38,7 @@ SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.repl
 FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
      AS r (id, job, due, key, recovery, attempt, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE NOT EXISTS (SELECT FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C" AND r.version > 0 AND j.version > r.version)
+WHERE (SELECT r.version > 0 AND j.version > r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
@@ -48,35 +48,47 @@ ON CONFLICT DO NOTHING`
 	// admit decides on runs of which no two want related resources. It looks
 	// at each wanted name, at its ancestors, and at what lies beneath it
 	// ("/" is followed by "0" in byte order), among what is granted and among
-	// what older waiting runs of living sessions want.
+	// what older waiting runs of living sessions want. Where the session has
+	// expired since insertRuns, what that wrote is left to others to adopt:
+	// whether it lives is asked once, so that no run falls in between.
 	admit = `
-WITH mine AS (
-    SELECT r.id AS run, coalesce(w.since, q.since) AS since, q.attempt
+WITH alive AS MATERIALIZED (` + sessionLives + `
+), mine AS (
+    SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt
     FROM unnest($2::uuid[], $3::timestamptz[], $4::int[]) AS q (run, since, attempt)
-    JOIN holdfast.runs r ON r.id = q.run AND r.state = 'waiting' AND r.session = $1
-    LEFT JOIN holdfast.waits w ON w.run = r.id
-    WHERE EXISTS (` + sessionLives + `)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    LEFT JOIN LATERAL (SELECT w.since FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+    WHERE EXISTS (SELECT FROM alive)
+), stranded AS (
+    INSERT INTO holdfast.waits (run, session, since)
+    SELECT q.run, $1, q.since FROM unnest($2::uuid[], $3::timestamptz[]) AS q (run, since)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    WHERE NOT EXISTS (SELECT FROM alive)
+    ON CONFLICT (run) DO NOTHING
 ), probe AS (
     SELECT p.*, m.since
     FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
     JOIN mine m USING (run)
 ), met AS (
     SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter, g.resource = p.name COLLATE "C" AS same
-    FROM probe p JOIN holdfast.grants g ON g.resource = p.name COLLATE "C"
+    FROM probe p CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
   UNION ALL
     SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, false
-    FROM probe p JOIN holdfast.grants g ON g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0'
+    FROM probe p CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
     WHERE p.deep
   UNION ALL
     SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, w.resource = p.name COLLATE "C"
-    FROM probe p JOIN holdfast.wants w ON w.resource = p.name COLLATE "C"
-    JOIN holdfast.waits o ON o.run = w.run AND w.run <> p.run AND (o.since, o.run) < (p.since, p.run)
-    JOIN holdfast.sessions s ON s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    FROM probe p CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND w.run <> p.run OFFSET 0) w
+    CROSS JOIN LATERAL (` + olderWaiter + `) o
   UNION ALL
     SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, false
-    FROM probe p JOIN holdfast.wants w ON w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0'
-    JOIN holdfast.waits o ON o.run = w.run AND w.run <> p.run AND (o.since, o.run) < (p.since, p.run)
-    JOIN holdfast.sessions s ON s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    FROM probe p CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.wants w
+        WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND w.run <> p.run OFFSET 0) w
+    CROSS JOIN LATERAL (` + olderWaiter + `) o
     WHERE p.deep
 ), against AS (
     SELECT run, resource, token, waiter FROM met
@@ -91,8 +103,8 @@ WITH mine AS (
         jsonb_build_object('resource', a.resource, 'holder',
             jsonb_build_object('replica', h.replica, 'job', h.job, 'run_id', h.id)) AS blocker
     FROM against a JOIN mine m USING (run)
-    LEFT JOIN holdfast.claims c ON c.token = a.token
-    LEFT JOIN holdfast.runs h ON h.id = coalesce(a.waiter, c.run)
+    LEFT JOIN LATERAL (SELECT c.run FROM holdfast.claims c WHERE c.token = a.token OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT h.replica, h.job, h.id FROM holdfast.runs h WHERE h.id = coalesce(a.waiter, c.run) OFFSET 0) h ON true
     ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token
 ), granted AS (
     INSERT INTO holdfast.claims (token, run, session, granted_at)
@@ -103,13 +115,13 @@ WITH mine AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
-    DELETE FROM holdfast.waits w USING granted g WHERE w.run = g.run
+    DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), ended_wants AS (
-    DELETE FROM holdfast.wants w USING granted g WHERE w.run = g.run
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
         started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL
-    FROM granted g JOIN mine m USING (run) WHERE r.id = g.run
+    FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
     ON CONFLICT (run) DO NOTHING
@@ -119,7 +131,15 @@ WITH mine AS (
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET reason = b.reason, blocker = b.blocker
-FROM blocked b WHERE r.id = b.run`
+FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
+
+	// olderWaiter has a row when w belongs to a waiting run of a living session
+	// that is older than p.
+	olderWaiter = `
+        SELECT FROM holdfast.waits o
+        WHERE o.run = w.run AND (o.since, o.run) < (p.since, p.run) AND EXISTS (
+            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
+        OFFSET 0`
 
 	// startOutcomes reads what became of each run, now or in an earlier try
 	// whose reply was lost.
@@ -127,9 +147,9 @@ FROM blocked b WHERE r.id = b.run`
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
     coalesce(q.version > 0 AND j.version > q.version, false)
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
-LEFT JOIN holdfast.runs r ON r.id = q.run
-LEFT JOIN holdfast.claims c ON c.run = r.id AND c.session = $1
-LEFT JOIN holdfast.jobs j ON j.name = q.job COLLATE "C"`
+LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
+LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
+LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true`
 )
 
 // Start decides on each request in one round trip.
@@ -140,6 +160,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 	}
 	err := s.pipeline(ctx, "start", func(b *pgx.Batch) {
 		wanted := wantedBy(requests)
+		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
 		b.Queue(addFences, fenceNames(wanted))
 		b.Queue(insertRuns, append([]any{session}, runColumns(requests)...)...)
@@ -177,7 +198,7 @@ func firingOrder(a, b jobs.Firing) int {
 func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
-	ids, names, dues, keys := make([]uuid.UUID, n), make([]string, n), make([]time.Time, n), make([]string, n)
+	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
 	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
@@ -234,8 +255,8 @@ func (m waveMarks) mark(p probe, next int) {
 
 func admitColumns(wave []jobs.StartRequest) []any {
 	n := len(wave)
-	ids, sinces, attempts := make([]uuid.UUID, n), make([]time.Time, n), make([]int, n)
-	var owners []uuid.UUID
+	ids, sinces, attempts := make([]rawID, n), make([]time.Time, n), make([]int, n)
+	var owners []rawID
 	var names, modes []string
 	var slots []int
 	var own, deep []bool
@@ -251,7 +272,7 @@ func admitColumns(wave []jobs.StartRequest) []any {
 
 func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
 	n := len(requests)
-	ids, names, versions := make([]uuid.UUID, n), make([]string, n), make([]int64, n)
+	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,14 +76,24 @@ func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn)
 }
 
 // resetSession undoes what a job's statements may have left in the session.
-const resetSession = `RESET ALL; DISCARD TEMP; UNLISTEN *; SELECT pg_advisory_unlock_all()`
+var resetSession = []string{"RESET ALL", "DISCARD TEMP", "UNLISTEN *", "SELECT pg_advisory_unlock_all()"}
+
+// alreadyReset marks a connection whose session was reset behind its last
+// commit, so that it need not be done again when it is given back.
+const alreadyReset = "holdfast: session is reset"
+
+func markReset(conn *pgx.Conn) { conn.PgConn().CustomData()[alreadyReset] = true }
 
 // reset makes a connection that a job has used as it was, or says that it is
 // to be closed.
 func (s *Store) reset(conn *pgx.Conn) bool {
+	if data := conn.PgConn().CustomData(); data[alreadyReset] != nil {
+		delete(data, alreadyReset)
+		return true
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := conn.Exec(ctx, resetSession, pgx.QueryExecModeSimpleProtocol)
+	_, err := conn.Exec(ctx, strings.Join(resetSession, ";"), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("connection of a job is closed")
 	}
@@ -124,12 +135,28 @@ func (s *Store) Close() {
 // leaves in a connection's session is undone when it is given back.
 func (s *Store) Pool() *pgxpool.Pool { return s.work }
 
+// beginPipeline bounds the transaction's waits, and has its statements planned
+// as what they are: look-ups by key. A plan is made once for a connection, often
+// while the tables are still empty, and then a scan of the whole table looks
+// cheapest; it would be kept while the history grows. Bitmap scans don't mark
+// what is dead in an index, which tables of short-lived rows need.
+//
+// Statements that join a list of keys to a table look each key up (LATERAL …
+// OFFSET 0, or = ANY), so that nothing else can be planned, and joinByHash keeps
+// the lists of a large batch from being compared each with each.
+const (
+	beginPipeline = `
+SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
+	joinByHash = `SET LOCAL enable_nestloop = off`
+)
+
 // pipeline sends the queued statements in one round trip as one implicit
 // transaction: all take effect or none. Each sees what was committed before
 // it began.
 func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
+	b.Queue(beginPipeline, s.lockTimeout)
 	queue(b)
 	return wrap(what, s.pool.SendBatch(ctx, b).Close())
 }

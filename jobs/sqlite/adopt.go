@@ -130,7 +130,7 @@ func triggered(ctx context.Context, tx *sql.Tx, job, key string) (id uuid.UUID, 
 	at := micros(now)
 	run := newRun(uuid.New(), jobs.Firing{Job: job, Due: now, Key: key}, 1, at)
 	run.Since, run.Reason, run.Detail = &at, jobs.ReasonTriggered, "triggered by hand"
-	return run.ID, execBatch(ctx, tx, addRuns, []runRow{run})
+	return run.ID, execRows(ctx, tx, addRun, []runRow{run})
 }
 
 // Revoke ends a claim by force; one that is gone already needs nothing. It

@@ -40,7 +40,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"knownRuns", knownRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"takenDues", takenDues, "SEARCH r USING COVERING INDEX holdfast_runs_due (job=? AND due=? AND recovery=?)"},
 	{"takenKeys", takenKeys, "SEARCH r USING COVERING INDEX holdfast_runs_key (job=? AND key=? AND recovery=?)"},
-	{"endRuns", endRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"endRun", endRun, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"takeRuns", takeRuns, "SEARCH holdfast_runs USING COVERING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key (job=? AND key=?)"},

@@ -14,28 +14,39 @@ const (
 	standingClaims = `SELECT c.token, c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.token = q.value`
 
 	// Their grants go with them.
-	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value->>'token' FROM json_each(?1))`
+	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value FROM json_each(?1))`
 
-	// The plus keeps SQLite from walking all running runs, and the whole batch
-	// for each of them.
-	endRuns = `
-UPDATE holdfast_runs AS r SET state = q.value->>'state', reason = q.value->>'reason', detail = q.value->>'detail', error = q.value->>'error',
-    finished_at = q.value->>'finished_at', wait_since = q.value->>'wait_since'
-FROM json_each(?1) q WHERE r.id = q.value->>'run' AND +r.state = 'running'`
+	endRun = `
+UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7, wait_since = ?8
+WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	keepOutput = `INSERT INTO holdfast_outputs (run, output) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 
-// endRow is the end of an attempt, as one element of a batch.
+// endRow is the end of an attempt.
 type endRow struct {
-	Run      uuid.UUID   `json:"run"`
-	Token    jobs.Token  `json:"token"`
-	State    jobs.State  `json:"state"`
-	Reason   jobs.Reason `json:"reason"`
-	Detail   string      `json:"detail"`
-	Error    string      `json:"error"`
-	Finished *int64      `json:"finished_at"`
-	Since    *int64      `json:"wait_since"`
+	run             uuid.UUID
+	token           jobs.Token
+	state           jobs.State
+	reason          jobs.Reason
+	detail, error   string
+	finished, since *int64
+}
+
+func (r endRow) values() []any {
+	return []any{r.run, r.token, r.state, r.reason, r.detail, r.error, r.finished, r.since}
+}
+
+// endAttempts deletes the claims and ends their runs.
+func endAttempts(ctx context.Context, tx *sql.Tx, ends []endRow) error {
+	tokens := make([]jobs.Token, len(ends))
+	for i, end := range ends {
+		tokens[i] = end.token
+	}
+	if err := execBatch(ctx, tx, endClaims, tokens); err != nil {
+		return err
+	}
+	return execRows(ctx, tx, endRun, ends)
 }
 
 // Finish ends attempts whose claims stand.
@@ -75,21 +86,18 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 			return nil, err
 		}
 	}
-	if err := execBatch(ctx, tx, endClaims, ends); err != nil {
-		return nil, err
-	}
-	if err := execBatch(ctx, tx, endRuns, ends); err != nil {
+	if err := endAttempts(ctx, tx, ends); err != nil {
 		return nil, err
 	}
 	return done, doneBefore(ctx, tx, requests, done)
 }
 
 func endOf(r jobs.FinishRequest, now int64) endRow {
-	end := endRow{Run: r.Run, Token: r.Token, State: r.State, Reason: r.Reason, Detail: jobs.PlainText(r.Detail), Error: jobs.PlainText(r.Error)}
+	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason, detail: jobs.PlainText(r.Detail), error: jobs.PlainText(r.Error)}
 	if r.State == jobs.Waiting {
-		end.Since = &now
+		end.since = &now
 	} else {
-		end.Finished = &now
+		end.finished = &now
 	}
 	return end
 }

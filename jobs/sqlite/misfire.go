@@ -104,7 +104,7 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, misfired []jobs.Misfired, cur
 		}
 		runs[i] = run
 	}
-	if err := execBatch(ctx, tx, addRuns, runs); err != nil {
+	if err := execRows(ctx, tx, addRun, runs); err != nil {
 		return err
 	}
 	for _, c := range cursors {

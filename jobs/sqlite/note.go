@@ -98,10 +98,10 @@ func (n *noter) write(run runRow, note jobs.Note) error {
 }
 
 func (n *noter) save(ctx context.Context, tx *sql.Tx) error {
-	if err := execBatch(ctx, tx, saveRuns, n.runs); err != nil {
+	if err := execRows(ctx, tx, saveRun, n.runs); err != nil {
 		return err
 	}
-	if err := execBatch(ctx, tx, addWants, n.wants); err != nil {
+	if err := execRows(ctx, tx, addWant, n.wants); err != nil {
 		return err
 	}
 	return execBatch(ctx, tx, endWants, n.ended)

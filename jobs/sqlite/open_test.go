@@ -163,6 +163,9 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	if _, err := s.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
 	}
+	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 || replicas[0].ExpiresAt.After(time.Now()) {
+		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
+	}
 	next := openSession(t, s)
 	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, 10)
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
@@ -303,4 +306,14 @@ func beatOf(t *testing.T, s *sqlite.Store, session uuid.UUID) time.Time {
 		t.Fatalf("replicas %+v (%v)", replicas, err)
 	}
 	return replicas[0].LastBeat
+}
+
+func TestTheFileIsDurable(t *testing.T) {
+	s := open(t)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		var got string
+		if err := s.Writer().QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %s (%v), expected %s", pragma, got, err, want)
+		}
+	}
 }

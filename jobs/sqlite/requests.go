@@ -56,13 +56,17 @@ func decodeRequests(encoded string) ([]locking.Request, error) {
 // grantRow and wantRow are new rows of those tables.
 type grantRow struct {
 	storedRequest
-	Token int64 `json:"token"`
+	token int64
 }
+
+func (r grantRow) values() []any { return []any{r.Resource, r.Mode, r.Slots, r.token} }
 
 type wantRow struct {
 	storedRequest
-	Run uuid.UUID `json:"run"`
+	run uuid.UUID
 }
+
+func (r wantRow) values() []any { return []any{r.Resource, r.Mode, r.Slots, r.run} }
 
 func wantRows(run uuid.UUID, requests []locking.Request) []wantRow {
 	rows := make([]wantRow, len(requests))
@@ -72,8 +76,7 @@ func wantRows(run uuid.UUID, requests []locking.Request) []wantRow {
 	return rows
 }
 
-// ownNames returns the keys of the resources, and lookedAt those and the keys
-// of all ancestors; both without repetitions.
+// ownNames returns the keys of the resources, without repetitions.
 func ownNames(requests []locking.Request) []string {
 	names := make([]string, 0, len(requests))
 	for _, r := range requests {
@@ -83,6 +86,8 @@ func ownNames(requests []locking.Request) []string {
 	return slices.Compact(names)
 }
 
+// lookedAt returns the keys of the resources and of all that lies above them,
+// without repetitions.
 func lookedAt(requests []locking.Request) []string {
 	names := ownNames(requests)
 	for _, r := range requests {

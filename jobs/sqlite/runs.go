@@ -12,29 +12,21 @@ import (
 )
 
 const (
-	// saveRuns inserts runs, and gives those that are there their new
-	// standing. Whoever calls it has looked for other runs of the firing.
-	saveRuns = `
+	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error)
-SELECT value->>'id', value->>'job', value->>'due', value->>'key', value->>'recovery', value->>'attempt', value->>'state', value->>'session',
-    value->>'replica', value->>'token', value->>'created_at', value->>'started_at', value->>'finished_at', value->>'wait_since',
-    value->>'reason', value->>'detail', value->>'blocker', value->>'error'
-FROM json_each(?1) WHERE true
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)`
+
+	// saveRun inserts a run, or gives the one that is there its new standing.
+	// Whoever uses it has looked for other runs of the firing.
+	saveRun = insertRun + `
 ON CONFLICT (id) DO UPDATE SET
     attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
     started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
     reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error`
 
-	// addRuns inserts those runs whose firing has none.
-	addRuns = `
-INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
-    wait_since, reason, detail, blocker, error)
-SELECT value->>'id', value->>'job', value->>'due', value->>'key', value->>'recovery', value->>'attempt', value->>'state', value->>'session',
-    value->>'replica', value->>'token', value->>'created_at', value->>'started_at', value->>'finished_at', value->>'wait_since',
-    value->>'reason', value->>'detail', value->>'blocker', value->>'error'
-FROM json_each(?1) WHERE true
-ON CONFLICT DO NOTHING`
+	// addRun inserts a run unless its firing has one.
+	addRun = insertRun + ` ON CONFLICT DO NOTHING`
 
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
@@ -52,37 +44,39 @@ ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value-
 
 	namedVersions = `SELECT j.name, j.version FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value`
 
-	addWants = `
-INSERT INTO holdfast_wants (resource, run, mode, slots)
-SELECT value->>'resource', value->>'run', value->>'mode', value->>'slots' FROM json_each(?1) WHERE true
-ON CONFLICT DO NOTHING`
+	addWant = `INSERT INTO holdfast_wants (resource, mode, slots, run) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING`
 
 	endWants = `DELETE FROM holdfast_wants WHERE run IN (SELECT value FROM json_each(?1))`
 )
 
-// runRow is a row of holdfast_runs, as one element of a batch.
+// runRow is a row of holdfast_runs.
 type runRow struct {
-	ID       uuid.UUID  `json:"id"`
-	Job      string     `json:"job"`
-	Due      int64      `json:"due"`
-	Key      string     `json:"key"`
-	Recovery int        `json:"recovery"`
-	Attempt  int        `json:"attempt"`
-	State    jobs.State `json:"state"`
-	Session  *uuid.UUID `json:"session"`
-	Replica  string     `json:"replica"`
-	Token    *int64     `json:"token"`
-	Created  int64      `json:"created_at"`
-	Started  *int64     `json:"started_at"`
-	Finished *int64     `json:"finished_at"`
-	Since    *int64     `json:"wait_since"`
+	ID       uuid.UUID
+	Job      string
+	Due      int64
+	Key      string
+	Recovery int
+	Attempt  int
+	State    jobs.State
+	Session  *uuid.UUID
+	Replica  string
+	Token    *int64
+	Created  int64
+	Started  *int64
+	Finished *int64
+	Since    *int64
 
-	Reason  jobs.Reason `json:"reason"`
-	Detail  string      `json:"detail"`
-	Blocker *string     `json:"blocker"`
-	Error   string      `json:"error"`
+	Reason  jobs.Reason
+	Detail  string
+	Blocker *string
+	Error   string
 
 	claimed bool // the claim of its token stands
+}
+
+func (r runRow) values() []any {
+	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.

@@ -15,21 +15,18 @@ const (
 	lastToken = `SELECT last_token FROM holdfast_meta`
 	saveToken = `UPDATE holdfast_meta SET last_token = ?1 WHERE last_token < ?1`
 
-	addClaims = `
-INSERT INTO holdfast_claims (token, run, session, granted_at)
-SELECT value->>'token', value->>'run', value->>'session', value->>'granted_at' FROM json_each(?1)`
+	addClaim = `INSERT INTO holdfast_claims (token, run, session, granted_at) VALUES (?1, ?2, ?3, ?4)`
 
-	addGrants = `
-INSERT INTO holdfast_grants (resource, token, mode, slots)
-SELECT value->>'resource', value->>'token', value->>'mode', value->>'slots' FROM json_each(?1)`
+	addGrant = `INSERT INTO holdfast_grants (resource, mode, slots, token) VALUES (?1, ?2, ?3, ?4)`
 )
 
 type claimRow struct {
-	Token   int64     `json:"token"`
-	Run     uuid.UUID `json:"run"`
-	Session uuid.UUID `json:"session"`
-	Granted int64     `json:"granted_at"`
+	token        int64
+	run, session uuid.UUID
+	granted      int64
 }
+
+func (r claimRow) values() []any { return []any{r.token, r.run, r.session, r.granted} }
 
 // starter decides on a batch of starts, each seeing those before it, and
 // gathers what is to be written.
@@ -154,7 +151,7 @@ func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 		st.grants = append(st.grants, grantRow{storeRequest(r), token})
 		st.standing.add(&party{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
 	}
-	st.claims = append(st.claims, claimRow{Token: token, Run: run.ID, Session: st.session.ID, Granted: st.now})
+	st.claims = append(st.claims, claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
 	st.granted = append(st.granted, run.ID)
 	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token, nil, nil, "", ""
 	if run.Started == nil {
@@ -171,10 +168,10 @@ func (st *starter) save(ctx context.Context, tx *sql.Tx) error {
 	if len(st.runs) == 0 {
 		return nil
 	}
-	if err := execBatch(ctx, tx, saveRuns, st.runs); err != nil {
+	if err := execRows(ctx, tx, saveRun, st.runs); err != nil {
 		return err
 	}
-	if err := execBatch(ctx, tx, addWants, st.wants); err != nil {
+	if err := execRows(ctx, tx, addWant, st.wants); err != nil {
 		return err
 	}
 	if len(st.claims) == 0 {
@@ -183,10 +180,10 @@ func (st *starter) save(ctx context.Context, tx *sql.Tx) error {
 	if err := execBatch(ctx, tx, endWants, st.granted); err != nil {
 		return err
 	}
-	if err := execBatch(ctx, tx, addClaims, st.claims); err != nil {
+	if err := execRows(ctx, tx, addClaim, st.claims); err != nil {
 		return err
 	}
-	if err := execBatch(ctx, tx, addGrants, st.grants); err != nil {
+	if err := execRows(ctx, tx, addGrant, st.grants); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, saveToken, st.token)

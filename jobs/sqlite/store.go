@@ -130,10 +130,14 @@ func (s *Store) connect(opts Options) (err error) {
 	if busy <= 0 {
 		busy = defaultBusyTimeout
 	}
-	if s.writer, err = sql.Open("sqlite", dsn(s.path, busy, "")); err != nil {
+	writing := []string{"synchronous(FULL)", "foreign_keys(1)"}
+	if opts.Exclusive { // the file stays in WAL mode: a tool must not change a file that it has mistaken for ours
+		writing = append(writing, "journal_mode(WAL)")
+	}
+	if s.writer, err = sql.Open("sqlite", dsn(s.path, busy, "immediate", writing...)); err != nil {
 		return wrap("connection", err)
 	}
-	if s.readers, err = sql.Open("sqlite", dsn(s.path, busy, "query_only(1)")); err != nil {
+	if s.readers, err = sql.Open("sqlite", dsn(s.path, busy, "deferred", "query_only(1)")); err != nil {
 		return wrap("connection", err)
 	}
 	s.writer.SetMaxOpenConns(1)
@@ -142,14 +146,10 @@ func (s *Store) connect(opts Options) (err error) {
 	return nil
 }
 
-func dsn(path string, busy time.Duration, pragma string) string {
+func dsn(path string, busy time.Duration, begin string, pragmas ...string) string {
 	query := url.Values{
-		"_txlock": {"immediate"},
-		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
-	}
-	if pragma != "" {
-		query.Set("_txlock", "deferred")
-		query.Add("_pragma", pragma)
+		"_txlock": {begin},
+		"_pragma": append(pragmas, fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds())),
 	}
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
 }

@@ -87,19 +87,16 @@ func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, recoverable map
 			return nil, err
 		}
 		lost = append(lost, record)
-		ends = append(ends, endRow{Run: run.ID, Token: record.Token, State: run.State, Reason: run.Reason, Detail: run.Detail, Finished: &at})
+		ends = append(ends, endRow{run: run.ID, token: record.Token, state: run.State, reason: run.Reason, detail: run.Detail, finished: &at})
 		if recoverable[run.Job] {
 			successors = append(successors, successor(record, at))
 		}
 	}
-	for _, step := range []func() error{
-		func() error { return execBatch(ctx, tx, endClaims, ends) },
-		func() error { return execBatch(ctx, tx, endRuns, ends) },
-		func() error { return execBatch(ctx, tx, addRuns, successors) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if err := endAttempts(ctx, tx, ends); err != nil {
+		return nil, err
+	}
+	if err := execRows(ctx, tx, addRun, successors); err != nil {
+		return nil, err
 	}
 	return lost, nil
 }

@@ -94,6 +94,27 @@ func encode(v any) (string, error) {
 	return string(text), err
 }
 
+// row is what is written by one run of a statement.
+type row interface{ values() []any }
+
+// execRows runs the statement once for each row.
+func execRows[T row](ctx context.Context, tx *sql.Tx, statement string, rows []T) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	prepared, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer prepared.Close()
+	for _, r := range rows {
+		if _, err := prepared.ExecContext(ctx, r.values()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // execBatch runs a statement whose one argument is the batch as JSON, unless
 // the batch is empty.
 func execBatch[T any](ctx context.Context, tx *sql.Tx, statement string, batch []T) error {

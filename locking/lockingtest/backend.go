@@ -23,6 +23,7 @@ func backendTests() map[string]func(*testing.T, Fixture) {
 		"EndedCtx":    testEndedContext,
 		"OneAddWins":  testOneAddWins,
 		"Connections": testConnections,
+		"DeleteAll":   testDeleteAll,
 	}
 }
 
@@ -171,6 +172,43 @@ func testOneAddWins(t *testing.T, f Fixture) {
 		}
 		checkValue(t, b, key, <-won)
 	}
+}
+
+func testDeleteAll(t *testing.T, f Fixture) {
+	b := f.Connect(t)
+	bulk, can := b.(locking.BulkDeleter)
+	if !can {
+		t.Skip("this backend deletes one by one")
+	}
+	keys, values := []string{"missing", "other's"}, [][]byte{[]byte("1"), []byte("1")}
+	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), lease), nil)
+	for i := range 450 {
+		keys, values = append(keys, fmt.Sprintf("k%d", i)), append(values, fmt.Appendf(nil, "v%d", i))
+		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], lease), nil)
+	}
+	keys, values = append(keys, "k0"), append(values, values[2])
+	errs := bulk.DeleteAll(t.Context(), keys, values)
+	if len(errs) != len(keys) {
+		t.Fatalf("%d outcomes of %d", len(errs), len(keys))
+	}
+	check(t, "delete of nothing", errs[0], locking.ErrMissing)
+	check(t, "another's", errs[1], locking.ErrNotOwner)
+	for i, err := range errs[2 : len(errs)-1] {
+		check(t, keys[i+2], err, nil)
+	}
+	if errs[len(errs)-1] == nil {
+		t.Error("a key was deleted twice")
+	}
+	checkValue(t, b, "other's", "2")
+	found, err := b.Get(t.Context(), keys...)
+	if err != nil || len(found) != 1 {
+		t.Errorf("left: %v, %v", found, err)
+	}
+	if errs := bulk.DeleteAll(t.Context(), nil, nil); len(errs) != 0 {
+		t.Errorf("nothing: %v", errs)
+	}
+	errs = bulk.DeleteAll(t.Context(), []string{"a", ""}, [][]byte{nil, nil})
+	check(t, "delete with a bad key", errs[1], locking.ErrBadKey)
 }
 
 func testConnections(t *testing.T, f Fixture) {

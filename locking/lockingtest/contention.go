@@ -115,7 +115,7 @@ func testContentionWithLostReplies(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	var replicas []*replica
 	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
-		r := s.join(t, name)
+		r := s.join(t, name, longLease)
 		random := rand.New(rand.NewPCG(1, uint64(len(replicas))))
 		r.faults.Choose(func(op Op, _ string) Fault {
 			if random.IntN(8) > 0 {

@@ -125,6 +125,33 @@ func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
 // Only choose may call it.
 func (f *Faulty) afterNext(then func()) { f.after = then }
 
+// DeleteAll implements locking.BulkDeleter. Those that no fault meets go
+// through the real backend's own, if it has one.
+func (f *Faulty) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	bulk, can := f.backend.(locking.BulkDeleter)
+	if can && !f.choosy() {
+		f.note(OpDelete, len(keys))
+		return bulk.DeleteAll(ctx, keys, values)
+	}
+	errs := make([]error, 0, len(keys))
+	for i, key := range keys {
+		errs = append(errs, f.Delete(ctx, key, values[i]))
+	}
+	return errs
+}
+
+func (f *Faulty) choosy() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.choose != nil
+}
+
+func (f *Faulty) note(op Op, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[op] += n
+}
+
 func (f *Faulty) do(ctx context.Context, op Op, key string, act func(context.Context) error) error {
 	fault, after := f.next(op, key)
 	if after != nil {

@@ -117,7 +117,7 @@ func testStrayIsRemoved(t *testing.T, f Fixture) {
 
 func testStrayIsSwept(t *testing.T, f Fixture) {
 	s := newStore(t, f)
-	a := s.join(t, "replica-1")
+	a := s.join(t, "replica-1", longLease)
 	leaveStray(t, s, a, "a")
 	a.start(t)
 	await(t, "removal of the stray", func() bool {

@@ -60,6 +60,18 @@ type recorded struct {
 	keys *recorder
 }
 
+// DeleteAll implements locking.BulkDeleter as the real backend does.
+func (r recorded) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	if bulk, can := r.Backend.(locking.BulkDeleter); can {
+		return bulk.DeleteAll(ctx, keys, values)
+	}
+	errs := make([]error, 0, len(keys))
+	for i, key := range keys {
+		errs = append(errs, r.Delete(ctx, key, values[i]))
+	}
+	return errs
+}
+
 // Add implements locking.Backend.
 func (r recorded) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	r.keys.note(key)
@@ -93,6 +105,9 @@ func (s *store) join(t *testing.T, name string, change ...func(*locking.Options)
 }
 
 func restoring(o *locking.Options) { o.Restore = true }
+
+// longLease is for tests of what must not be left to the lease's end.
+func longLease(o *locking.Options) { o.Lease = 10 * patience }
 
 func (r *replica) note(e locking.Event) {
 	r.mu.Lock()

@@ -5,13 +5,16 @@
 // negative lifetime, so that only the entry that was compared is touched. The
 // commands touch, gat and delete act on anybody's entry, and are never used.
 //
-// gomemcache knows no context: a request runs in a goroutine of its own and is
-// abandoned when the context ends, with ErrUnclear. At most MaxIdle requests
-// run at a time, which bounds goroutines and connections alike; others wait.
-// A pooled connection that broke (each does, once, when a server restarts) is
-// noticed only by the next request on it. The pool is then dropped, and what
-// may be repeated is sent again on a fresh connection; an add may not, and is
-// ErrUnclear, for the Locker to look at.
+// gomemcache knows no context. So each request that runs has a client with
+// connections of its own, whose deadline is moved into the past when the
+// context ends; nothing runs on behind the caller's back, and as many requests
+// run at a time as connections are kept. A write that was cut short so is
+// locking.ErrUnclear.
+//
+// A connection that broke while it was idle (each does, when a server restarts)
+// is noticed only by the next request on it. All idle ones are then dropped, and
+// what may be repeated is sent again on a fresh one; an add may not, and is
+// locking.ErrUnclear, for the Locker to look at.
 //
 // A server that is full (-M) refuses to renew too, because cas needs room for
 // the new copy; it still removes. Give memcached more memory than its locks
@@ -40,16 +43,14 @@ const (
 // Options say which servers there are and how they are talked to.
 type Options struct {
 	Servers []string      // host:port, or the path of a Unix socket; the same list in the same order on all replicas
-	Timeout time.Duration // of connecting, and of one request; 0 means 500 ms
+	Timeout time.Duration // of connecting, of an answer, and of waiting for a connection; 0 means 500 ms
 	MaxIdle int           // connections kept to each server, and requests at a time; 0 means 32
 }
 
 // Backend is a locking.Backend on memcached. Its methods may be called
 // concurrently.
 type Backend struct {
-	client  *memcache.Client
-	timeout time.Duration
-	slots   chan struct{} // one is taken by each request that runs
+	pool *pool
 }
 
 // New returns a Backend. It connects when it is first used, so that memcached
@@ -72,9 +73,9 @@ func New(o Options) (*Backend, error) {
 	if o.MaxIdle == 0 {
 		o.MaxIdle = defaultMaxIdle
 	}
-	client := memcache.NewFromSelector(newServers(o.Servers))
-	client.Timeout, client.MaxIdleConns = o.Timeout, o.MaxIdle
-	return &Backend{client: client, timeout: o.Timeout, slots: make(chan struct{}, o.MaxIdle)}, nil
+	return &Backend{pool: &pool{
+		servers: newServers(o.Servers), timeout: o.Timeout, places: make(chan struct{}, o.MaxIdle),
+	}}, nil
 }
 
 func checkServer(address string) error {
@@ -90,13 +91,11 @@ func checkServer(address string) error {
 // Ping returns nil if all servers answer, and otherwise an error that wraps
 // locking.ErrUnavailable.
 func (b *Backend) Ping(ctx context.Context) error {
-	return asked(b.repeat(ctx, b.client.Ping))
+	return asked(b.repeat(ctx, (*memcache.Client).Ping))
 }
 
-// Close closes all idle connections.
+// Close closes all idle connections, and has those in use closed after it.
 func (b *Backend) Close() error {
-	if err := b.client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("memcached: %w", err)
-	}
+	b.pool.drop()
 	return nil
 }

@@ -129,6 +129,24 @@ func TestSwapsSurviveABrokenConnection(t *testing.T) {
 	}
 }
 
+// TestSwapThatCannotBeLookedAt loses the reply and then the server.
+func TestSwapThatCannotBeLookedAt(t *testing.T) {
+	_, proxy, b := throughProxy(t)
+	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
+		t.Fatal(err)
+	}
+	proxy.OnRequest(func(request []byte) servertest.Fate {
+		if bytes.HasPrefix(request, []byte("cas ")) {
+			proxy.Refuse(true)
+			return servertest.CutReply
+		}
+		return servertest.Pass
+	})
+	if err := b.Delete(t.Context(), "k", []byte("1")); !errors.Is(err, locking.ErrUnclear) {
+		t.Errorf("got %v, expected an unclear outcome", err)
+	}
+}
+
 func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
 	_, proxy, b := throughProxy(t)
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
@@ -276,46 +294,60 @@ func TestContextEndsARequest(t *testing.T) {
 	}
 }
 
-// TestFullServer fills a server that evicts nothing, and then locks on it.
+// TestFullServer locks on a server that is full and evicts nothing.
 func TestFullServer(t *testing.T) {
 	skipWithShort(t)
-	server := servertest.NewMemcached(t, "-M", "-m", "2")
+	// The growth factor gives all locks one class of memory, so that full is full.
+	server := servertest.NewMemcached(t, "-M", "-m", "2", "-f", "4")
 	b := connect(t, server.Addr())
-	filler := newLocker(t, b)
-	var locks []*locking.Lock
-	var err error
-	for i := 0; err == nil; i++ {
-		var lock *locking.Lock
-		if lock, err = filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, fmt.Sprintf("f%06d", i))); err == nil {
-			locks = append(locks, lock)
-		}
+	locker := newLocker(t, b)
+	before, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "before"}, tables(t, "a", "b"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !errors.Is(err, locking.ErrFull) || errors.Is(err, locking.ErrHeld) {
-		t.Fatalf("after %d locks: %v", len(locks), err)
+	value := bytes.Repeat([]byte("x"), 200)
+	keys := fill(t, b, value)
+	if err := b.Renew(t.Context(), keys[0], value, lease); !errors.Is(err, locking.ErrFull) {
+		t.Errorf("renewal: %v", err)
 	}
-	for _, lock := range locks[len(locks)-3:] { // room for three
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatalf("release on a full server: %v", err)
-		}
+	if err := before.Release(t.Context()); err != nil { // which makes room for two
+		t.Fatalf("release: %v", err)
 	}
-	wanted := []string{"g000001", "g000002", "g000003", "g000004", "g000005", "g000006", "g000007", "g000008"}
-	if _, err := filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, wanted...)); !errors.Is(err, locking.ErrFull) {
-		t.Errorf("got %v", err)
+	wanted := []string{"c", "d", "e", "f", "g", "h"}
+	_, err = locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, wanted...))
+	if !errors.Is(err, locking.ErrFull) || errors.Is(err, locking.ErrHeld) || errors.Is(err, locking.ErrUnavailable) {
+		t.Errorf("lock: %v", err)
 	}
-	if found, err := filler.Inspect(t.Context(), resources(t, wanted...)); err != nil || len(found) != 0 {
+	if found, err := locker.Inspect(t.Context(), resources(t, wanted...)); err != nil || len(found) != 0 {
 		t.Errorf("left behind: %v, %v", found, err)
 	}
-	for _, lock := range locks[:len(locks)-3] {
-		if err := lock.Release(t.Context()); err != nil {
-			t.Fatalf("release on a full server: %v", err)
+	for _, key := range keys[:8] {
+		if err := b.Delete(t.Context(), key, value); err != nil {
+			t.Fatalf("delete: %v", err)
 		}
 	}
-	lock, err := filler.TryAcquire(t.Context(), locking.Owner{Job: "filler"}, tables(t, wanted...))
+	after, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "after"}, tables(t, wanted...))
 	if err != nil {
 		t.Fatalf("lock on a server with room: %v", err)
 	}
-	if err := lock.Release(t.Context()); err != nil {
+	if err := after.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// fill adds keys until the server has no room, and returns them.
+func fill(t *testing.T, b *memcached.Backend, value []byte) (keys []string) {
+	t.Helper()
+	for {
+		key := fmt.Sprintf("filler:%06d", len(keys))
+		err := b.Add(t.Context(), key, value, 10*time.Minute)
+		if errors.Is(err, locking.ErrFull) {
+			return keys
+		}
+		if err != nil {
+			t.Fatalf("after %d keys: %v", len(keys), err)
+		}
+		keys = append(keys, key)
 	}
 }
 

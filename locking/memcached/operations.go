@@ -22,9 +22,9 @@ func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Du
 		return err
 	}
 	item := &memcache.Item{Key: key, Value: value, Expiration: seconds(ttl)}
-	err := b.run(ctx, func() error { return b.client.Add(item) })
+	err := b.run(ctx, func(c *memcache.Client) error { return c.Add(item) })
 	if broke(err) {
-		b.dropPool() // so that the look that follows gets a fresh connection
+		b.pool.drop() // so that the look that follows gets a fresh connection
 	}
 	return changed(err)
 }
@@ -50,27 +50,24 @@ func (b *Backend) get(ctx context.Context, keys []string) (map[string]*memcache.
 			return nil, err
 		}
 	}
-	found := make(chan map[string]*memcache.Item, 2) // an abandoned request may answer beside its repetition
-	err := b.repeat(ctx, func() error {
-		items, err := b.fetch(keys)
-		if err == nil {
-			found <- items
-		}
+	var found map[string]*memcache.Item
+	err := b.repeat(ctx, func(c *memcache.Client) (err error) {
+		found, err = fetch(c, keys)
 		return err
 	})
 	if err != nil {
 		return nil, asked(err)
 	}
-	return <-found, nil
+	return found, nil
 }
 
 // fetch asks for the keys. GetMulti starts a goroutine for each server, which
 // one key doesn't need.
-func (b *Backend) fetch(keys []string) (map[string]*memcache.Item, error) {
+func fetch(c *memcache.Client, keys []string) (map[string]*memcache.Item, error) {
 	if len(keys) != 1 {
-		return b.client.GetMulti(keys)
+		return c.GetMulti(keys)
 	}
-	item, err := b.client.Get(keys[0])
+	item, err := c.Get(keys[0])
 	if errors.Is(err, memcache.ErrCacheMiss) {
 		return nil, nil
 	}
@@ -88,28 +85,57 @@ func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 	return b.swap(ctx, key, value, memcache.Item{Expiration: -1})
 }
 
-// swap puts another item in the place of the one that holds value. If the
-// connection breaks meanwhile it looks again, once.
-func (b *Backend) swap(ctx context.Context, key string, value []byte, with memcache.Item) error {
-	with.Key = key
-	for broken := false; ; broken = true {
-		var err error
-		with.CasID, err = b.compare(ctx, key, value)
-		switch {
-		case broken && errors.Is(err, locking.ErrUnavailable):
-			return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
-		case broken && with.Expiration < 0 && (errors.Is(err, locking.ErrMissing) || errors.Is(err, locking.ErrNotOwner)):
-			return nil // the first time took effect, and its reply was lost
-		case err != nil:
-			return err
+// DeleteAll implements locking.BulkDeleter: all keys are compared in one
+// request.
+func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	errs := make([]error, 0, len(keys))
+	for some := range slices.Chunk(keys, maxKeys) {
+		found, err := b.get(ctx, some)
+		for _, key := range some {
+			value := values[len(errs)]
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			version, err := owned(found, key, value)
+			if err == nil {
+				err = b.swapVersion(ctx, key, value, version, memcache.Item{Expiration: -1})
+			}
+			errs = append(errs, err)
 		}
-		item := with // the request may outlive this call
-		err = b.run(ctx, func() error { return b.client.CompareAndSwap(&item) })
-		if broken || !broke(err) {
-			return changed(err)
-		}
-		b.dropPool()
 	}
+	return errs
+}
+
+// swap puts another item in the place of the one that holds value.
+func (b *Backend) swap(ctx context.Context, key string, value []byte, with memcache.Item) error {
+	version, err := b.compare(ctx, key, value)
+	if err != nil {
+		return err
+	}
+	return b.swapVersion(ctx, key, value, version, with)
+}
+
+// swapVersion is swap for a version of the item that was found to hold value.
+// If the connection breaks meanwhile it looks again, once.
+func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, version uint64, with memcache.Item) error {
+	with.Key, with.CasID = key, version
+	send := func(c *memcache.Client) error { return c.CompareAndSwap(&with) }
+	err := b.run(ctx, send)
+	if !broke(err) {
+		return changed(err)
+	}
+	b.pool.drop()
+	with.CasID, err = b.compare(ctx, key, value)
+	switch {
+	case errors.Is(err, locking.ErrUnavailable):
+		return fmt.Errorf("%w: %w", locking.ErrUnclear, err)
+	case err != nil && with.Expiration < 0:
+		return nil // the first time took effect, and its reply was lost
+	case err != nil:
+		return err
+	}
+	return changed(b.run(ctx, send))
 }
 
 // compare returns the version of the item if it holds value.
@@ -118,6 +144,10 @@ func (b *Backend) compare(ctx context.Context, key string, value []byte) (versio
 	if err != nil {
 		return 0, err
 	}
+	return owned(found, key, value)
+}
+
+func owned(found map[string]*memcache.Item, key string, value []byte) (version uint64, err error) {
 	item, exists := found[key]
 	if !exists {
 		return 0, locking.ErrMissing

@@ -13,58 +13,38 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// errAbandoned says that ctx ended while a request was under way.
-var errAbandoned = errors.New("memcached: request was abandoned")
-
-// run runs one request, and stops waiting for it when ctx ends or twice the
-// timeout has passed: once for connecting, once for the answer.
-func (b *Backend) run(ctx context.Context, request func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*b.timeout)
-	defer cancel()
+// run runs one request, which ends when ctx does, or after the timeouts of
+// connecting and of the answer.
+func (b *Backend) run(ctx context.Context, request func(*memcache.Client) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
 	}
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer func() { <-b.slots }()
-		done <- request()
-	}()
-	select {
-	case err := <-done:
+	s, err := b.pool.take(ctx)
+	if err != nil {
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx))
 	}
+	defer b.pool.put(s)
+	if err = s.run(ctx, request); err != nil && !answered(err) && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
 }
 
 // repeat runs a request that may be repeated: once more if its connection broke.
-func (b *Backend) repeat(ctx context.Context, request func() error) error {
+func (b *Backend) repeat(ctx context.Context, request func(*memcache.Client) error) error {
 	err := b.run(ctx, request)
 	if !broke(err) {
 		return err
 	}
-	b.dropPool()
+	b.pool.drop()
 	return b.run(ctx, request)
 }
 
-// dropPool closes the idle connections: where one was found broken, the others
-// of the same age are too. Requests under way keep theirs.
-func (b *Backend) dropPool() {
-	_ = b.client.Close() // its error is that a broken connection was broken
-}
-
 // broke reports whether a request failed because its connection did, after it
-// was made and not by a timeout.
+// was made and not by a timeout. Where one was found broken, the others of the
+// same age are too.
 func broke(err error) bool {
-	if err == nil || notSent(err) || answered(err) || errors.Is(err, errAbandoned) {
-		return false
-	}
-	return !errors.Is(err, os.ErrDeadlineExceeded)
+	return err != nil && !notSent(err) && !answered(err) && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // notSent reports whether a request failed before any of it was sent.

@@ -26,6 +26,9 @@ func (s servers) PickServer(key string) (net.Addr, error) {
 	if len(s) == 0 {
 		return nil, memcache.ErrNoServers
 	}
+	if len(s) == 1 {
+		return s[0], nil
+	}
 	return s[crc32.ChecksumIEEE([]byte(key))%uint32(len(s))], nil
 }
 

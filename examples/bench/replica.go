@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/replicas"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	readyLimit = time.Minute
+	stopLimit  = time.Minute // more than the replicas' own grace
+
+	// profileVariable names the file for a replica's processor profile.
+	profileVariable = "BENCH_PROFILE"
+)
+
+// startedAsReplica reports whether this process is one that the program
+// started as PROGRAM run -c CONFIG.
+func startedAsReplica(args []string) bool { return len(args) > 1 && args[1] == "run" }
+
+// replica is what this process does when it was started as a replica.
+func replica() {
+	noOp := jobs.Handle("no-op", func(context.Context, *jobs.Run, struct{}) error { return nil })
+	path := os.Getenv(profileVariable)
+	if path == "" {
+		holdfast.Main(noOp)
+		return
+	}
+	file, err := os.Create(path)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
+		os.Exit(1)
+	}
+	holdfast.Main(noOp)
+	pprof.StopCPUProfile()
+	if err := file.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: processor profile:", err)
+		os.Exit(1)
+	}
+}
+
+// cluster is the replica processes of one load.
+type cluster []*replicas.Process
+
+// startCluster starts the replicas and returns when all can start runs.
+func startCluster(ctx context.Context, l load, dir string) (cluster, error) {
+	var c cluster
+	for i := range l.options.replicas {
+		name := "replica-" + strconv.Itoa(i+1)
+		process, err := replicas.Start(ctx, replicas.Spec{
+			Program: l.program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir, Env: l.environment(name),
+		})
+		if err != nil {
+			return nil, errors.Join(err, c.kill())
+		}
+		c = append(c, process)
+	}
+	bounded, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for _, process := range c {
+		if err := process.Ready(bounded); err != nil {
+			return nil, errors.Join(err, c.kill())
+		}
+	}
+	return c, nil
+}
+
+func (l load) environment(replica string) []string {
+	env := []string{"DATABASE_URL=" + l.servers.postgres.URL(l.database()), "MEMCACHED=" + l.servers.memcached.Addr()}
+	if l.options.profile != "" {
+		env = append(env, profileVariable+"="+filepath.Join(l.options.profile, fmt.Sprintf("load-%d-%s.pprof", l.number, replica)))
+	}
+	return env
+}
+
+func (c cluster) pids() []int {
+	pids := make([]int, len(c))
+	for i, process := range c {
+		pids[i] = process.PID()
+	}
+	return pids
+}
+
+// stop asks all replicas to stop and waits for them. It returns an error when
+// one did not end well, or had ended before.
+func (c cluster) stop(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	var all errgroup.Group
+	for _, process := range c {
+		all.Go(func() error {
+			if err := process.Stop(bounded); err != nil {
+				return fmt.Errorf("replica %s ended badly: %w\n%s", process.Name, err, process.Tail(2000))
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
+
+// kill ends what is left of the replicas; after stop it does nothing.
+func (c cluster) kill() error {
+	var problems []error
+	for _, process := range c {
+		problems = append(problems, process.Kill())
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// runsAndRows pairs each run with the row that its transaction inserted. Both
+// were last written by that transaction, so they carry its number.
+const runsAndRows = `
+SELECT job, due, coalesce(state, ''), started_at, finished_at, at
+FROM (SELECT job::text COLLATE "C" AS job, due, state, started_at, finished_at, xmin AS xact FROM holdfast.runs) r
+FULL JOIN (SELECT c.relname::text COLLATE "C" AS job, i.xmin AS xact, i.at FROM bench.inserted i JOIN pg_class c ON c.oid = i.tableoid) i
+USING (job, xact)`
+
+// window is the measured seconds: the dues from the first, included, to the
+// last, excluded.
+type window struct {
+	jobs        int
+	from, until time.Time
+	noOp        bool // the jobs insert nothing: a run recorded as succeeded counts in place of its row
+}
+
+func (w window) firings() int { return w.jobs * int(w.until.Sub(w.from)/time.Second) }
+
+func (w window) holds(due time.Time) bool { return !due.Before(w.from) && due.Before(w.until) }
+
+// pair is a run, a row, or both.
+type pair struct {
+	job               string
+	due               *time.Time // nil without a run
+	state             string
+	started, finished *time.Time
+	inserted          *time.Time // nil without a row
+}
+
+// tally is what became of the firings of a window.
+type tally struct {
+	firings           int
+	once, more, never int
+	// Of the firings that ran never, by the state of what is recorded; "" is
+	// nothing at all.
+	neverBy map[string]int
+
+	// Whenever it was, inside the window or not.
+	orphans  int // rows without a run
+	unbacked int // runs that are recorded as succeeded without a row
+	foreign  int // rows of a run that is not recorded as succeeded
+
+	started, inserted, finished lateness
+}
+
+// count reads runs and rows and counts the firings of the window.
+func count(ctx context.Context, db *pgx.Conn, w window) (tally, error) {
+	rows, err := db.Query(ctx, runsAndRows)
+	if err != nil {
+		return tally{}, fmt.Errorf("runs and rows: %w", err)
+	}
+	pairs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p pair, err error) {
+		err = row.Scan(&p.job, &p.due, &p.state, &p.started, &p.finished, &p.inserted)
+		return p, err
+	})
+	if err != nil {
+		return tally{}, fmt.Errorf("runs and rows: %w", err)
+	}
+	return tallyOf(pairs, w), nil
+}
+
+type firing struct {
+	job string
+	due int64 // seconds since 1970
+}
+
+func tallyOf(pairs []pair, w window) tally {
+	t := tally{firings: w.firings(), neverBy: map[string]int{}}
+	rows, states := map[firing]int{}, map[firing]string{}
+	for _, p := range pairs {
+		if !w.noOp {
+			t.compare(p)
+		} else if p.state == "succeeded" {
+			p.inserted = p.finished
+		}
+		if p.due == nil || !w.holds(*p.due) {
+			continue
+		}
+		f := firing{p.job, p.due.Unix()}
+		states[f] = p.state
+		if p.inserted != nil {
+			rows[f]++
+			t.late(p)
+		}
+	}
+	for i := range w.jobs {
+		for due := w.from; due.Before(w.until); due = due.Add(time.Second) {
+			f := firing{jobName(i), due.Unix()}
+			switch rows[f] {
+			case 0:
+				t.never++
+				t.neverBy[states[f]]++
+			case 1:
+				t.once++
+			default:
+				t.more++
+			}
+		}
+	}
+	return t
+}
+
+// compare holds tables and history against each other.
+func (t *tally) compare(p pair) {
+	switch {
+	case p.due == nil:
+		t.orphans++
+	case p.inserted != nil && p.state != "succeeded":
+		t.foreign++
+	case p.inserted == nil && p.state == "succeeded":
+		t.unbacked++
+	}
+}
+
+func (t *tally) late(p pair) {
+	for _, l := range []struct {
+		to *lateness
+		at *time.Time
+	}{{&t.started, p.started}, {&t.inserted, p.inserted}, {&t.finished, p.finished}} {
+		if l.at != nil {
+			*l.to = append(*l.to, l.at.Sub(*p.due))
+		}
+	}
+}
+
+// lateness is how long after their due something happened to firings.
+type lateness []time.Duration
+
+// percentile returns the nearest rank of share, which is from 0 to 1.
+func (l lateness) percentile(share float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(l))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}

@@ -1,0 +1,11 @@
+// Command embed is the command line of scheduler with two Go jobs added by
+// [holdfast.Main]; that is all there is to it:
+//
+//	go run ./examples/embed run -c examples/embed/holdfast.yaml
+//	go run ./examples/embed validate -c examples/embed/holdfast.yaml
+//	go run ./examples/embed runs -c examples/embed/holdfast.yaml
+//
+// The jobs are in package sales; holdfast.yaml names their handlers as it would
+// name a built-in one. The folder service shows the same jobs in a program that
+// has a main of its own.
+package main

@@ -1,0 +1,12 @@
+package main
+
+import (
+	_ "time/tzdata" // zones are known where the machine has no zoneinfo
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/examples/embed/sales"
+)
+
+func main() {
+	holdfast.Main(sales.Handlers()...)
+}

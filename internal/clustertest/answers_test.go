@@ -1,0 +1,102 @@
+package clustertest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestEveryReplicaGivesTheSameAnswer asks three replicas everything at a
+// moment in which nothing changes: one run holds tables, one waits for them,
+// others have ended in different ways, one replica is dead and one stopped.
+func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
+	t.Parallel()
+	const nightly = `schedule: {cron: "0 3 * * *"}, timezone: Europe/Berlin`
+	c := newCluster(t, settings{heartbeat: "1m", expires: "1h", grace: "100ms", jobs: ledgerJob("hold", "t, u", "", "gate: hold") +
+		ledgerJob("wait", "t", "wait: {attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}", "") +
+		ledgerJob("nightly", "v", nightly, "") + ledgerJob("burning", "w", "", "panics: true")})
+	c.start("a", "b", "c", "d")
+	c.trigger("burning")
+	c.awaitRun("job = 'burning' AND state = 'failed'")
+	if err := c.replicas["d"].Stop(c.ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.trigger("hold")
+	held := c.begun("hold", 0)
+	c.trigger("wait")
+	waiting := c.awaitRun("job = 'wait' AND state = 'waiting' AND blocker IS NOT NULL")
+
+	answers := map[string]string{}
+	for _, path := range []string{
+		"/api/v1/locks", "/api/v1/runs", "/api/v1/runs?state=waiting&limit=1", "/api/v1/runs/" + held.ID, "/api/v1/jobs", "/api/v1/jobs/nightly", "/api/v1/replicas",
+	} {
+		answers[path] = c.sameAnswer(path, "a", "b", "c")
+	}
+	c.expectAnswers(answers, held, waiting)
+	c.open("hold")
+	c.expect(c.awaitEnd(waiting.ID), "succeeded", "")
+	c.sameAnswer("/api/v1/runs", "a", "b", "c")
+	c.audit()
+}
+
+// sameAnswer returns what all the replicas say, as JSON.
+func (c *cluster) sameAnswer(path string, names ...string) string {
+	c.t.Helper()
+	var first string
+	for i, name := range names {
+		var answer json.RawMessage
+		if err := c.replicas[name].Get(c.ctx, path, &answer); err != nil {
+			c.t.Fatal(err)
+		}
+		if i == 0 {
+			first = string(answer)
+		} else if difference := cmp.Diff(first, string(answer)); difference != "" {
+			c.t.Errorf("%s: - %s, + %s:\n%s", path, names[0], name, difference)
+		}
+	}
+	return first
+}
+
+// expectAnswers looks at what all agree on.
+func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
+	c.t.Helper()
+	var locks []admin.Lock
+	c.decode(answers["/api/v1/locks"], &locks)
+	if len(locks) != 2 {
+		c.t.Fatalf("%d locks, expected two: %s", len(locks), answers["/api/v1/locks"])
+	}
+	for i, resource := range []string{"public/t", "public/u"} {
+		l := locks[i]
+		if l.Resource != resource || l.Mode != "exclusive" || l.Holder.Run != held.ID || l.Holder.Job != "hold" || l.Holder.Replica != held.Replica ||
+			int64(l.Token) != held.Token || l.Stage1 != admin.Stage1Held {
+			c.t.Errorf("lock %+v, expected %s held by %+v", l, resource, held)
+		}
+	}
+	var waits []jobs.Record
+	c.decode(answers["/api/v1/runs?state=waiting&limit=1"], &waits)
+	if len(waits) != 1 || waits[0].ID.String() != waiting.ID || waits[0].BlockedBy == nil ||
+		waits[0].BlockedBy.Resource != "public/t" || waits[0].BlockedBy.Holder.Run != held.ID {
+		c.t.Errorf("waiting runs %s, expected %s blocked on public/t by %s", answers["/api/v1/runs?state=waiting&limit=1"], waiting.ID, held.ID)
+	}
+	var replicas []jobs.ReplicaView
+	c.decode(answers["/api/v1/replicas"], &replicas)
+	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].EndedAt == nil || replicas[0].EndedAt != nil {
+		c.t.Errorf("replicas %s, expected a, b, c and a stopped d", answers["/api/v1/replicas"])
+	}
+	var nightly admin.Job
+	c.decode(answers["/api/v1/jobs/nightly"], &nightly)
+	if nightly.NextDue == nil || nightly.Timezone != "Europe/Berlin" {
+		c.t.Errorf("job %s, expected it to be due", answers["/api/v1/jobs/nightly"])
+	}
+}
+
+func (c *cluster) decode(text string, value any) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		c.t.Fatalf("%v in %s", err, text)
+	}
+}

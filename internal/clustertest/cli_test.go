@@ -1,0 +1,234 @@
+package clustertest
+
+import (
+	"context"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestCommandsBesideACluster asks everything of the command line while
+// replicas run.
+func TestCommandsBesideACluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("every", "u", "schedule: {every: 1s}", "")})
+	c.start("a", "b")
+	c.triggerTwice()
+	held := c.begun("hold", 0)
+	c.awaitRun("job = 'every' AND state = 'succeeded'")
+
+	c.expectJobs()
+	c.expectRuns(held)
+	c.expectLocks(held)
+	c.expectNext()
+	c.expectRefusals()
+	c.open("hold")
+	c.expect(c.awaitEnd(held.ID), "succeeded", "")
+	c.audit()
+}
+
+// triggerTwice gives one key twice, which is one run, and then another.
+func (c *cluster) triggerTwice() {
+	c.t.Helper()
+	var first, again jobs.Record
+	c.commandJSON(&first, "trigger", "hold", "--key", "order-1")
+	c.commandJSON(&again, "trigger", "hold", "--key", "order-1")
+	if first.ID != again.ID || first.Key != "order-1" || first.Job != "hold" {
+		c.t.Errorf("one key gave runs %+v and %+v", first, again)
+	}
+	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'hold'`); n != 1 {
+		c.t.Errorf("one key gave %d runs", n)
+	}
+	s := c.command("trigger", "every", "--key", "order-1")
+	if s.code != 0 || !strings.Contains(s.out, "order-1") || strings.Contains(s.out, first.ID.String()) {
+		c.t.Errorf("the key of another job: %+v", s)
+	}
+	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
+}
+
+func (c *cluster) expectJobs() {
+	c.t.Helper()
+	var list []admin.Job
+	c.commandJSON(&list, "jobs")
+	if len(list) != 2 || list[0].Name != "every" || list[0].NextDue == nil || list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextDue != nil ||
+		len(list[1].Resources) != 1 || list[1].Resources[0].Resource != "public/t" {
+		c.t.Errorf("jobs: %+v", list)
+	}
+	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT DUE LAST RUN", "every", "hold")
+}
+
+func (c *cluster) expectRuns(held run) {
+	c.t.Helper()
+	var list []jobs.Record
+	c.commandJSON(&list, "runs", "--job", "hold", "--state", "running")
+	if len(list) != 1 || list[0].ID.String() != held.ID || list[0].Replica != held.Replica || int64(list[0].Token) != held.Token {
+		c.t.Errorf("runs: %+v, expected %+v", list, held)
+	}
+	c.commandJSON(&list, "runs", "--replica", "nobody")
+	if len(list) != 0 {
+		c.t.Errorf("runs of nobody: %+v", list)
+	}
+	c.commandJSON(&list, "runs", "-n", "1")
+	if len(list) != 1 {
+		c.t.Errorf("one run: %+v", list)
+	}
+	c.expectTable(c.command("runs"), "RUN JOB DUE STATE REPLICA STARTED TOOK WHY", held.ID, "every")
+}
+
+func (c *cluster) expectLocks(held run) {
+	c.t.Helper()
+	c.await("the lock of the held run, and what stage 1 says of it", func(context.Context) (bool, error) {
+		var list []admin.Lock
+		c.commandJSON(&list, "locks")
+		for _, lock := range list {
+			if lock.Resource == "public/t" {
+				return lock.Holder.Run == held.ID && lock.Stage1 == admin.Stage1Held && int64(lock.Token) == held.Token, nil
+			}
+		}
+		return false, nil
+	})
+	c.expectTable(c.command("locks"), "RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES STAGE 1", "public/t", held.ID)
+}
+
+func (c *cluster) expectNext() {
+	c.t.Helper()
+	var dues []string
+	c.commandJSON(&dues, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
+	if want := "2026-03-28T02:30:00+01:00"; len(dues) == 0 || dues[0] != want {
+		c.t.Errorf("next: %q, expected %s first", dues, want)
+	}
+	var firings []struct {
+		Job string
+		Due time.Time
+	}
+	c.commandJSON(&firings, "next", "-n", "3", "--from", "2026-01-01T00:00:00Z")
+	for i, f := range firings {
+		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" || !f.Due.Equal(want) {
+			c.t.Errorf("next firing %d: %+v, expected every at %s", i, f, want)
+		}
+	}
+	if len(firings) != 3 {
+		c.t.Errorf("next: %d firings, expected 3", len(firings))
+	}
+}
+
+// expectTable fails the test unless a command wrote a table with the header
+// and the texts in it.
+func (c *cluster) expectTable(s said, header string, texts ...string) {
+	c.t.Helper()
+	first, _, _ := strings.Cut(s.out, "\n")
+	if s.code != 0 || s.err != "" || strings.Join(strings.Fields(first), " ") != header {
+		c.t.Errorf("found %+v, expected a table %q", s, header)
+	}
+	for _, text := range texts {
+		if !strings.Contains(s.out, text) {
+			c.t.Errorf("found %q, expected %q in it", s.out, text)
+		}
+	}
+}
+
+// expectRefusals gives commands what they can't do: one line, exit code 1.
+func (c *cluster) expectRefusals() {
+	c.t.Helper()
+	for _, refused := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"trigger", "nobody"}, `no job is called "nobody" in the store`},
+		{[]string{"trigger"}, "accepts 1 arg(s), received 0"},
+		{[]string{"runs", "--state", "asleep"}, `--state: expected one of`},
+		{[]string{"runs", "-n", "0"}, "-n: expected 1 to 1000, found 0"},
+		{[]string{"next", "nobody"}, `no job is called "nobody"`},
+		{[]string{"next", "--schedule", "0 0 30 2 *"}, "never fires"},
+		{[]string{"jobs", "-o", "xml"}, `expected "table" or "json"`},
+		{[]string{"fly"}, `unknown command "fly"`},
+	} {
+		s := c.command(refused.args...)
+		if line := s.line(c.t); s.code != 1 || s.out != "" || !strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
+			c.t.Errorf("%q: %+v, expected exit code 1 and %q", refused.args, s, refused.want)
+		}
+	}
+}
+
+const broken = `database: {url: sqlite://x.db}
+wrokers: 3
+session: {heartbeat: 5s, expires: 6s}
+jobs:
+  - name: never
+    schedule: "0 0 30 2 *"
+    handler: sql
+    params: {statement: SELECT 1}
+  - name: never
+    schedule: "@every 1s"
+    handler: nosuch
+    timezone: Mars/Olympus
+  - name: typo
+    handler: http
+    params: {ulr: "http://127.0.0.1/"}
+`
+
+// TestValidate checks that all mistakes of a file are told at once, each with
+// its place, and that a sound file is.
+func TestValidate(t *testing.T) {
+	preparedServer(t)
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "broken.yaml"), broken)
+	s := call(t.Context(), t, dir, "validate", "-c", "broken.yaml")
+	if s.code != 1 || s.out != "" {
+		t.Errorf("exit code %d, output %q, expected 1 and none", s.code, s.out)
+	}
+	for _, place := range []string{`2:1: wrokers`, `3:\d+: session.expires`, `6:\d+: jobs\[0\].schedule`, `9:\d+: jobs\[1\].name`, `11:\d+: jobs\[1\].handler`,
+		`12:\d+: jobs\[1\].timezone`, `15:\d+: jobs\[2\].params.ulr`} {
+		if !regexp.MustCompile(`(?m)broken\.yaml:` + place).MatchString(s.err) {
+			t.Errorf("expected a mistake at %s in:\n%s", place, s.err)
+		}
+	}
+	sound, err := filepath.Abs(filepath.Join("..", "..", "configs", "embedded.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := call(t.Context(), t, dir, "validate", "-c", sound); s.code != 0 || s.err != "" || !strings.Contains(s.out, "is valid: 6 jobs") {
+		t.Errorf("embedded.yaml: %+v", s)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	preparedServer(t)
+	t.Parallel()
+	if s := call(t.Context(), t, t.TempDir(), "version"); s.code != 0 || s.err != "" || !strings.HasPrefix(s.out, "holdfast ") {
+		t.Errorf("version: %+v", s)
+	}
+}
+
+// TestMigrate brings an empty database up to date, twice.
+func TestMigrate(t *testing.T) {
+	url := preparedServer(t).Database(t)
+	t.Parallel()
+	c := newCluster(t, settings{url: url, stock: true})
+	var first, again struct{ Cluster string }
+	s := c.command("migrate", "-o", "json")
+	if s.code != 0 || !strings.Contains(s.line(t), "schema migrated") {
+		t.Errorf("migrate: %+v", s)
+	}
+	c.decode(s.out, &first)
+	c.commandJSON(&again, "migrate")
+	if first != again || first.Cluster != askOne[string](c, `SELECT cluster::text FROM holdfast.meta`) {
+		t.Errorf("cluster %q, and then %q", first, again)
+	}
+	// What a running replica has written stays.
+	c.settings.jobs = "  - {name: insert, schedule: {every: 1s}, handler: sql, params: {statement: SELECT 1}}\n"
+	c.start("a")
+	c.awaitRun("job = 'insert' AND state = 'succeeded'")
+	before := c.ended()
+	c.commandJSON(&again, "migrate")
+	c.expectKept(before)
+	if again != first {
+		t.Errorf("cluster %q, and then %q", first, again)
+	}
+}

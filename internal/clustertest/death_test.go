@@ -1,0 +1,145 @@
+package clustertest
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestKillOfAReplica kills the replica of a run as kill -9 does: the run
+// becomes lost once its session has expired, not before; its table is free
+// long before its lease in memcached runs out; the next firing is elsewhere.
+func TestKillOfAReplica(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{expires: "1500ms", lease: "10m", jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
+		ledgerJob("other", "u", "schedule: {every: 1s}", "")})
+	c.start("a", "b")
+	first := c.begun("hold", 0)
+	if err := c.replicas[first.Replica].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	session := c.sessionOf(first.Token)
+	lost := c.awaitEnd(first.ID)
+	c.expect(lost, "lost", "session_lost")
+	if expires := c.expiry(session); lost.EndedAt.Before(expires) {
+		t.Errorf("lost at %s, before its session expired at %s", lost.EndedAt, expires)
+	}
+	c.expectLine(c.other(first.Replica), "run lost with its replica", first.ID, `"dead_replica":"`+first.Replica)
+	second := c.begun("hold", first.Token)
+	if alive := c.other(first.Replica).Name; second.Replica != alive {
+		t.Errorf("the next firing ran on %s, expected %s", second.Replica, alive)
+	}
+	if second.Due.Equal(first.Due) {
+		t.Error("the lost firing was run again, which its job does not ask for")
+	}
+	c.open("hold")
+	c.expect(c.awaitEnd(second.ID), "succeeded", "")
+	// The dead replica's own firings are the others' now.
+	c.awaitRuns(3, "job = 'other' AND state = 'succeeded' AND due > $1", lost.EndedAt)
+	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE state = 'lost' AND replica <> $1`, first.Replica); n != 0 {
+		t.Errorf("%d runs of the other replica are lost too", n)
+	}
+	c.audit()
+}
+
+// A job that asks for it is run again after its replica's death, by another
+// replica, as a recovery of the same firing.
+func TestRecoveryOfALostRun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{expires: "1500ms", jobs: ledgerJob("hold", "t", "recover: true", "gate: hold")})
+	c.start("a", "b")
+	id := c.trigger("hold")
+	first := c.begun("hold", 0)
+	if first.ID != id {
+		t.Errorf("run %s began, not the triggered %s", first.ID, id)
+	}
+	if err := c.replicas[first.Replica].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	second := c.begun("hold", first.Token)
+	c.open("hold")
+	second = c.awaitEnd(second.ID)
+	c.expect(second, "succeeded", "")
+	c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
+	if second.Recovery != 1 || !second.Due.Equal(first.Due) || second.Replica != c.other(first.Replica).Name {
+		t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
+	}
+	c.audit()
+}
+
+// TestFreezeOfAReplica stops a replica in a run until its session is over and
+// another has its table, and then lets it go on: its write is refused, the
+// other's is not, and it is a replica again.
+func TestFreezeOfAReplica(t *testing.T) {
+	for _, frozen := range []struct {
+		name, params string
+		outcome      func(said string) bool
+	}{
+		// Its next transaction finds that its claim is gone.
+		{"between transactions", "gate: frozen, deaf: true, apart: true", func(said string) bool { return said == "superseded" }},
+		// The sweep ends the transaction that holds the claim.
+		{"inside a transaction", "gate: frozen, inside: true, deaf: true", func(said string) bool {
+			return strings.Contains(said, "terminating connection") || strings.Contains(said, "conn closed") ||
+				strings.Contains(said, "unexpected EOF") || strings.Contains(said, "connection reset") || said == "superseded"
+		}},
+	} {
+		t.Run(frozen.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, settings{expires: "1500ms", jobs: ledgerJob("frozen", "t", "", frozen.params) +
+				ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "gate: next")})
+			c.start("a", "b")
+			c.trigger("frozen")
+			first := c.awaitRun("job = 'frozen' AND state = 'running'")
+			c.awaitWriting(first.Token, strings.Contains(frozen.params, "inside"))
+			victim := c.replicas[first.Replica]
+			if err := victim.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			c.trigger("next")
+			second := c.begun("next", first.Token)
+			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
+
+			// Both are on the table now. The frozen one wakes and writes first.
+			c.open("frozen")
+			if err := victim.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if said := c.awaitOutcome(first.Token); !frozen.outcome(said) {
+				t.Errorf("its last write ended as %q", said)
+			}
+			c.open("next")
+			c.expect(c.awaitEnd(second.ID), "succeeded", "")
+			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
+			if n := askOne[int](c, `SELECT count(*) FROM ledger WHERE token = $1 AND step = 'end'`, first.Token); n != 0 {
+				t.Error("the write of the superseded run was committed")
+			}
+			if err := victim.Ready(c.ctx); err != nil {
+				t.Errorf("it did not become a replica again: %v", err)
+			}
+			c.audit()
+		})
+	}
+}
+
+// awaitWriting waits until a run has written its first row: committed, or
+// inside of a transaction that holds its claim and waits.
+func (c *cluster) awaitWriting(token int64, inside bool) {
+	c.t.Helper()
+	if !inside {
+		c.begunToken(token)
+		return
+	}
+	c.awaitValue("a transaction that holds the claim and has written", `
+SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%INTO ledger%'`)
+}
+
+func (c *cluster) sessionOf(token int64) string {
+	c.t.Helper()
+	return askOne[string](c, `SELECT session::text FROM holdfast.runs WHERE token = $1`, token)
+}
+
+func (c *cluster) expiry(session string) time.Time {
+	c.t.Helper()
+	return askOne[time.Time](c, `SELECT expires_at FROM holdfast.sessions WHERE id = $1`, session)
+}

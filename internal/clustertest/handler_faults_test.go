@@ -1,0 +1,66 @@
+package clustertest
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAPanicEndsItsRunAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{jobs: ledgerJob("burning", "t", "schedule: {every: 1s}", "panics: true")})
+	c.start("a")
+	panicked := c.awaitRun("job = 'burning' AND state = 'failed'")
+	c.expect(panicked, "failed", "panic")
+	if !strings.Contains(panicked.Error, "handler panicked: the ledger is on fire") || !strings.Contains(panicked.Output, "keepLedger") {
+		t.Errorf("error %q, output %q: expected what it panicked with, and the stack", panicked.Error, panicked.Output)
+	}
+	c.expectLine(c.replicas["a"], "run ended", panicked.ID, "handler panicked: the ledger is on fire")
+	// The same replica goes on, and the table is free.
+	c.open("calm")
+	next := c.awaitRun("job = 'burning' AND state = 'succeeded'")
+	if next.Replica != "a" || next.Token <= panicked.Token {
+		t.Errorf("after token %d came token %d on %s", panicked.Token, next.Token, next.Replica)
+	}
+	c.audit()
+}
+
+func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{jobs: ledgerJob("slow", "t", "schedule: {every: 1s}, timeout: 300ms", "gate: slow")})
+	c.start("a")
+	slow := c.awaitRun("job = 'slow' AND state = 'timed_out'")
+	c.expect(slow, "timed_out", "timeout")
+	if want := "it had not ended after 300ms"; !strings.Contains(slow.Detail, want) {
+		t.Errorf("detail %q, expected %q in it", slow.Detail, want)
+	}
+	c.expectLine(c.replicas["a"], "run ended", slow.ID, `"state":"timed_out"`)
+	c.open("slow")
+	c.awaitRun("job = 'slow' AND state = 'succeeded'")
+	c.audit()
+}
+
+// A handler that ignores its context is left behind: its table is free, others
+// run, and what it still tries to write is refused.
+func TestAHandlerThatIgnoresItsContextIsFencedOff(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{jobs: ledgerJob("deaf", "t", "timeout: 300ms", "gate: deaf, deaf: true, apart: true") +
+		ledgerJob("after", "t", "schedule: {every: 1s}", "")})
+	c.start("a")
+	c.trigger("deaf")
+	deaf := c.begun("deaf", 0)
+	deaf = c.awaitEnd(deaf.ID)
+	c.expect(deaf, "timed_out", "timeout")
+	if want := "handler ignored the end of its context and was left behind"; !strings.Contains(deaf.Error, want) {
+		t.Errorf("error %q, expected %q in it", deaf.Error, want)
+	}
+	c.expectLine(c.replicas["a"], "run ended", deaf.ID, "handler ignored the end of its context")
+	c.awaitRun("job = 'after' AND state = 'succeeded' AND token > $1", deaf.Token)
+	c.open("deaf")
+	if outcome := c.awaitOutcome(deaf.Token); outcome != "superseded" {
+		t.Errorf("its last write ended as %q, expected it superseded", outcome)
+	}
+	if after := c.awaitEnd(deaf.ID); after != deaf {
+		t.Errorf("its record changed from %+v to %+v", deaf, after)
+	}
+	c.audit()
+}

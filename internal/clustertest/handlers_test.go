@@ -1,0 +1,164 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+)
+
+const ledgerTables = `
+CREATE TABLE ledger (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    step     text NOT NULL, -- begin or end
+    resource text NOT NULL,
+    job      text NOT NULL,
+    due      timestamptz NOT NULL,
+    run      uuid NOT NULL,
+    token    bigint NOT NULL,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE gates (name text PRIMARY KEY);
+CREATE TABLE outcomes (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job     text NOT NULL,
+    token   bigint NOT NULL,
+    outcome text NOT NULL
+)`
+
+const (
+	writeStep = `INSERT INTO ledger (step, resource, job, due, run, token) SELECT $1, unnest($2::text[]), $3, $4, $5, $6`
+	readGate  = `SELECT EXISTS (SELECT FROM gates WHERE name = $1)`
+	writeEnd  = `INSERT INTO outcomes (job, token, outcome) VALUES ($1, $2, $3)`
+)
+
+// handlers are those of the program under test.
+func handlers() []jobs.Registration {
+	return []jobs.Registration{jobs.Handle("ledger", keepLedger)}
+}
+
+// ledgerParams say what a run of the handler "ledger" does between its two
+// rows, and how it misbehaves.
+type ledgerParams struct {
+	Tables []string      `json:"tables"` // what it writes rows for
+	Takes  jobs.Duration `json:"takes"`
+	Gate   string        `json:"gate"`   // waits for this gate instead, if set
+	Inside bool          `json:"inside"` // waits inside of a fenced transaction that has written its first row
+	Deaf   bool          `json:"deaf"`   // ignores the end of its context, and writes all the same
+	Panics bool          `json:"panics"` // while the gate "calm" is closed
+	Apart  bool          `json:"apart"`  // its last row and its end are two transactions, so that the fence alone guards the row
+}
+
+// keepLedger is a run whose effects can be told from outside.
+func keepLedger(ctx context.Context, run *jobs.Run, p ledgerParams) error {
+	if p.Deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	store, ok := run.Store().(*postgres.Store)
+	if !ok {
+		return fmt.Errorf("the ledger is kept in PostgreSQL, not in %T", run.Store())
+	}
+	l := &ledger{run: run, params: p, pool: store.Pool()}
+	err := l.keep(ctx)
+	if p.Deaf || p.Inside {
+		l.tell(err)
+	}
+	return err
+}
+
+type ledger struct {
+	run    *jobs.Run
+	params ledgerParams
+	pool   *pgxpool.Pool
+}
+
+func (l *ledger) keep(ctx context.Context) error {
+	if l.params.Inside {
+		return postgres.CompleteInTx(ctx, l.run, func(tx pgx.Tx) error {
+			if err := l.write(ctx, tx, "begin"); err != nil {
+				return err
+			}
+			if err := l.wait(ctx); err != nil {
+				return err
+			}
+			return l.write(ctx, tx, "end")
+		})
+	}
+	if err := postgres.InTx(ctx, l.run, func(tx pgx.Tx) error { return l.write(ctx, tx, "begin") }); err != nil {
+		return err
+	}
+	if l.params.Panics && !l.open(ctx, "calm") {
+		panic("the ledger is on fire")
+	}
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	inTx := postgres.CompleteInTx
+	if l.params.Apart {
+		inTx = postgres.InTx
+	}
+	return inTx(ctx, l.run, func(tx pgx.Tx) error { return l.write(ctx, tx, "end") })
+}
+
+func (l *ledger) write(ctx context.Context, tx pgx.Tx, step string) error {
+	_, err := tx.Exec(ctx, writeStep, step, l.params.Tables, l.run.Job, l.run.Due, l.run.ID, l.run.Token)
+	return err
+}
+
+// wait returns when the gate is open, or the time is over.
+func (l *ledger) wait(ctx context.Context) error {
+	if l.params.Gate == "" {
+		return pause(ctx, time.Duration(l.params.Takes))
+	}
+	for !l.open(ctx, l.params.Gate) {
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open reports whether a gate is known to be open; while the database can't be
+// asked it is not.
+func (l *ledger) open(ctx context.Context, gate string) (open bool) {
+	bounded, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := l.pool.QueryRow(bounded, readGate, gate).Scan(&open)
+	return err == nil && open
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell writes down what became of the run's last write, without a fence.
+func (l *ledger) tell(err error) {
+	outcome := "committed"
+	switch {
+	case errors.Is(err, jobs.ErrSuperseded):
+		outcome = "superseded"
+	case err != nil:
+		outcome = strings.ToValidUTF8(err.Error(), "?")
+	}
+	for range 100 { // the first connections may be those that a sweep has ended
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_, err := l.pool.Exec(ctx, writeEnd, l.run.Job, l.run.Token, outcome)
+		cancel()
+		if err == nil {
+			return
+		}
+		_ = pause(context.Background(), 50*time.Millisecond)
+	}
+}

@@ -1,0 +1,91 @@
+package clustertest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// audit compares the ledger with itself and with the history. It may be called
+// while jobs run.
+func (c *cluster) audit() {
+	c.t.Helper()
+	for _, rule := range ledgerRules {
+		type breach struct{ Text string }
+		broken, err := ask[breach](c.ctx, c, rule.broken)
+		if err != nil {
+			c.t.Fatalf("%s: %v", rule.says, err)
+		}
+		var texts []string
+		for _, b := range broken[:min(len(broken), 10)] {
+			texts = append(texts, b.Text)
+		}
+		if len(broken) > 0 {
+			c.t.Errorf("%s: broken %d times:\n%s", rule.says, len(broken), strings.Join(texts, "\n"))
+		}
+	}
+}
+
+// ledgerRules hold at every moment of every cluster. Each query returns what
+// breaks its rule, in words.
+var ledgerRules = []struct{ says, broken string }{
+	{
+		// Rows in the order of their writing: each token's are together, and
+		// tokens grow. Two runs that were on a table at the same time would
+		// alternate; a run that was granted later has a larger token.
+		"no two runs write to a table at the same time, and tokens grow", `
+SELECT format('%s: %s of token %s (%s) at %s comes after %s of token %s (%s)', resource, step, token, job, at, last_step, last_token, last_job) FROM (
+    SELECT *, lag(token) OVER w AS last_token, lag(step) OVER w AS last_step, lag(job) OVER w AS last_job
+    FROM ledger WINDOW w AS (PARTITION BY resource ORDER BY at, id)
+) l WHERE token < last_token OR token = last_token AND (last_step, step) <> ('begin', 'end')
+    OR token > last_token AND step = 'end'`,
+	},
+	{
+		"what a run wrote last and its success are one", `
+SELECT format('token %s of %s: in the ledger %s, in the history %s', coalesce(l.token, r.token), coalesce(l.job, r.job), l.token IS NOT NULL, r.state)
+FROM (SELECT DISTINCT token, job, run FROM ledger WHERE step = 'end') l
+FULL JOIN (SELECT * FROM holdfast.runs WHERE state = 'succeeded') r ON r.id = l.run AND r.token = l.token
+WHERE l.token IS NULL AND EXISTS (SELECT FROM ledger k WHERE k.job = r.job) OR r.id IS NULL`,
+	},
+	{
+		"no firing takes effect twice", `
+SELECT format('%s due %s: %s', l.job, l.due, count(DISTINCT l.token)) FROM ledger l JOIN holdfast.runs r ON r.id = l.run
+WHERE l.step = 'end' AND r.key = '' GROUP BY l.job, l.due HAVING count(DISTINCT l.token) > 1`,
+	},
+	{
+		"a firing has one first run, and a recovery only after a lost one", `
+SELECT format('%s due %s key %s recovery %s', r.job, r.due, r.key, r.recovery) FROM holdfast.runs r
+WHERE r.recovery > 0 AND NOT EXISTS (
+    SELECT FROM holdfast.runs l WHERE (l.job, l.due, l.key, l.recovery, l.state) = (r.job, r.due, r.key, r.recovery - 1, 'lost'))
+    OR EXISTS (SELECT FROM holdfast.runs o WHERE (o.job, o.due, o.key, o.recovery) = (r.job, r.due, r.key, r.recovery) AND o.id <> r.id)`,
+	},
+	{
+		"grants that conflict never stand together", `
+SELECT format('%s: tokens %s and %s', a.resource, a.token, b.token) FROM holdfast.grants a JOIN holdfast.grants b
+ON a.resource = b.resource AND a.token < b.token WHERE a.mode = 'exclusive' OR b.mode = 'exclusive'`,
+	},
+	{
+		"a grant has a claim, a claim a running run, and a running run a claim", `
+SELECT format('grant of token %s', token) FROM holdfast.grants g WHERE NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.token = g.token)
+UNION ALL
+SELECT format('claim %s', token) FROM holdfast.claims c
+    WHERE NOT EXISTS (SELECT FROM holdfast.runs r WHERE r.id = c.run AND r.state = 'running' AND r.token = c.token)
+UNION ALL
+SELECT format('run %s of %s', id, job) FROM holdfast.runs r
+    WHERE state = 'running' AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.token = r.token)`,
+	},
+}
+
+// ledgerJob is the YAML of a job with the handler "ledger" on tables, which
+// are separated by commas; keys are further keys of the job, and params
+// further params of the handler.
+func ledgerJob(name, tables, keys, params string) string {
+	parts := []string{"name: " + name, "handler: ledger", "tables: [" + tables + "]"}
+	if keys != "" {
+		parts = append(parts, keys)
+	}
+	if params != "" {
+		params = ", " + params
+	}
+	parts = append(parts, fmt.Sprintf("params: {tables: [%s]%s}", tables, params))
+	return "  - {" + strings.Join(parts, ", ") + "}\n"
+}

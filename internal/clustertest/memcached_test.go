@@ -1,0 +1,118 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/admin"
+)
+
+// TestLossOfMemcachedInARun takes the locks away from under a run: it goes on,
+// nobody else starts on its table, and other jobs are fired as before.
+func TestLossOfMemcachedInARun(t *testing.T) {
+	for _, loss := range []struct {
+		name   string
+		befall func(c *cluster) error
+		back   bool
+	}{
+		{"restarted", func(c *cluster) error { return c.memcached.Restart(c.ctx) }, true},
+		{"flushed", (*cluster).flush, true},
+		{"killed for good", func(c *cluster) error { return c.memcached.Kill() }, false},
+		{"paused for good", func(c *cluster) error { return c.memcached.Pause() }, false},
+	} {
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, settings{expires: "30s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
+				ledgerJob("rival", "t", "schedule: {every: 1s}", "") + ledgerJob("other", "u", "schedule: {every: 1s}", "")})
+			c.start("a", "b")
+			c.awaitRun("job = 'rival' AND state = 'succeeded'")
+			c.trigger("hold")
+			held := c.begun("hold", 0)
+			if err := loss.befall(c); err != nil {
+				t.Fatal(err)
+			}
+			since := askOne[string](c, `SELECT clock_timestamp()::text`)
+			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND due > $1::timestamptz", since)
+			for _, r := range rivals {
+				c.expect(r, "skipped", "lock_held")
+				if !strings.Contains(r.Detail, "public/t was held by job hold") {
+					t.Errorf("a rival was skipped because %q, expected it to name table and holder", r.Detail)
+				}
+			}
+			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND due > $1::timestamptz", since)
+			if loss.back {
+				c.awaitStage1(held, admin.Stage1Held)
+			} else {
+				c.awaitStage1(held, admin.Stage1Unknown)
+				c.awaitLog(c.replicas["a"], "locks can't be asked, the store decides alone")
+			}
+			if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'rival' AND token > $1`, held.Token); n != 0 {
+				t.Errorf("%d rivals were started while the table was held", n)
+			}
+			c.open("hold")
+			c.expect(c.awaitEnd(held.ID), "succeeded", "")
+			c.awaitRun("job = 'rival' AND state = 'succeeded' AND token > $1", held.Token)
+			c.audit()
+		})
+	}
+}
+
+// awaitStage1 waits until each replica says so of the lock that a run holds.
+func (c *cluster) awaitStage1(r run, state admin.Stage1State) {
+	c.t.Helper()
+	for name, p := range c.replicas {
+		c.await(fmt.Sprintf("stage 1 of the run's lock is %s, says %s", state, name), func(ctx context.Context) (bool, error) {
+			var locks []admin.Lock
+			if err := p.Get(ctx, "/api/v1/locks", &locks); err != nil {
+				return false, err
+			}
+			for _, lock := range locks {
+				if lock.Holder.Run == r.ID {
+					return lock.Stage1 == state, nil
+				}
+			}
+			return false, fmt.Errorf("run %s holds nothing, says %s", r.ID, name)
+		})
+	}
+}
+
+// flush makes memcached forget everything.
+func (c *cluster) flush() error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(c.ctx, "tcp", c.memcached.Addr())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("flush_all\r\n")); err != nil {
+		return err
+	}
+	answer := make([]byte, 100)
+	n, err := conn.Read(answer)
+	if err != nil || string(answer[:n]) != "OK\r\n" {
+		return fmt.Errorf("flush_all: %q, %w", answer[:n], err)
+	}
+	return nil
+}
+
+// Where the configuration says skip, firings are skipped while memcached can't
+// be asked, and say so.
+func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{more: "  when_unavailable: skip", jobs: ledgerJob("every", "t", "schedule: {every: 1s}", "")})
+	c.start("a", "b")
+	c.awaitRun("job = 'every' AND state = 'succeeded'")
+	if err := c.memcached.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	skipped := c.awaitRun("job = 'every' AND state = 'skipped'")
+	c.expect(skipped, "skipped", "locks_unavailable")
+	if err := c.memcached.Start(c.ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitRun("job = 'every' AND state = 'succeeded' AND due > $1", skipped.Due)
+	c.audit()
+}

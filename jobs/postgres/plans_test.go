@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TestPlansLookUpByKey plans the statements of the hot path when the planner is
+// most mistaken about the tables: they are new, or were small or empty when they
+// were last analysed. One plan is for all arguments, and would be kept while the
+// tables grow.
+func TestPlansLookUpByKey(t *testing.T) {
+	const planInJob = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)"
+	const planByHash = beginPipeline + ", set_config('enable_nestloop', 'off', true)"
+	statements := []struct{ name, settings, sql string }{
+		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences}, {"insertRuns", planByHash, insertRuns},
+		{"lockFencesAlone", planByHash, lockFencesAlone}, {"lockFencesShare", planByHash, lockFencesShare},
+		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
+		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
+		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", planInJob, startedDues},
+		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
+	}
+	for _, known := range []struct{ name, prepare string }{
+		{"new tables", ""},
+		{"a small history", `
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, '', '', '', '', '[]', '{}', now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n`},
+	} {
+		t.Run(known.name, func(t *testing.T) {
+			s := newStage(t)
+			if known.prepare != "" {
+				s.exec(known.prepare)
+				s.exec("VACUUM ANALYZE")
+			}
+			leading := s.leadingColumns()
+			for _, statement := range statements {
+				t.Run(statement.name, func(t *testing.T) { checkPlan(t, s.plan(statement.settings, statement.sql), leading) })
+			}
+		})
+	}
+}
+
+// leadingColumns returns the first column of each index.
+func (s *stage) leadingColumns() map[string]string {
+	s.t.Helper()
+	return query[map[string]string](s, `
+SELECT jsonb_object_agg(c.relname, a.attname) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] WHERE c.relnamespace = 'holdfast'::regnamespace`)
+}
+
+var parameter = regexp.MustCompile(`\$(\d+)`)
+
+// plan returns how PostgreSQL would run the statement after the settings.
+func (s *stage) plan(settings, sql string) string {
+	s.t.Helper()
+	arguments := 0
+	for _, match := range parameter.FindAllStringSubmatch(sql, -1) {
+		n, err := strconv.Atoi(match[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		arguments = max(arguments, n)
+	}
+	tx, err := s.watcher.Begin(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer tx.Rollback(s.t.Context()) //nolint:errcheck // nothing was written
+	if _, err := tx.Exec(s.t.Context(), strings.ReplaceAll(settings, "$1", "'1s'")); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := tx.Exec(s.t.Context(), "PREPARE planned AS "+sql); err != nil {
+		s.t.Fatal(err)
+	}
+	defer s.exec("DEALLOCATE planned")
+	execute := "EXECUTE planned"
+	if arguments > 0 {
+		execute += "(" + strings.TrimSuffix(strings.Repeat("NULL, ", arguments), ", ") + ")"
+	}
+	rows, err := tx.Query(s.t.Context(), "EXPLAIN "+execute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+var (
+	tableScan = regexp.MustCompile(`Seq Scan on \w+`)
+	indexScan = regexp.MustCompile(`Index (?:Only )?Scan using (\w+) on|Bitmap Index Scan on (\w+)`)
+)
+
+// checkPlan fails the test where a plan reads more of a table than the rows it
+// looks for: all of it, or an index without a condition on its first column.
+func checkPlan(t *testing.T, plan string, leading map[string]string) {
+	t.Helper()
+	lines, lookUps := strings.Split(plan, "\n"), 0
+	for i, line := range lines {
+		if scan := tableScan.FindString(line); scan != "" {
+			t.Errorf("%s in\n%s", scan, plan)
+		}
+		scan := indexScan.FindStringSubmatch(line)
+		if scan == nil {
+			continue
+		}
+		lookUps++
+		condition := ""
+		if i+1 < len(lines) {
+			_, condition, _ = strings.Cut(lines[i+1], "Index Cond: ")
+		}
+		if !regexp.MustCompile(`\b` + leading[scan[1]+scan[2]] + `\b`).MatchString(condition) {
+			t.Errorf("%s with the condition %q in\n%s", scan[0], condition, plan)
+		}
+	}
+	if lookUps == 0 {
+		t.Errorf("no look-up in\n%s", plan)
+	}
+}

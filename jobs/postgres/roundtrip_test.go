@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.exec("CREATE TABLE public.orders (n int)")
+	insert := []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
+	counter := &turns{}
+	traced := openTraced(t, s.url, counter)
+	traced.work = traced.pool
+	for _, job := range []string{"first", "second"} { // the second finds its statements prepared
+		run := s.granted(traced, session, request(t, job, "orders"))
+		counter.batches, counter.queries = 0, 0
+		if _, err := traced.RunStatements(t.Context(), run, insert); err != nil {
+			t.Fatal(err)
+		}
+		if state := s.state(run.ID); state != "succeeded" {
+			t.Errorf("run is %s", state)
+		}
+	}
+	if counter.batches != 2 || counter.queries != 0 {
+		t.Errorf("%d batches and %d single statements around the job's own, want 2 and none", counter.batches, counter.queries)
+	}
+}
+
+// leavings are what a job's statements can leave in their session.
+var leavings = []jobs.Statement{
+	{SQL: "SELECT set_config('search_path', 'nowhere', false)"},
+	{SQL: "SET work_mem = '1MB'"},
+	{SQL: "CREATE TEMP TABLE left_behind (n int)"},
+	{SQL: "LISTEN left_behind"},
+	{SQL: "SELECT pg_advisory_lock(7)"},
+}
+
+func TestNothingIsLeftInASession(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		leave func(s *stage, store *Store, run *jobs.Run) error
+		fails bool
+	}{
+		{"statements", func(s *stage, store *Store, run *jobs.Run) error {
+			_, err := store.RunStatements(s.t.Context(), run, leavings)
+			return err
+		}, false},
+		{"failing statements", func(s *stage, store *Store, run *jobs.Run) error {
+			_, err := store.RunStatements(s.t.Context(), run, append(leavings[:len(leavings):len(leavings)], jobs.Statement{SQL: "SELECT 1/0"}))
+			return err
+		}, true},
+		{"a transaction", func(s *stage, store *Store, run *jobs.Run) error {
+			return InTx(s.t.Context(), run, func(tx pgx.Tx) error { return leave(s, tx) })
+		}, false},
+		{"statements, then a transaction", func(s *stage, store *Store, run *jobs.Run) error {
+			if err := InTx(s.t.Context(), run, func(pgx.Tx) error { return nil }); err != nil {
+				return err
+			}
+			if _, err := store.RunStatements(s.t.Context(), run, leavings[:1]); err != nil {
+				return err
+			}
+			later := s.granted(store, s.session(store, "later"), request(s.t, "later", "sales"))
+			return InTx(s.t.Context(), later, func(tx pgx.Tx) error { return leave(s, tx) })
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t)
+			store, err := Open(t.Context(), Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			var before int
+			if err := store.Pool().QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&before); err != nil {
+				t.Fatal(err)
+			}
+			s.t = t
+			if err := c.leave(s, store, s.granted(store, s.session(store, "a"), request(t, "job", "orders"))); (err != nil) != c.fails {
+				t.Fatal(err)
+			}
+			var left struct {
+				pid, locks, channels int
+				path, memory         string
+				table                *string
+			}
+			if err := store.Pool().QueryRow(t.Context(), `
+SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+    (SELECT count(*) FROM pg_listening_channels()), current_setting('search_path'), current_setting('work_mem'), to_regclass('pg_temp.left_behind')::text`).
+				Scan(&left.pid, &left.locks, &left.channels, &left.path, &left.memory, &left.table); err != nil {
+				t.Fatal(err)
+			}
+			if left.pid != before {
+				t.Error("the connection was closed, so that nothing is shown")
+			}
+			if left.locks != 0 || left.channels != 0 || left.path != `"$user", public` || left.memory != "4MB" || left.table != nil {
+				t.Errorf("left in the session: %+v", left)
+			}
+		})
+	}
+}
+
+func leave(s *stage, tx pgx.Tx) error {
+	for _, statement := range leavings {
+		if _, err := tx.Exec(s.t.Context(), statement.SQL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestCommitBehindARefusedFinishDoesNothing has the job itself delete what its
+// finish needs: nobody else can while its fence holds.
+func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
+	for name, sql := range map[string]string{
+		"claim gone":    "DELETE FROM holdfast.claims",
+		"run not there": "UPDATE holdfast.runs SET state = 'cancelled'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.exec("CREATE TABLE public.orders (n int)")
+			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+			_, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
+			if !errors.Is(err, jobs.ErrSuperseded) {
+				t.Errorf("got %v, want %v", err, jobs.ErrSuperseded)
+			}
+			if n := query[int](s, "SELECT count(*) FROM public.orders"); n != 0 {
+				t.Errorf("%d rows were committed", n)
+			}
+			if state := s.state(run.ID); state != "running" {
+				t.Errorf("run is %s", state)
+			}
+		})
+	}
+}
+
+// TestJobsAreNotPlannedAsTheStoreIs holds the store's planner settings off the
+// statements of jobs.
+func TestJobsAreNotPlannedAsTheStoreIs(t *testing.T) {
+	s := newStage(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	if err := InTx(t.Context(), run, func(tx pgx.Tx) error {
+		var seqscan string
+		if err := tx.QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&seqscan); err != nil {
+			return err
+		}
+		if seqscan != "on" {
+			t.Errorf("enable_seqscan is %s", seqscan)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// A session that expires between the statements of a start leaves a run that
+// was written but not decided on. It must be there for others to adopt: nobody
+// else looks for it, and the misfire policy takes its firing for started.
+func TestRunOfASessionThatExpiresWithinItsStartIsAdopted(t *testing.T) {
+	s := newStage(t)
+	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
+	s.granted(s.b, heir, request(t, "earlier", "orders")) // the fence exists
+	s.exec("DELETE FROM holdfast.grants")
+	tx, err := s.b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	late := request(t, "late", "orders")
+	done := s.start(s.a, session, late)
+	awaitWaiting(s, "a", done) // its run is written
+	s.expire(session)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(done, jobs.StartNotLive)
+	s.expectAdopted(heir, late)
+}
+
+// The same for a firing that is to be written down.
+func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
+	s := newStage(t)
+	session, heir := s.session(s.a, "a"), s.session(s.b, "b")
+	resume := s.pause("a", "holdfast.runs", "INSERT", "true")
+	late := request(t, "late", "orders")
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.a.Note(t.Context(), session, []jobs.Note{{
+			Run: late.Run, Firing: late.Firing, Attempt: 1, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Requests: late.Requests, WaitSince: late.WaitSince,
+		}})
+		done <- err
+	}()
+	awaitWaiting(s, "a", done) // it has found that its session lives
+	s.expire(session)
+	resume()
+	if err := <-done; !errors.Is(err, jobs.ErrSessionLost) {
+		t.Fatalf("note: %v", err)
+	}
+	s.expectAdopted(heir, late)
+}
+
+// expectAdopted fails the test unless, after a sweep, the session may adopt the
+// run.
+func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
+	s.t.Helper()
+	if _, err := s.b.Sweep(s.t.Context(), nil); err != nil {
+		s.t.Fatal(err)
+	}
+	adopted, err := s.b.Adopt(s.t.Context(), session, []string{r.Firing.Job}, 10)
+	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
+		s.t.Fatalf("adopted %+v, %v: run %s is %s, and nobody's", adopted, err, r.Run, s.state(r.Run))
+	}
+}

@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// silent is a backend that can't be asked.
+type silent struct{ locking.Backend }
+
+func (silent) Get(ctx context.Context, _ ...string) (map[string][]byte, error) {
+	return nil, fmt.Errorf("%w: silent", locking.ErrUnavailable)
+}
+
+func newSieving(t *testing.T, b locking.Backend) *dispatcher {
+	t.Helper()
+	locker, err := locking.New(b, locking.Options{Namespace: "test", Lease: time.Minute, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &dispatcher{engine: &engine{locker: locker, outage: &outage{}, log: zerolog.Nop()}, ready: newReady("replica-1")}
+}
+
+func (d *dispatcher) pushDue(n int) {
+	for i := range n {
+		d.ready.push(pending{firing: Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)}})
+	}
+}
+
+// beginElsewhere has another replica begin the firing.
+func beginElsewhere(t *testing.T, b locking.Backend, f Firing) {
+	t.Helper()
+	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(), time.Minute); !won || err != nil {
+		t.Fatal(won, err)
+	}
+}
+
+func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
+	backend := memory.New()
+	d := newSieving(t, backend)
+	d.pushDue(20)
+	for i := range 15 {
+		beginElsewhere(t, backend, Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)})
+	}
+	beginElsewhere(t, backend, Firing{Job: "job-19", Due: time.Unix(99, 0)}) // another due
+	first, _ := d.ready.pop()
+	if !d.worthSieving(first) {
+		t.Fatal("20 firings are not worth a look")
+	}
+	d.sieve(t.Context(), first)
+	left := map[string]bool{}
+	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
+		if left[p.firing.Job] = true; d.worthSieving(p) {
+			t.Errorf("%s would be looked at again", p.firing.Job)
+		}
+	}
+	if len(left) != 5 || !left["job-15"] || !left["job-16"] || !left["job-17"] || !left["job-18"] || !left["job-19"] {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestSieveKeepsAdoptedRuns(t *testing.T) {
+	backend := memory.New()
+	d := newSieving(t, backend)
+	due := Firing{Job: "lost", Due: time.Unix(100, 0), Recovery: 1}
+	beginElsewhere(t, backend, due) // when it first ran
+	d.sieve(t.Context(), pending{firing: due, adopted: uuid.New()})
+	if d.ready.len() != 1 {
+		t.Error("a run that this replica has adopted is gone")
+	}
+}
+
+func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
+	d := newSieving(t, silent{memory.New()})
+	d.pushDue(40)
+	first, _ := d.ready.pop()
+	d.sieve(t.Context(), first)
+	if d.ready.len() != 40 {
+		t.Errorf("%d of 40 firings are left", d.ready.len())
+	}
+	next, _ := d.ready.pop()
+	next.looked = false
+	if !d.outage.lasts() || d.worthSieving(next) {
+		t.Error("it would look again at once")
+	}
+}
+
+func TestFewFiringsAreNotSieved(t *testing.T) {
+	d := newSieving(t, memory.New())
+	d.pushDue(sieveFrom)
+	first, _ := d.ready.pop()
+	if d.worthSieving(first) {
+		t.Errorf("%d firings are worth a request before their own", sieveFrom)
+	}
+}
+
+func TestPassedGates(t *testing.T) {
+	backend := memory.New()
+	locker := newSieving(t, backend).locker
+	beginElsewhere(t, backend, Firing{Job: "job", Due: time.Unix(1, 0)})
+	taken, free := Firing{Job: "job", Due: time.Unix(1, 0)}.gateName(), Firing{Job: "job", Due: time.Unix(2, 0)}.gateName()
+	passed, err := locker.Passed(t.Context(), []string{taken, free})
+	if err != nil || !passed[taken] || passed[free] {
+		t.Errorf("got %v, %v", passed, err)
+	}
+	if won, err := locker.Gate(t.Context(), free, time.Minute); !won || err != nil {
+		t.Errorf("looking has closed the gate: %v", err)
+	}
+	if _, err := newSieving(t, silent{backend}).locker.Passed(t.Context(), []string{taken}); !errors.Is(err, locking.ErrUnavailable) {
+		t.Errorf("got %v, want %v", err, locking.ErrUnavailable)
+	}
+}
