@@ -13,6 +13,7 @@ type active struct {
 	mu       sync.Mutex
 	starting map[uuid.UUID]int // runs of which a start may be under way
 	running  map[Token]context.CancelCauseFunc
+	closed   error // once set, the cause with which whatever is added is cancelled
 }
 
 func newActive() *active {
@@ -39,6 +40,9 @@ func (a *active) add(token Token, cancel context.CancelCauseFunc) (remove func()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running[token] = cancel
+	if a.closed != nil {
+		cancel(a.closed)
+	}
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -74,8 +78,11 @@ func (a *active) cancel(token Token, cause error) bool {
 	return ok
 }
 
-// cancelAll ends every run.
+// cancelAll ends every run, also those that are only being started.
 func (a *active) cancelAll(cause error) {
+	a.mu.Lock()
+	a.closed = cause
+	a.mu.Unlock()
 	for _, token := range a.tokens() {
 		a.cancel(token, cause)
 	}

@@ -25,6 +25,9 @@ type dispatcher struct {
 // run dispatches until ctx ends. Firings that it began may outlive it; the
 // caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
+	if _, err := d.keeper.wait(ctx); err != nil { // from then on the clock is the cluster's
+		return
+	}
 	from := d.clock.now()
 	for _, name := range d.table.names() {
 		d.timetable.add(d.table[name], from)
@@ -35,12 +38,12 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.sleep(ctx)
 			continue
 		}
-		session, err := d.keeper.wait(ctx)
-		if err != nil || d.workers.Acquire(ctx, 1) != nil {
+		if _, err := d.keeper.wait(ctx); err != nil || d.workers.Acquire(ctx, 1) != nil {
 			return
 		}
-		d.tick() // what became due while all workers were busy takes its place in the order
-		if !d.dispatch(ctx, session) {
+		d.tick()                      // what became due while all workers were busy takes its place in the order
+		session := d.keeper.session() // the one before may have been lost in that time
+		if session == nil || !d.dispatch(ctx, session) {
 			d.workers.Release(1)
 		}
 	}
@@ -51,6 +54,10 @@ func (d *dispatcher) tick() {
 	now := d.clock.now()
 	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
 		p := d.timetable.pop()
+		if oldest := now.Add(-p.entry.MisfireThreshold); p.due.Before(oldest) {
+			d.timetable.add(p.entry, oldest) // the misfire policy decides on what was before
+			continue
+		}
 		if !p.entry.stale.Load() {
 			d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
 		}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -63,6 +64,11 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 			for i, place := range mine {
 				answers[place] = got[i]
 			}
+		}
+		if len(places) > 1 && len(problems) > 0 {
+			// What one session is told is no answer for the other: each
+			// caller asks again, or sees that its session is lost.
+			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(places), ErrUnavailable, errors.Join(problems...))
 		}
 		return answers, errors.Join(problems...)
 	}

@@ -33,6 +33,9 @@ type firing struct {
 	giveUpAt time.Time // by cluster time: the next due, or zero
 	noted    *Blocker  // what the store says that it waits for
 	idle     bool      // it has given its worker back
+
+	attempts   *retry.Series // of the handler
+	retryDelay time.Duration // before the next of them
 }
 
 // live takes the firing through its life. The caller has taken a worker for
@@ -43,7 +46,7 @@ func (f *firing) live(stop context.Context) {
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
-	attempts := f.entry.Retry.Start(time.Now())
+	f.attempts = f.entry.Retry.Start(time.Now())
 	for {
 		token, lock, err := f.obtain(stop)
 		if err != nil {
@@ -53,7 +56,7 @@ func (f *firing) live(stop context.Context) {
 		if !again {
 			return
 		}
-		if delay, _ := attempts.Next(time.Now()); !f.rest(stop, delay) {
+		if !f.rest(stop, f.retryDelay) {
 			return
 		}
 		f.attempt++
@@ -69,15 +72,18 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil || f.outage.lasts() {
 		return true
 	}
-	won, err := f.locker.Gate(ctx, f.firing.gateName(), gateTTL)
+	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.version), gateTTL)
 	if err != nil && ctx.Err() == nil {
 		f.outage.note(f.engine.log, err)
 	}
 	return won || err != nil
 }
 
-// gateName is the same on every replica.
-func (f Firing) gateName() string { return fmt.Sprintf("%s@%d", f.Job, f.Due.UnixMicro()) }
+// gateName is the same on every replica that has the same definition: one with
+// an older definition, which may not start the firing, must not win it.
+func (f Firing) gateName(version int64) string {
+	return fmt.Sprintf("%s@%d@%d", f.Job, f.Due.UnixMicro(), version)
+}
 
 // obtain locks the resources and starts the run, waiting by the job's policy
 // while they are held. It returns errEnded when the firing was skipped, is
@@ -87,6 +93,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	var blocked *blockage
 	for {
 		lock, found := f.lock(stop, blocked)
+		if stop.Err() != nil {
+			f.release(lock)
+			f.leave(blocked)
+			return 0, nil, errEnded
+		}
 		if found == nil {
 			var token Token
 			if token, found = f.start(stop); token != 0 {
@@ -107,6 +118,18 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			return 0, nil, errEnded
 		}
 	}
+}
+
+// leave writes a firing that a stopping replica has not started down as
+// waiting, for another to adopt.
+func (f *firing) leave(b *blockage) {
+	if f.session.ctx.Err() != nil {
+		return
+	}
+	if b == nil {
+		b = &blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is stopping"}
+	}
+	f.note(Waiting, b, b.detail)
 }
 
 // nextDelay is how long to wait before the next try. A firing that queues
@@ -167,7 +190,9 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	case errors.As(err, &held):
 		reason := ReasonLockHeld
 		if held.Holder.Job == f.entry.Name {
-			reason = ReasonOverlap
+			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip {
+				return nil, nil // it may be this very firing on another replica: the store knows
+			}
 		}
 		return nil, &blockage{reason: reason, blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
 	case f.skipUnavailable:
@@ -278,9 +303,7 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 	if f.rest(stop, delay) {
 		return true
 	}
-	if f.session.ctx.Err() == nil {
-		f.note(Waiting, b, "") // for another replica to adopt
-	}
+	f.leave(b)
 	return false
 }
 

@@ -37,7 +37,9 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	begun := time.Now()
 	ended, left := f.handle(ctx, run)
 	again = f.mayRetry(ended)
-	f.record(run, ended, again, left)
+	// Another attempt needs a claim of its own: while the end of this one is
+	// not recorded, the store would answer with the claim that it still has.
+	again = f.record(run, ended, again, left) && again
 	f.release(lock)
 	f.logEnd(run, ended, time.Since(begun), again)
 	return again
@@ -85,17 +87,23 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 	return handle(ctx, run)
 }
 
-// mayRetry reports whether the job's policy has another attempt for this end.
+// mayRetry reports whether the job's policy has another attempt for this end,
+// and remembers after what delay.
 func (f *firing) mayRetry(v verdict) bool {
-	return (v.state == Failed || v.state == TimedOut) && f.attempt < f.entry.Retry.Attempts && !f.stopping()
+	if v.state != Failed && v.state != TimedOut || f.stopping() {
+		return false
+	}
+	delay, more := f.attempts.Next(time.Now())
+	f.retryDelay = delay
+	return more && (f.entry.Retry.Attempts == 0 || f.attempt < f.entry.Retry.Attempts)
 }
 
 // record writes down how the attempt ended, and goes on trying while the
 // store can't be asked and the session may still be alive. It uses a context
-// that shutdown has not ended.
-func (f *firing) record(run *Run, v verdict, again, leftBehind bool) {
+// that shutdown has not ended. It reports whether the end is recorded.
+func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	if _, recorded := run.completed.get(); recorded {
-		return
+		return true
 	}
 	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText()}
 	if v.err != nil {
@@ -106,7 +114,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) {
 	}
 	if again {
 		request.State, request.Reason = Waiting, ReasonRetry
-		request.Detail = fmt.Sprintf("attempt %d of %d ended as %s", f.attempt, f.entry.Retry.Attempts, v.state)
+		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), f.ttl)
 	defer cancel()
@@ -115,12 +123,12 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) {
 		switch {
 		case err == nil && !done:
 			f.log.Warn().Int64("token", int64(run.Token)).Msg("run was superseded, its end is not recorded")
-			return
+			return false
 		case err == nil:
-			return
+			return true
 		case ctx.Err() != nil:
 			f.log.Error().Err(err).Str("state", string(request.State)).Msg("run's end could not be recorded, a sweep records it as lost")
-			return
+			return false
 		case !errors.Is(err, ErrUnavailable):
 			// Something of the text is refused: the outcome alone must do.
 			request.Detail, request.Error, request.Output = "", "", ""

@@ -32,14 +32,14 @@ func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 
 func (d *dispatcher) pushDue(n int) {
 	for i := range n {
-		d.ready.push(pending{firing: Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)}})
+		d.ready.push(pending{entry: &entry{}, firing: Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)}})
 	}
 }
 
 // beginElsewhere has another replica begin the firing.
 func beginElsewhere(t *testing.T, b locking.Backend, f Firing) {
 	t.Helper()
-	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(), time.Minute); !won || err != nil {
+	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(0), time.Minute); !won || err != nil {
 		t.Fatal(won, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	d := newSieving(t, backend)
 	due := Firing{Job: "lost", Due: time.Unix(100, 0), Recovery: 1}
 	beginElsewhere(t, backend, due) // when it first ran
-	d.sieve(t.Context(), pending{firing: due, adopted: uuid.New()})
+	d.sieve(t.Context(), pending{entry: &entry{}, firing: due, adopted: uuid.New()})
 	if d.ready.len() != 1 {
 		t.Error("a run that this replica has adopted is gone")
 	}
@@ -107,7 +107,7 @@ func TestPassedGates(t *testing.T) {
 	backend := memory.New()
 	locker := newSieving(t, backend).locker
 	beginElsewhere(t, backend, Firing{Job: "job", Due: time.Unix(1, 0)})
-	taken, free := Firing{Job: "job", Due: time.Unix(1, 0)}.gateName(), Firing{Job: "job", Due: time.Unix(2, 0)}.gateName()
+	taken, free := Firing{Job: "job", Due: time.Unix(1, 0)}.gateName(0), Firing{Job: "job", Due: time.Unix(2, 0)}.gateName(0)
 	passed, err := locker.Passed(t.Context(), []string{taken, free})
 	if err != nil || !passed[taken] || passed[free] {
 		t.Errorf("got %v, %v", passed, err)

@@ -105,9 +105,15 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: r.Attempt, late: r.Reason == ReasonMisfire, since: u.clock.now(),
+			adopted: r.ID, session: session.id, attempt: r.Attempt, late: u.late(r), since: u.clock.now(),
 		})
 	}
+}
+
+// late reports whether a waiting run is a misfire that is run late. Its reason
+// may have changed since.
+func (u *upkeep) late(r Record) bool {
+	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > u.table[r.Job].MisfireThreshold
 }
 
 // checkMisfires records dues that nobody started, of jobs whose definition is

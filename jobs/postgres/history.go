@@ -54,7 +54,7 @@ ORDER BY s.replica, s.started_at, s.id`
 
 // Locks returns every grant.
 func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
-	rows, err := s.pool.Query(ctx, listLocks)
+	rows, err := s.views.Query(ctx, listLocks)
 	if err != nil {
 		return nil, wrap("locks", err)
 	}
@@ -73,7 +73,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 
 // Jobs returns every job with its last ended run.
 func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
-	rows, err := s.pool.Query(ctx, lastRuns)
+	rows, err := s.views.Query(ctx, lastRuns)
 	if err != nil {
 		return nil, wrap("jobs", err)
 	}
@@ -85,7 +85,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	for i := range records {
 		last[records[i].Job] = &records[i]
 	}
-	if rows, err = s.pool.Query(ctx, listJobs); err != nil {
+	if rows, err = s.views.Query(ctx, listJobs); err != nil {
 		return nil, wrap("jobs", err)
 	}
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
@@ -116,7 +116,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	if limit <= 0 {
 		limit = 100
 	}
-	rows, err := s.pool.Query(ctx, listRuns, f.Job, states, f.Replica, before, beforeID, min(limit, jobs.MaxBatch))
+	rows, err := s.views.Query(ctx, listRuns, f.Job, states, f.Replica, before, beforeID, min(limit, jobs.MaxBatch))
 	if err != nil {
 		return nil, wrap("runs", err)
 	}
@@ -126,7 +126,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 
 // Run returns one run with its output.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
-	rows, err := s.pool.Query(ctx, oneRun, id)
+	rows, err := s.views.Query(ctx, oneRun, id)
 	if err != nil {
 		return jobs.Record{}, wrap("run", err)
 	}
@@ -168,7 +168,7 @@ func utc(t *time.Time) *time.Time {
 
 // Replicas returns sessions that live or ended in the last hour.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
-	rows, err := s.pool.Query(ctx, listReplicas)
+	rows, err := s.views.Query(ctx, listReplicas)
 	if err != nil {
 		return nil, wrap("replicas", err)
 	}

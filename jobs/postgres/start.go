@@ -141,6 +141,15 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
         OFFSET 0`
 
+	// keepUndecided is for a session that expired after its runs were
+	// inserted and before they were decided on: without a place among the
+	// waiting nobody would ever take them up.
+	keepUndecided = `
+INSERT INTO holdfast.waits (run, session, since)
+SELECT r.id, $1, clock_timestamp() FROM holdfast.runs r
+WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (` + sessionLives + `)
+ON CONFLICT (run) DO NOTHING`
+
 	// startOutcomes reads what became of each run, now or in an earlier try
 	// whose reply was lost.
 	startOutcomes = `
@@ -174,12 +183,21 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 		for _, wave := range waves(requests) {
 			b.Queue(admit, append([]any{session}, admitColumns(wave)...)...)
 		}
+		b.Queue(keepUndecided, session, idsOf(requests))
 		queueOutcomes(b, session, requests, results)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+func idsOf(requests []jobs.StartRequest) []uuid.UUID {
+	ids := make([]uuid.UUID, len(requests))
+	for i, r := range requests {
+		ids[i] = r.Run
+	}
+	return ids
 }
 
 func wantedBy(requests []jobs.StartRequest) []locking.Request {

@@ -27,6 +27,7 @@ type Options struct {
 // Store is a jobs.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
 	pool    *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
+	views   *pgxpool.Pool // of the page's questions: however many ask, starts and heartbeats go on
 	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
 	cluster uuid.UUID
 	log     zerolog.Logger
@@ -49,6 +50,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{pool: pool, log: o.Log, lockTimeout: "1s"}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), s.reset); err == nil {
+		s.views, err = newPool(ctx, o.URL, viewConnections, nil)
+	}
+	if err == nil {
 		err = s.prepare(ctx, o.Migrate)
 	}
 	if err != nil {
@@ -57,6 +61,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// viewConnections is how many connections the page's questions may use.
+const viewConnections = 2
 
 func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
@@ -68,6 +75,9 @@ func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn)
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
 	setDefault(config.ConnConfig.RuntimeParams, "application_name", "holdfast")
+	// The protocol rests on each statement seeing what was committed before
+	// it, whatever the database's own default is.
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("database pool: %w", err)
@@ -123,13 +133,27 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 // ClusterID returns the id that the first migration drew.
 func (s *Store) ClusterID() uuid.UUID { return s.cluster }
 
-// Close waits for what is under way and closes the connections.
+// Close waits for what is under way, at most 5 s, and closes the connections.
 func (s *Store) Close() {
-	if s.work != nil {
-		s.work.Close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for _, pool := range []*pgxpool.Pool{s.work, s.views, s.pool} {
+			if pool != nil {
+				pool.Close()
+			}
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+		s.log.Warn().Msg("database connections are still in use by handlers that were left behind")
 	}
-	s.pool.Close()
 }
+
+// closeTimeout bounds Close: a handler that was left behind may hold its
+// connection for ever.
+const closeTimeout = 5 * time.Second
 
 // Pool returns the connections for the transactions of jobs. What a job
 // leaves in a connection's session is undone when it is given back.
