@@ -1,0 +1,176 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// faultyStore is a store of which tests delay starts and take sessions away.
+type faultyStore struct {
+	jobs.Store
+	afterStart time.Duration // how long the reply to a start takes
+	down       atomic.Bool   // sessions can be neither opened nor renewed
+}
+
+func (f *faultyStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	results, err := f.Store.Start(ctx, session, requests)
+	time.Sleep(f.afterStart)
+	return results, err
+}
+
+func (f *faultyStore) Open(ctx context.Context, s jobs.Session) error {
+	if f.down.Load() {
+		return fmt.Errorf("session opening: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.Open(ctx, s)
+}
+
+func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
+	if f.down.Load() {
+		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.Heartbeat(ctx, session)
+}
+
+// slowLocks answers each add after a while, or not at all when ctx ends first.
+type slowLocks struct {
+	locking.Backend
+	after time.Duration
+}
+
+func (s slowLocks) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	select {
+	case <-time.After(s.after):
+		return s.Backend.Add(ctx, key, value, ttl)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+	}
+}
+
+func (c *cluster) slowLocker(after time.Duration) *locking.Locker {
+	c.t.Helper()
+	l, err := locking.New(slowLocks{c.locks, after}, locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return l
+}
+
+func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		before, after := job(t, "job", 30*time.Second), job(t, "job", 30*time.Second)
+		before.Misfire, after.Misfire = jobs.MisfireSkip, jobs.MisfireSkip
+		after.Timeout = time.Minute
+		stopOld := c.start(c.options("old", takes(time.Second), before))
+		time.Sleep(2 * time.Second)
+		o := c.options("new", takes(time.Second), after)
+		o.Locker = c.slowLocker(time.Millisecond) // the old one is always first at the gate
+		stopNew := c.start(o)
+		time.Sleep(100 * time.Second)
+		stopNew()
+		stopOld()
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"succeeded", "succeeded", "succeeded"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestGraceAlsoEndsARunThatIsOnlyBeingStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		o := c.options("a", takes(3*time.Hour), once(t, "job", 5*time.Second, "orders"))
+		o.Store, o.ShutdownGrace = &faultyStore{Store: c.store, afterStart: 2 * time.Second}, time.Second
+		stop := c.start(o)
+		time.Sleep(5500 * time.Millisecond)
+		begun := time.Now()
+		stop()
+		if took := time.Since(begun); took > 30*time.Second {
+			t.Errorf("stop took %s with a grace of 1 s", took)
+		}
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"cancelled shutdown"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestNothingBeginsAfterStopAndOthersTakeItOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 5*time.Second, "orders")
+		o := c.options("a", takes(time.Second), j)
+		o.Locker = c.slowLocker(2 * time.Second)
+		stop := c.start(o)
+		time.Sleep(7500 * time.Millisecond) // it has passed the gate and asks for its table
+		stop()
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"waiting shutdown"}) {
+			t.Errorf("after stop: %v", got)
+		}
+		heir := c.start(c.options("b", takes(time.Second), j))
+		time.Sleep(10 * time.Second)
+		heir()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Replica != "b" {
+			t.Errorf("runs: %+v", r)
+		}
+	})
+}
+
+func TestNothingBeginsUnderALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		store := &faultyStore{Store: c.store}
+		long, second := once(t, "long", 5*time.Second), once(t, "second", 22*time.Second)
+		second.Misfire = jobs.MisfireSkip
+		o := c.options("a", takes(time.Hour), long, second)
+		o.Store, o.Workers, o.ShutdownGrace = store, 1, time.Second
+		stop := c.start(o)
+		time.Sleep(10 * time.Second)
+		store.down.Store(true) // the session of long is lost while second waits for the only worker
+		time.Sleep(18 * time.Second)
+		store.down.Store(false)
+		time.Sleep(time.Minute)
+		if got := c.outcomes("second"); !slices.Equal(got, []string{"running"}) {
+			t.Errorf("got %v", got)
+		}
+		stop()
+	})
+}
+
+func TestRetryEndsByItsElapsedLimit(t *testing.T) {
+	for name, policy := range map[string]retry.Policy{
+		"with a count":    {Attempts: 50, Delay: 10 * time.Second, Elapsed: time.Minute},
+		"without a count": {Delay: 10 * time.Second, Elapsed: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				attempts := 0
+				fails := jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error {
+					attempts++
+					return errors.New("no")
+				})
+				j := once(t, "job", 10*time.Second)
+				j.Retry = policy
+				stop := c.start(c.options("a", []jobs.Registration{fails}, j))
+				time.Sleep(2 * time.Minute)
+				stop()
+				if attempts < 6 || attempts > 7 {
+					t.Errorf("%d attempts every 10 s within a minute", attempts)
+				}
+			})
+		})
+	}
+}
