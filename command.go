@@ -26,12 +26,31 @@ import (
 // The first SIGINT or SIGTERM stops gracefully; a second one ends the process
 // at once.
 func Main(handlers ...jobs.Registration) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // from now on a signal does what it does by default
-	if err := execute(ctx, os.Args[1:], os.Stdout, os.Stderr, handlers); err != nil {
+	if err := execute(untilSignal(), os.Args[1:], os.Stdout, os.Stderr, handlers); err != nil {
 		fmt.Fprintln(os.Stderr, "scheduler:", err)
 		os.Exit(1)
 	}
+}
+
+// untilSignal returns a context that the first SIGINT or SIGTERM ends. The
+// second does what a signal does by default. Both are taken from one channel:
+// were the default only restored after the first, a second that comes at once
+// could be lost.
+func untilSignal() context.Context {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		<-signals
+		stop()
+		second := <-signals
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil || self.Signal(second) != nil {
+			os.Exit(1) // where a process can't send itself signals
+		}
+	}()
+	return ctx
 }
 
 // execute runs one command line.

@@ -65,6 +65,7 @@ func newCluster(t *testing.T, s settings) *cluster {
 	t.Cleanup(c.db.Close)
 	c.memcached = servertest.NewMemcached(t)
 	t.Cleanup(c.endReplicas)
+	t.Cleanup(c.report)
 	return c
 }
 
@@ -84,7 +85,50 @@ func (c *cluster) endReplicas() {
 		}
 		if c.t.Failed() {
 			c.t.Logf("log of replica %s:\n%s", name, log[max(0, len(log)-6000):])
+			c.t.Logf("its warnings:\n%s", warnings(log))
 		}
+	}
+}
+
+// warnings returns the first lines of a log that are warnings or errors.
+func warnings(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"level":"info"`) && len(lines) < 40 {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// unsettled is what the database says of everything that has not ended, for
+// whoever wants to know why a test failed.
+const unsettled = `
+SELECT format('session %s of %s: beat %s, expires %s, ended %s, sweep %s', id, replica, renewed_at, expires_at, ended_at, sweep) FROM holdfast.sessions
+UNION ALL
+SELECT format('claim %s: run %s, session %s, granted %s', token, run, session, granted_at) FROM holdfast.claims
+UNION ALL
+SELECT format('run %s of %s due %s: %s, session %s, token %s, started %s, wait %s', r.id, job, due, state, r.session, token, started_at, w)
+    FROM holdfast.runs r LEFT JOIN holdfast.waits w ON w.run = r.id WHERE finished_at IS NULL
+UNION ALL
+SELECT format('backend %s: %s, %s since %s, waits for %s: %s', pid, client_port, state, state_change, wait_event, left(query, 100))
+    FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND (state <> 'idle' OR wait_event_type = 'Lock')
+UNION ALL
+SELECT format('it is %s', clock_timestamp())`
+
+// report logs what has not ended, if the test has failed.
+func (c *cluster) report() {
+	if !c.t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	lines, err := ask[struct{ Text string }](ctx, c, unsettled)
+	for _, line := range lines {
+		c.t.Log(line.Text)
+	}
+	if err != nil {
+		c.t.Log(err)
 	}
 }
 

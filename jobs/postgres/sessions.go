@@ -24,7 +24,7 @@ ON CONFLICT (id) DO NOTHING`
 	// Conditional: without it a paused replica would revive a session whose
 	// runs another has already taken over.
 	renewSession = `
-UPDATE holdfast.sessions SET renewed_at = clock_timestamp(), expires_at = clock_timestamp() + ttl
+UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at`
 
