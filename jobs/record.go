@@ -34,7 +34,7 @@ func (s State) Final() bool { return s != Waiting && s != Running }
 
 // Token is a claim's number. It grows with each claim of the cluster, so of
 // two runs on one resource the later has the larger. 0 is no token.
-type Token int64
+type Token = locking.Token
 
 // Firing is the unit that happens once in the cluster.
 type Firing struct {

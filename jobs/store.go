@@ -14,7 +14,7 @@ import (
 var (
 	// ErrSessionLost says that the session has ended or expired. It never
 	// revives; a replica opens a new one.
-	ErrSessionLost = errors.New("session is lost")
+	ErrSessionLost = locking.ErrSessionLost
 	// ErrUnavailable says that the store could not be asked.
 	ErrUnavailable = errors.New("store is unavailable")
 	// ErrNotFound says that the store holds no such job or run.

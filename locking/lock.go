@@ -15,6 +15,7 @@ type Lock struct {
 	owner    Owner
 	since    time.Time
 	requests []Request
+	token    Token
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 
@@ -74,6 +75,10 @@ func (k *Lock) keep(sent time.Time) bool {
 // acquired with. It ends when the lock is lost, with a *LostError as its cause,
 // or when it is released, with ErrReleased.
 func (k *Lock) Context() context.Context { return k.ctx }
+
+// Token returns the number of the claim that Options.Grants gave, to be checked
+// by whatever the lock's owner writes to; 0 where there are no Grants.
+func (k *Lock) Token() Token { return k.token }
 
 // Requests returns what is locked, sorted by key and without repetitions.
 func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }

@@ -26,6 +26,14 @@ type Options struct {
 	// adds quickly is taken here, and an entry that vanished is added again
 	// and reported as an event, rather than ending the lock.
 	Restore bool
+	// Grants, if set, is the second stage, asked by this Locker itself: every
+	// mode and the hierarchy are enforced, each lock has a token, and all
+	// locks live and die with one session, which Run keeps. It implies Restore.
+	// Without it Restore leaves the second stage to the caller.
+	Grants Grants
+	// Session names this replica to Grants; its ID is drawn anew for each
+	// session. A TTL of 0 means 15 s; heartbeats go out at a third of it.
+	Session Session
 	Log     zerolog.Logger
 	// OnEvent, if set, is called for each event, from several goroutines,
 	// which wait for it: it must return soon and not release locks.
