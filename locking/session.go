@@ -130,7 +130,7 @@ func (l *Locker) keepSession(ctx context.Context) {
 // sweepGrants takes back what expired sessions held, and removes their entries,
 // so that nobody waits for the end of a lease.
 func (l *Locker) sweepGrants(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
 	defer cancel()
 	swept, err := l.options.Grants.Sweep(ctx)
 	if err != nil {
