@@ -37,7 +37,7 @@ type Memcached struct {
 // StartMemcached starts memcached on a free loopback port, with flags such as
 // "-M", "-m", "1" after its own, and returns once it answers.
 func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
-	program, err := findBinary("memcached", "memcached")
+	program, err := FindBinary("memcached", "memcached")
 	if err != nil {
 		return nil, err
 	}

@@ -95,8 +95,9 @@ func TestMemcachedReportsItsOwnComplaint(t *testing.T) {
 
 func TestMissingBinaryNamesThePackage(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := servertest.StartMemcached(t.Context()); err == nil || !strings.Contains(err.Error(), "apt-get install memcached") {
-		t.Errorf("got %v", err)
+	want := "memcached is not installed. Run: sudo apt-get install memcached"
+	if _, err := servertest.StartMemcached(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("got %v, expected %s", err, want)
 	}
 }
 

@@ -39,7 +39,7 @@ type Postgres struct {
 // connections and never waits for the disk. Settings such as "fsync=on" or
 // "max_connections=20" go after these and win.
 func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgres, error) {
-	initdb, err := findBinary("initdb", "postgresql")
+	initdb, err := FindBinary("initdb", "postgresql")
 	if err != nil {
 		return nil, err
 	}
