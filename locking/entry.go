@@ -14,7 +14,7 @@ import (
 
 const (
 	maxKeyBytes   = 250
-	maxOwnerBytes = 200 // of each field in a value, which has at most 4 KiB
+	maxOwnerBytes = 200 // of each field in a value, so that a lock's has at most 4 KiB
 	gateKind      = "gate"
 )
 
