@@ -98,6 +98,15 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
+// checkTTL refuses a lifetime that backends can't keep.
+func checkTTL(kind, name string, ttl time.Duration) error {
+	const most = 30 * 24 * time.Hour // longer is a date to memcached
+	if ttl < time.Second || ttl > most {
+		return fmt.Errorf("time of %s %s: found %s, expected 1s to %s", kind, name, ttl, most)
+	}
+	return nil
+}
+
 // wholeSeconds rounds a lifetime to what backends can keep, never to 0, which
 // would be for ever.
 func wholeSeconds(d time.Duration) time.Duration {
