@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 const maxSocketPath = 100 // the kernel's limit is 107 bytes for folder, name and port
@@ -141,7 +140,9 @@ func (p *Postgres) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.waitReady(ctx, process); err != nil {
+	// The server's own pid file says it, as it does to pg_ctl.
+	err = process.waitReady(ctx, "PostgreSQL", p.LogPath(), func(context.Context) bool { return p.saysReady(process.pid()) })
+	if err != nil {
 		return errors.Join(err, process.end(syscall.SIGQUIT, stopGrace))
 	}
 	p.process = process
@@ -157,24 +158,6 @@ func (p *Postgres) defaults() []string {
 		"listen_addresses=" + loopback, "unix_socket_directories=" + sockets,
 		"max_connections=200", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
 	}
-}
-
-// waitReady returns once the server's own pid file says so, as pg_ctl does.
-func (p *Postgres) waitReady(ctx context.Context, process *process) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	tick := time.NewTicker(readyChecks)
-	defer tick.Stop()
-	for !p.saysReady(process.pid()) {
-		select {
-		case <-tick.C:
-		case <-process.exited:
-			return fmt.Errorf("PostgreSQL ended at its start (%w): %s", errors.Join(errEnded, process.err), lastOutput(p.LogPath()))
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL did not get ready: %w: %s", ctx.Err(), lastOutput(p.LogPath()))
-		}
-	}
-	return nil
 }
 
 func (p *Postgres) saysReady(pid int) bool {
