@@ -16,7 +16,7 @@ const (
 )
 
 // polling is how a call waits for another's value: the longer it has waited,
-// the oftener it asks, four to fifteen times a second. Only ctx limits it.
+// the oftener it asks, five to twenty times a second. Only ctx limits it.
 func polling() retry.Policy {
 	return retry.Policy{Attempts: math.MaxInt, Backoff: retry.ReverseExponential, MaxDelay: 250 * time.Millisecond, Jitter: 0.5}
 }

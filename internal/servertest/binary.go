@@ -16,7 +16,7 @@ import (
 // versions, the newest counts.
 func FindBinary(name, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
-		return filepath.EvalSymlinks(path)
+		return path, nil
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if err != nil {

@@ -42,6 +42,9 @@ func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgr
 	if err != nil {
 		return nil, err
 	}
+	if initdb, err = filepath.EvalSymlinks(initdb); err != nil { // its neighbours are where it really is
+		return nil, fmt.Errorf("folder of PostgreSQL's programs: %w", err)
+	}
 	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
 	if p.credential, err = account("postgres"); err != nil {
 		return nil, err

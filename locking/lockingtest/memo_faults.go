@@ -203,11 +203,15 @@ func testMemoForeign(t *testing.T, f Fixture) {
 		s.discard(t, memoValue)
 	}
 	s.put(t, memoLock, "garbage") // held by unknown: it waits, and says so
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	err := failure(t, ask(ctx, a.memo(t), "list", source.compute))
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	looks := a.faults.Count(OpGet)
+	waiter := ask(ctx, a.memo(t), "list", source.compute)
+	await(t, "polling", func() bool { return a.faults.Count(OpGet) > looks+2 })
+	cancel(stop)
+	err := failure(t, waiter)
 	check(t, "a foreign lock", err, locking.ErrHeld)
-	check(t, "a foreign lock", err, context.DeadlineExceeded)
+	check(t, "a foreign lock", err, stop)
 	checkValue(t, s, memoLock, "garbage")
 	source.check(t, 0)
 }
