@@ -21,9 +21,6 @@ import (
 
 const benchWorkers = 16
 
-// pair is an acquire and a release.
-type pair func() error
-
 // BenchmarkLock compares a lock's acquire and release with the bare commands,
 // add, get and delete for each key, on the same server: alone, with grants in
 // memory behind, and grants in memory without entries. Those of a contended
@@ -39,12 +36,12 @@ func BenchmarkLock(b *testing.B) {
 	alone, granted, without := newLocker(b, backend), grantedLocker(b, backend), grantedLocker(b, nil)
 	makers := []struct {
 		name string
-		pair func(b *testing.B, owner string, n int) pair
+		pair func(b *testing.B, owner string, n int) func() error
 	}{
-		{"gomemcache", func(_ *testing.B, owner string, n int) pair { return barePair(client, owner, n) }},
-		{"holdfast", func(b *testing.B, owner string, n int) pair { return lockPair(b, alone, owner, n) }},
-		{"holdfast+grants", func(b *testing.B, owner string, n int) pair { return lockPair(b, granted, owner, n) }},
-		{"grants", func(b *testing.B, owner string, n int) pair { return lockPair(b, without, owner, n) }},
+		{"gomemcache", func(_ *testing.B, owner string, n int) func() error { return barePair(client, owner, n) }},
+		{"holdfast", func(b *testing.B, owner string, n int) func() error { return lockPair(b, alone, owner, n) }},
+		{"holdfast+grants", func(b *testing.B, owner string, n int) func() error { return lockPair(b, granted, owner, n) }},
+		{"grants", func(b *testing.B, owner string, n int) func() error { return lockPair(b, without, owner, n) }},
 	}
 	for _, n := range []int{1, 4, 8} {
 		for _, m := range makers {
@@ -59,18 +56,18 @@ func BenchmarkLock(b *testing.B) {
 		}
 		for _, m := range makers {
 			b.Run(fmt.Sprintf("%d/%dworkers/%s", n, benchWorkers, m.name), func(b *testing.B) {
-				inParallel(b, func(worker int64) pair { return m.pair(b, fmt.Sprint("w", worker), n) })
+				inParallel(b, func(worker int64) func() error { return m.pair(b, fmt.Sprint("w", worker), n) })
 			})
 		}
 		for _, m := range makers {
 			b.Run(fmt.Sprintf("%d/%dcontend/%s", n, benchWorkers, m.name), func(b *testing.B) {
-				inParallel(b, func(int64) pair { return m.pair(b, "all", n) })
+				inParallel(b, func(int64) func() error { return m.pair(b, "all", n) })
 			})
 		}
 	}
 }
 
-func inParallel(b *testing.B, worker func(n int64) pair) {
+func inParallel(b *testing.B, worker func(n int64) func() error) {
 	b.Helper()
 	var workers atomic.Int64
 	b.SetParallelism(max(1, benchWorkers/runtime.GOMAXPROCS(0)))
@@ -114,7 +111,7 @@ func grantedLocker(b *testing.B, backend locking.Backend) *locking.Locker {
 var patient = retry.Policy{Elapsed: time.Minute, Delay: time.Millisecond, Jitter: 1}
 
 // lockPair returns an acquire and release of n tables of an owner.
-func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) pair {
+func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) func() error {
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("%s_t%d", owner, i))
@@ -131,7 +128,7 @@ func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) pair {
 }
 
 // barePair returns the commands that a lock of n keys needs at least.
-func barePair(client *memcache.Client, owner string, n int) pair {
+func barePair(client *memcache.Client, owner string, n int) func() error {
 	var keys []string
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("bare:%s_t%d", owner, i))
@@ -162,4 +159,70 @@ func addGetDelete(client *memcache.Client, keys []string, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkMemo compares a Memo's answer where the value is stored with the
+// bare command, a get of as many bytes, on the same server. Each worker has a
+// key of its own: those of one key would share an answer.
+func BenchmarkMemo(b *testing.B) {
+	skipWithShort(b)
+	server := servertest.NewMemcached(b)
+	memo, err := locking.NewMemo(newLocker(b, open(b, memcached.Options{Servers: []string{server.Addr()}, MaxIdle: benchWorkers})), locking.Owner{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	client := memcache.New(server.Addr())
+	client.MaxIdleConns = benchWorkers
+	b.Cleanup(func() { client.Close() })
+	for _, size := range []int{1_000, 30_000, locking.MaxMemoBytes} {
+		hits := map[string]func(b *testing.B, worker int64) func() error{
+			"holdfast":   func(b *testing.B, worker int64) func() error { return memoHit(b, memo, worker, size) },
+			"gomemcache": func(b *testing.B, worker int64) func() error { return bareHit(b, client, worker, size) },
+		}
+		for _, what := range []string{"gomemcache", "holdfast"} {
+			b.Run(fmt.Sprintf("%dB/1worker/%s", size, what), func(b *testing.B) {
+				hit := hits[what](b, 0)
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					if err := hit(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run(fmt.Sprintf("%dB/%dworkers/%s", size, benchWorkers, what), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				inParallel(b, func(worker int64) func() error { return hits[what](b, worker) })
+			})
+		}
+	}
+}
+
+var errComputed = errors.New("the value was not stored")
+
+// memoHit returns a call that is answered by a stored value.
+func memoHit(b *testing.B, memo *locking.Memo, worker int64, size int) func() error {
+	key := fmt.Sprintf("%d/%d", size, worker)
+	if _, err := memo.Do(b.Context(), key, time.Hour, func(context.Context) ([]byte, error) { return make([]byte, size), nil }); err != nil {
+		b.Error(err)
+	}
+	never := func(context.Context) ([]byte, error) { return nil, errComputed }
+	return func() error {
+		value, err := memo.Do(b.Context(), key, time.Hour, never)
+		if err == nil && len(value) != size {
+			return fmt.Errorf("%d bytes of %d", len(value), size)
+		}
+		return err
+	}
+}
+
+// bareHit returns the one command that an answer needs.
+func bareHit(b *testing.B, client *memcache.Client, worker int64, size int) func() error {
+	key := fmt.Sprintf("bare:%d/%d", size, worker)
+	if err := client.Set(&memcache.Item{Key: key, Value: make([]byte, size), Expiration: 3600}); err != nil {
+		b.Error(err)
+	}
+	return func() error {
+		_, err := client.Get(key)
+		return err
+	}
 }
