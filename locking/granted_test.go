@@ -199,6 +199,9 @@ func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
 		if got := waiting.grants.Count(lockingtest.OpGrant); got != 10 {
 			t.Errorf("the grants were asked %d times in 10 tries", got)
 		}
+		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+			t.Errorf("%d entries were added, expected one before it had its place", adds)
+		}
 	})
 }
 
