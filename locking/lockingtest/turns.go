@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,11 +252,13 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	blocker := a.gets(t, "blocker", reads("m"))
 	const waiters = 6
 	served := make(chan int, waiters)
+	var all sync.WaitGroup
+	defer all.Wait()
 	for i := range waiters {
 		m := []*member{a, b}[i%2]
 		done := m.waits(t, t.Context(), "waiter", writes("m"))
 		c.awaitPlaces(m, i/2+1)
-		go func() {
+		all.Go(func() {
 			o := <-done
 			served <- i
 			if o.err != nil {
@@ -265,7 +268,7 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 			if err := o.lock.Release(context.Background()); err != nil {
 				t.Errorf("release by %d: %v", i, err)
 			}
-		}()
+		})
 	}
 	free(t, blocker)
 	for want := range waiters {
