@@ -22,13 +22,19 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", planInJob, startedDues},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
+		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
+		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
+		{"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 	}
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
 		{"a small history", `
-INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, '', '', '', '', '[]', '{}', now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(1, 100) n;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 100) n;
 INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n`},
 	} {
 		t.Run(known.name, func(t *testing.T) {
