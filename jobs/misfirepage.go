@@ -74,6 +74,7 @@ func (u *upkeep) fill(checks []weighedCheck) int {
 // with the next. A page that could not be done is tried again smaller: however
 // slow the store is, something is recorded in the end.
 func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
+	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
@@ -93,7 +94,9 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 		}
 		return false
 	}
-	u.page = min(2*u.page, maxMisfirePage)
+	if time.Since(begun) < batchTimeout/4 {
+		u.page = min(2*u.page, maxMisfirePage)
+	}
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		u.table[job].standing.decide(cursors[job])
 		if found[job] > 0 {

@@ -74,9 +74,8 @@ CROSS JOIN LATERAL (
 
 	// unsettled finds sessions that have ended, or are being ended by a sweep
 	// that found them expired: neither lives again.
-	unsettled = `
-SELECT id FROM holdfast.sessions s WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL)
-    AND EXISTS (SELECT FROM holdfast.session_jobs c WHERE c.session = s.id)`
+	unsettled   = `SELECT id FROM holdfast.sessions s WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
+	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id LIMIT 1) IS TRUE`
 
 	settleSession = `
 WITH gone AS (

@@ -51,6 +51,23 @@ INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_
 	}
 }
 
+// TestSweepsLookUpWhatASessionCarries: of sessions there are few, of what they
+// carry a row for each and every job.
+func TestSweepsLookUpWhatASessionCarries(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
+	s.exec("VACUUM ANALYZE")
+	for name, sql := range map[string]string{"unsettled": unsettled, "forgetSessions": forgetSessions} {
+		plan := s.plan(beginPipeline, sql)
+		_, look, _ := strings.Cut(plan, "on session_jobs c")
+		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look), "Index Cond: (session = s.id)") {
+			t.Errorf("%s does not look up each session's:\n%s", name, plan)
+		}
+	}
+}
+
 // leadingColumns returns the first column of each index.
 func (s *stage) leadingColumns() map[string]string {
 	s.t.Helper()

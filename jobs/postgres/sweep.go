@@ -47,9 +47,8 @@ FROM lost ORDER BY job, due`
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.session = sessions.id)`
 
-	forgetSessions = `DELETE FROM holdfast.sessions WHERE ended_at < clock_timestamp() - interval '1 hour'
-    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = sessions.id)
-    AND NOT EXISTS (SELECT FROM holdfast.session_jobs c WHERE c.session = sessions.id)`
+	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
+    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
 	stuckClaims = `
 SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session WHERE s.sweep = $1 AND s.ended_at IS NULL`
