@@ -31,6 +31,7 @@ type engine struct {
 	finishes        *batcher[FinishRequest, bool]
 	outage          *outage
 	stopping        func() bool
+	doubt           func() // has the keeper ask which definitions are in force
 	log             zerolog.Logger
 	logOutput       io.Writer
 }

@@ -23,23 +23,41 @@ type faultyStore struct {
 	jobs.Store
 	afterStart time.Duration // how long the reply to a start takes
 	down       atomic.Bool   // sessions can be neither opened nor renewed
+	dead       atomic.Bool   // nor can anything else be asked
+}
+
+func (f *faultyStore) End(ctx context.Context, session uuid.UUID) error {
+	if f.dead.Load() {
+		return fmt.Errorf("session end: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.End(ctx, session)
+}
+
+func (f *faultyStore) Sweep(ctx context.Context) (jobs.Swept, error) {
+	if f.dead.Load() {
+		return jobs.Swept{}, fmt.Errorf("sweep: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.Sweep(ctx)
 }
 
 func (f *faultyStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	if f.dead.Load() {
+		return nil, fmt.Errorf("start: %w", jobs.ErrUnavailable)
+	}
 	results, err := f.Store.Start(ctx, session, requests)
 	time.Sleep(f.afterStart)
 	return results, err
 }
 
 func (f *faultyStore) Open(ctx context.Context, s jobs.Session) error {
-	if f.down.Load() {
+	if f.down.Load() || f.dead.Load() {
 		return fmt.Errorf("session opening: %w", jobs.ErrUnavailable)
 	}
 	return f.Store.Open(ctx, s)
 }
 
 func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
-	if f.down.Load() {
+	if f.down.Load() || f.dead.Load() {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrUnavailable)
 	}
 	return f.Store.Heartbeat(ctx, session)

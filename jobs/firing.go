@@ -72,7 +72,7 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil || f.outage.lasts() {
 		return true
 	}
-	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.version), gateTTL)
+	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
 		f.outage.note(f.engine.log, err)
 	}
@@ -272,9 +272,7 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 		f.noted = result.Blocker
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
 	case StartStale:
-		if !f.entry.stale.Swap(true) {
-			f.log.Warn().Msg("job has a newer definition, this replica leaves it to others")
-		}
+		f.doubt() // this replica has not heard yet which definition is in force
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -287,7 +285,7 @@ func (f *firing) startVersion() int64 {
 	if f.adopted != uuid.Nil {
 		return 0
 	}
-	return f.entry.version
+	return f.entry.standing.version.Load()
 }
 
 // waitFor gives the worker back until the next try, and writes the firing

@@ -58,6 +58,13 @@ func (c *cluster) options(name string, handlers []jobs.Registration, table ...jo
 // start runs a replica; the returned function stops it and waits for its end.
 func (c *cluster) start(o jobs.Options) (stop func()) {
 	c.t.Helper()
+	_, stop = c.begin(o)
+	return stop
+}
+
+// begin is start for tests that ask the replica too.
+func (c *cluster) begin(o jobs.Options) (replica *jobs.Scheduler, stop func()) {
+	c.t.Helper()
 	scheduler, err := jobs.New(o)
 	if err != nil {
 		c.t.Fatal(err)
@@ -65,7 +72,7 @@ func (c *cluster) start(o jobs.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Run(ctx) }()
-	return func() {
+	return scheduler, func() {
 		c.t.Helper()
 		cancel()
 		if err := <-ended; err != nil {

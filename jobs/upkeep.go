@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +21,7 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	every  time.Duration // between sweeps
+	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -54,13 +54,7 @@ func (u *upkeep) run(ctx context.Context) {
 func (u *upkeep) sweep(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	recoverable := make(map[string]bool, len(u.table))
-	for name, e := range u.table {
-		if e.Recover {
-			recoverable[name] = true
-		}
-	}
-	swept, err := u.store.Sweep(bounded, recoverable)
+	swept, err := u.store.Sweep(bounded)
 	if err != nil && ctx.Err() == nil {
 		u.log.Warn().Err(err).Msg("sweep not done")
 	}
@@ -75,25 +69,26 @@ func (u *upkeep) sweep(ctx context.Context) {
 }
 
 // clear removes a lost run's stage-1 locks.
-func (u *upkeep) clear(ctx context.Context, lost Record) {
-	e := u.table[lost.Job]
-	if u.locker == nil || e == nil {
+func (u *upkeep) clear(ctx context.Context, lost LostRun) {
+	if u.locker == nil {
 		return
 	}
-	if err := u.locker.Clear(ctx, e.requests, lost.ID.String()); err != nil {
+	if err := u.locker.Clear(ctx, lost.Held, lost.ID.String()); err != nil {
 		u.log.Debug().Err(err).Str("job", lost.Job).Msg("locks of a lost run not removed, they expire")
 	}
 }
 
 // adopt takes up waiting runs that no living replica has: triggered,
-// recovered, late, or left by a dead one. It takes no more than it can run.
+// recovered, late, or left by a dead one; of jobs that others fire, others
+// do. It takes no more than it can run.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	if u.ready.len() > 0 || len(u.table) == 0 {
+	names := u.table.inForce()
+	if u.ready.len() > 0 || len(names) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	records, err := u.store.Adopt(bounded, session.id, u.table.names(), u.capacity)
+	records, err := u.store.Adopt(bounded, session.id, names, u.capacity)
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("waiting runs not looked for")
@@ -114,36 +109,6 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 // may have changed since.
 func (u *upkeep) late(r Record) bool {
 	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > u.table[r.Job].MisfireThreshold
-}
-
-// checkMisfires records dues that nobody started, of jobs whose definition is
-// this replica's.
-func (u *upkeep) checkMisfires(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
-	defer cancel()
-	until := make(map[string]time.Time, len(u.table))
-	for name, e := range u.table {
-		if !e.stale.Load() {
-			until[name] = u.clock.now().Add(-e.MisfireThreshold).Truncate(time.Microsecond)
-		}
-	}
-	found := map[string]int{}
-	done, err := u.store.CheckMisfires(bounded, until, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
-		return misfired
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("misfires not checked")
-		}
-		return
-	}
-	for _, job := range slices.Sorted(maps.Keys(found)) {
-		if done && found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
-		}
-	}
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}{
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Recoveries", recoveryRules},
 		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
@@ -89,16 +90,23 @@ func (c *check) session(replica string) uuid.UUID {
 	return id
 }
 
-// register writes definitions with the hash and returns the versions.
+// register has a session of its own, that lives on, carry definitions with the
+// hash, and returns their versions.
 func (c *check) register(hash string, names ...string) map[string]int64 {
+	c.Helper()
+	return c.carry(c.session("registrar"), hash, names...)
+}
+
+// recovering registers jobs whose lost runs are recovered.
+func (c *check) recovering(names ...string) {
 	c.Helper()
 	definitions := make([]jobs.Definition, len(names))
 	for i, name := range names {
-		definitions[i] = jobs.Definition{Name: name, Hash: hash, Schedule: "@hourly", Zone: "UTC", Handler: "nothing", Description: "{}"}
+		definitions[i] = definition(name, "recovering")
+		definitions[i].Recover = true
 	}
-	versions, err := c.Store.Register(c.ctx, definitions)
+	_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
 	c.must(err)
-	return versions
 }
 
 // firing is the job's n-th.
@@ -192,13 +200,9 @@ func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note
 	return n
 }
 
-func (c *check) sweep(recoverable ...string) jobs.Swept {
+func (c *check) sweep() jobs.Swept {
 	c.Helper()
-	named := map[string]bool{}
-	for _, name := range recoverable {
-		named[name] = true
-	}
-	swept, err := c.Store.Sweep(c.ctx, named)
+	swept, err := c.Store.Sweep(c.ctx)
 	c.must(err)
 	return swept
 }

@@ -238,7 +238,7 @@ func (m *model) die(t *rapid.T) {
 	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
-	swept, err := m.c.Store.Sweep(m.c.ctx, nil)
+	swept, err := m.c.Store.Sweep(m.c.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func (m *model) tidy(t *rapid.T) {
 	for _, session := range m.sessions {
 		m.c.Expire(session)
 	}
-	if _, err := m.c.Store.Sweep(m.c.ctx, nil); err != nil {
+	if _, err := m.c.Store.Sweep(m.c.ctx); err != nil {
 		t.Fatal(err)
 	}
 }

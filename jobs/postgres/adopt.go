@@ -94,7 +94,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		}
 		b := &pgx.Batch{}
 		b.Queue(beginPipeline, s.lockTimeout)
-		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason}}, make([]bool, 1))
+		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}}, make([]bool, 1))
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return wrap("revocation", err)

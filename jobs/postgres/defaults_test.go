@@ -46,7 +46,7 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(late, jobs.StartNotLive)
-	if _, err := s.a.Sweep(t.Context(), nil); err != nil {
+	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	adopted, err := s.a.Adopt(t.Context(), heir, []string{"late"}, 10)

@@ -166,6 +166,14 @@ func (s *stage) session(store *Store, replica string) uuid.UUID {
 	return id
 }
 
+// register has the session carry the definitions.
+func (s *stage) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
+	s.t.Helper()
+	if _, err := store.Register(s.t.Context(), session, definitions); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *stage) expire(session uuid.UUID) {
 	s.t.Helper()
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)

@@ -35,8 +35,8 @@ JOIN holdfast.runs r ON r.id = c.run JOIN holdfast.sessions s ON s.id = c.sessio
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description, j.version, j.updated_at
-FROM holdfast.jobs j ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
 
 	lastRuns = `
 SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
@@ -91,7 +91,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)

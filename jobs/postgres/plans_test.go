@@ -22,13 +22,19 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", planInJob, startedDues},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
+		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
+		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
+		{"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 	}
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
 		{"a small history", `
-INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, '', '', '', '', '[]', '{}', now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(1, 100) n;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 100) n;
 INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n`},
 	} {
 		t.Run(known.name, func(t *testing.T) {
@@ -42,6 +48,23 @@ INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_
 				t.Run(statement.name, func(t *testing.T) { checkPlan(t, s.plan(statement.settings, statement.sql), leading) })
 			}
 		})
+	}
+}
+
+// TestSweepsLookUpWhatASessionCarries: of sessions there are few, of what they
+// carry a row for each and every job.
+func TestSweepsLookUpWhatASessionCarries(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
+	s.exec("VACUUM ANALYZE")
+	for name, sql := range map[string]string{"unsettled": unsettled, "forgetSessions": forgetSessions} {
+		plan := s.plan(beginPipeline, sql)
+		_, look, _ := strings.Cut(plan, "on session_jobs c")
+		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look), "Index Cond: (session = s.id)") {
+			t.Errorf("%s does not look up each session's:\n%s", name, plan)
+		}
 	}
 }
 

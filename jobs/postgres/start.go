@@ -38,7 +38,7 @@ SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.repl
 FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
      AS r (id, job, due, key, recovery, attempt, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE (SELECT r.version > 0 AND j.version > r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
+WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
@@ -154,7 +154,7 @@ ON CONFLICT (run) DO NOTHING`
 	// whose reply was lost.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
-    coalesce(q.version > 0 AND j.version > q.version, false)
+    coalesce(q.version > 0 AND j.version <> q.version, false)
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true

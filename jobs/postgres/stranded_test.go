@@ -63,7 +63,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 // run.
 func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	s.t.Helper()
-	if _, err := s.b.Sweep(s.t.Context(), nil); err != nil {
+	if _, err := s.b.Sweep(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 	adopted, err := s.b.Adopt(s.t.Context(), session, []string{r.Firing.Job}, 10)

@@ -146,7 +146,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		if err != nil {
 			return err
 		}
-		_, err = finish(ctx, tx, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason}})
+		_, err = finish(ctx, tx, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}})
 		return err
 	})
 }

@@ -86,6 +86,9 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 			return nil, err
 		}
 	}
+	if err := recoverRuns(ctx, tx, ends, now); err != nil {
+		return nil, err
+	}
 	if err := endAttempts(ctx, tx, ends); err != nil {
 		return nil, err
 	}

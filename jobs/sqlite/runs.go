@@ -197,9 +197,10 @@ func (l *ledger) loadVersions(ctx context.Context, tx *sql.Tx, firings []firing)
 	})
 }
 
-// stale reports whether the job has a newer definition than version.
+// stale reports whether another definition of the job is in force than version.
 func (l *ledger) stale(job string, version int64) bool {
-	return version > 0 && l.versions[job] > version
+	now, known := l.versions[job]
+	return version > 0 && known && now != version
 }
 
 func loadRuns(ctx context.Context, from queryer, ids []uuid.UUID) ([]runRow, error) {

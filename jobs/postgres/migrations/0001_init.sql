@@ -12,19 +12,39 @@ CREATE TABLE holdfast.sessions (
 );
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
 
--- Jobs: the newest definition of each, and how far its dues have been checked.
+-- Definitions: all that were ever registered. What decides is never changed.
+CREATE TABLE holdfast.definitions (
+    job         text COLLATE "C" NOT NULL,
+    hash        text COLLATE "C" NOT NULL,
+    version     bigint NOT NULL,
+    schedule    text NOT NULL,
+    zone        text NOT NULL,
+    handler     text NOT NULL,
+    resources   jsonb NOT NULL,
+    recover     boolean NOT NULL,
+    description text NOT NULL,
+    PRIMARY KEY (job, hash),
+    UNIQUE (job, version)
+);
+
+-- Jobs: which definition of each is in force, and how far its dues have been
+-- checked. Apart from the definitions, so that moving the cursor is cheap.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
     version       bigint NOT NULL,
-    hash          text NOT NULL,
-    schedule      text NOT NULL,
-    zone          text NOT NULL,
-    handler       text NOT NULL,
-    resources     jsonb NOT NULL,
-    description   text NOT NULL,
     checked_until timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
+) WITH (fillfactor = 70);
+
+-- Session jobs: which definitions a session carries. The rows of one that has
+-- ended say that what they had in force is still to be settled.
+CREATE TABLE holdfast.session_jobs (
+    session uuid NOT NULL,
+    job     text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (session, job)
 );
+CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. No index names state or a column that a run changes in
 -- its life, so that each change of a run is a heap-only update.
