@@ -30,7 +30,6 @@ type engine struct {
 	notes           *batcher[sessionCall[Note], bool]
 	finishes        *batcher[FinishRequest, bool]
 	outage          *outage
-	stopping        func() bool
 	log             zerolog.Logger
 	logOutput       io.Writer
 }

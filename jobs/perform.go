@@ -88,9 +88,10 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 }
 
 // mayRetry reports whether the job's policy has another attempt for this end,
-// and remembers after what delay.
+// and remembers after what delay. Whether this replica will be there to make
+// it does not matter: another adopts the run.
 func (f *firing) mayRetry(v verdict) bool {
-	if v.state != Failed && v.state != TimedOut || f.stopping() {
+	if v.state != Failed && v.state != TimedOut {
 		return false
 	}
 	delay, more := f.attempts.Next(time.Now())

@@ -85,7 +85,7 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, active: running, capacity: o.Workers, workers: semaphore.NewWeighted(int64(o.Workers)),
 		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
-		outage: &outage{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
+		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
 	s.keeper = &keeper{
 		store: o.Store, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
