@@ -122,13 +122,12 @@ type Note struct {
 	Run       uuid.UUID
 	Firing    Firing
 	Version   int64 // as in StartRequest
-	Attempt   int
 	State     State // Waiting or a final one
 	Reason    Reason
 	Detail    string
-	Error     string
+	Error     string // empty keeps that of the attempt before
 	Blocker   *Blocker
-	Requests  []locking.Request // of a waiting one: what it waits for
+	Requests  []locking.Request // of a waiting one: what others wait behind it for, instead of what was written before
 	WaitSince time.Time
 }
 
@@ -188,9 +187,14 @@ type Upkeep interface {
 	// successor where recoverable names the job; their waiting runs are
 	// free to be adopted.
 	Sweep(ctx context.Context, recoverable map[string]bool) (Swept, error)
-	// Adopt gives waiting runs without a living session to the session,
-	// the oldest first, those of the named jobs only.
-	Adopt(ctx context.Context, session uuid.UUID, jobs []string, limit int) ([]Record, error)
+	// Adopt gives waiting runs without a living session to the session, the
+	// oldest first, at most limit of them, and returns them. With them it
+	// returns the session's own waiting runs, however many: an earlier call
+	// whose reply was lost may have given them. Both only of the named jobs,
+	// and none that is among known: those the caller cares for already. What
+	// is given keeps its place among the waiting, but nobody waits behind it
+	// until its next start.
+	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
 	// CheckMisfires calls find with the cursor of each named job that has one
 	// before until, writes what it returns and moves the cursors, in one
 	// transaction. It does nothing and returns false while another replica

@@ -33,8 +33,8 @@ ORDER BY u.name COLLATE "C", r.due`
 
 	insertMisfires = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at, finished_at, reason, detail)
-    SELECT m.run, m.job, m.due, 1, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
+    INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at, reason, detail)
+    SELECT m.run, m.job, m.due, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
     FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) AS m (run, job, due, state, reason, detail),
         clock_timestamp() t
     ORDER BY m.job COLLATE "C", m.due

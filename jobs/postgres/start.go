@@ -33,10 +33,10 @@ ON CONFLICT DO NOTHING`
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
 	insertRuns = `
-INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, session, replica, created_at)
-SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
-     AS r (id, job, due, key, recovery, attempt, version)
+INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
+SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
+FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[])
+     AS r (id, job, due, key, recovery, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
 WHERE (SELECT r.version > 0 AND j.version > r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
@@ -94,7 +94,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT run, resource, token, waiter FROM met
     WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
   UNION ALL
-    SELECT run, resource, min(token), NULL FROM met
+    SELECT run, resource, min(token), CASE WHEN min(token) IS NULL THEN (array_agg(waiter))[1] END FROM met
     WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
     GROUP BY run, resource, slots HAVING count(*) >= slots
 ), blocked AS (
@@ -130,7 +130,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET reason = b.reason, blocker = b.blocker
+UPDATE holdfast.runs r SET reason = b.reason, detail = '', blocker = b.blocker
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// olderWaiter has a row when w belongs to a waiting run of a living session
@@ -217,12 +217,12 @@ func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
+	recoveries, versions := make([]int, n), make([]int64, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
-		recoveries[i], attempts[i], versions[i] = r.Firing.Recovery, r.Attempt, r.Version
+		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
 	}
-	return []any{ids, names, dues, keys, recoveries, attempts, versions}
+	return []any{ids, names, dues, keys, recoveries, versions}
 }
 
 // waves splits the requests, in order, into sets of which no two members want

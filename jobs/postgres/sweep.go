@@ -39,8 +39,8 @@ WITH dead AS (
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
     RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at
 ), successors AS (
-    INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, created_at, reason, detail)
-    SELECT gen_random_uuid(), l.job, l.due, l.key, l.recovery + 1, 1, 'waiting', clock_timestamp(), 'session_lost',
+    INSERT INTO holdfast.runs (id, job, due, key, recovery, state, created_at, reason, detail)
+    SELECT gen_random_uuid(), l.job, l.due, l.key, l.recovery + 1, 'waiting', clock_timestamp(), 'session_lost',
         'recovers run ' || l.id || ', lost with replica ' || l.replica
     FROM lost l WHERE l.job = ANY($2) ORDER BY l.job, l.due, l.key, l.recovery
     ON CONFLICT DO NOTHING RETURNING id

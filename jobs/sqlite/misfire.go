@@ -95,7 +95,7 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, misfired []jobs.Misfired, cur
 	now := micros(time.Now())
 	runs := make([]runRow, len(misfired))
 	for i, m := range misfired {
-		run := newRun(m.Run, m.Firing, 1, now)
+		run := newRun(m.Run, m.Firing, now)
 		run.State, run.Reason, run.Detail = m.State, m.Reason, jobs.PlainText(m.Detail)
 		if m.State == jobs.Waiting {
 			run.Since = &now

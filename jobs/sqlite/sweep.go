@@ -124,7 +124,7 @@ func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, er
 
 // successor returns the waiting run that recovers a lost one.
 func successor(lost jobs.Record, now int64) runRow {
-	next := newRun(uuid.New(), jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}, 1, now)
+	next := newRun(uuid.New(), jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}, now)
 	next.Since, next.Reason = &now, jobs.ReasonSessionLost
 	next.Detail = fmt.Sprintf("recovers run %s, lost with replica %s", lost.ID, lost.Replica)
 	return next
