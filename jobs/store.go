@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,10 @@ var (
 	ErrSessionLost = errors.New("session is lost")
 	// ErrUnavailable says that the store could not be asked.
 	ErrUnavailable = errors.New("store is unavailable")
+	// ErrRowHeld says that an open transaction of somebody held a row that the
+	// call needs, for longer than the store waits. It wraps ErrUnavailable;
+	// what of a batch needs other rows may well be done at once.
+	ErrRowHeld = fmt.Errorf("%w: a row is held by an open transaction", ErrUnavailable)
 	// ErrNotFound says that the store holds no such job or run.
 	ErrNotFound = errors.New("not found")
 	// ErrSuperseded says that a run's claim is gone: whatever it does now
