@@ -47,10 +47,13 @@ ON CONFLICT DO NOTHING`
 
 	// admit decides on runs of which no two want related resources. It looks
 	// at each wanted name, at its ancestors, and at what lies beneath it
-	// ("/" is followed by "0" in byte order), among what is granted and among
-	// what older waiting runs of living sessions want. Where the session has
-	// expired since insertRuns, what that wrote is left to others to adopt:
-	// whether it lives is asked once, so that no run falls in between.
+	// ("/" is followed by "0" in byte order), among what is granted and, for
+	// those that nothing granted refuses, among what older waiting runs of
+	// living sessions want. It looks no further than is enough to refuse: of
+	// those that want one name there may be as many as the batch has runs.
+	// Where the session has expired since insertRuns, what that wrote is left to
+	// others to adopt: whether it lives is asked once, so that no run falls in
+	// between.
 	admit = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
@@ -69,33 +72,49 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT p.*, m.since
     FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
     JOIN mine m USING (run)
-), met AS (
-    SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter, g.resource = p.name COLLATE "C" AS same
+), held AS (
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode AS their_mode, p.own AND g.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
+        SELECT * FROM (SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) g
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, false
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        SELECT * FROM (
+            SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT 1) g
     WHERE p.deep
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, w.resource = p.name COLLATE "C"
+), refused AS (
+    SELECT run, resource, token FROM held WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+), wanted AS (
+    SELECT p.run, p.mode, p.slots, w.resource, w.run AS waiter, w.mode AS their_mode, p.own AND w.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
+        SELECT w.* FROM (SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" OFFSET 0) w
+        CROSS JOIN LATERAL (` + olderWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) w
+    WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = p.run)
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, false
+    SELECT p.run, p.mode, p.slots, w.resource, w.run, w.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w
-        WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
-    WHERE p.deep
+        SELECT w.* FROM (
+            SELECT * FROM holdfast.wants w WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' OFFSET 0) w
+        CROSS JOIN LATERAL (` + olderWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT 1) w
+    WHERE p.deep AND NOT EXISTS (SELECT FROM refused r WHERE r.run = p.run)
 ), against AS (
-    SELECT run, resource, token, waiter FROM met
-    WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
+    SELECT run, resource, token, NULL::uuid AS waiter FROM refused
   UNION ALL
-    SELECT run, resource, min(token), CASE WHEN min(token) IS NULL THEN (array_agg(waiter))[1] END FROM met
-    WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
+    SELECT run, resource, NULL, waiter FROM wanted WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+  UNION ALL
+    SELECT run, resource, min(token), CASE WHEN min(token) IS NULL THEN (array_agg(waiter))[1] END
+    FROM (
+        SELECT run, resource, slots, token, NULL::uuid AS waiter FROM held WHERE same AND mode = 'slot' AND their_mode = 'slot'
+      UNION ALL
+        SELECT run, resource, slots, NULL, waiter FROM wanted WHERE same AND mode = 'slot' AND their_mode = 'slot') taken
     GROUP BY run, resource, slots HAVING count(*) >= slots
 ), blocked AS (
     SELECT DISTINCT ON (a.run) a.run, m.since,
