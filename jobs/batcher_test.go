@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
@@ -23,7 +24,7 @@ func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
 		all.Go(func() { b.run(ctx) })
 		ask := func(n int) {
 			all.Go(func() {
-				if got, err := b.do(t.Context(), n); got != n || err != nil {
+				if got, err := b.do(t.Context(), n, false); got != n || err != nil {
 					t.Errorf("%d was answered %d, %v", n, got, err)
 				}
 			})
@@ -72,6 +73,81 @@ func TestRefusedBatchIsSplitSoThatABadRowFailsAlone(t *testing.T) {
 			t.Errorf("%d: %+v", n, got)
 		}
 	}
+}
+
+// holding answers as a store does whose row for one question is held: after the
+// store's patience of a second.
+func holding(held func(question int) bool) func(context.Context, []int) ([]int, error) {
+	return func(_ context.Context, questions []int) ([]int, error) {
+		if slices.ContainsFunc(questions, held) {
+			time.Sleep(time.Second)
+			return nil, fmt.Errorf("start: %w", ErrRowHeld)
+		}
+		return questions, nil
+	}
+}
+
+func TestHeldRowFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBatcher(holding(func(q int) bool { return q == 3 }))
+		calls, answers := asked(8)
+		b.answer(t.Context(), calls)
+		for n, answer := range answers {
+			if got := <-answer; n == 3 && !errors.Is(got.err, ErrRowHeld) || n != 3 && (got.err != nil || got.answer != n) {
+				t.Errorf("%d: %+v", n, got)
+			}
+		}
+	})
+}
+
+func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBatcher(holding(func(int) bool { return true }))
+		calls, answers := asked(MaxBatch)
+		begun := time.Now()
+		b.answer(t.Context(), calls)
+		for n, answer := range answers {
+			if got := <-answer; !errors.Is(got.err, ErrRowHeld) {
+				t.Fatalf("%d: %+v", n, got)
+			}
+		}
+		if took := time.Since(begun); took > 2*batchTimeout+time.Second {
+			t.Errorf("%d calls that need one held row took %s", MaxBatch, took)
+		}
+	})
+}
+
+func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBatcher(holding(func(q int) bool { return q == 3 }))
+		var all sync.WaitGroup
+		all.Go(func() { b.run(ctx) })
+		held := make(chan error, 1)
+		go func() {
+			_, err := b.do(t.Context(), 3, true)
+			held <- err
+		}()
+		synctest.Wait()
+		begun := time.Now()
+		if _, err := b.do(t.Context(), 1, false); err != nil || time.Since(begun) > 0 {
+			t.Errorf("answered after %s, %v", time.Since(begun), err)
+		}
+		if err := <-held; !errors.Is(err, ErrRowHeld) {
+			t.Error(err)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// asked returns n calls and their answers.
+func asked(n int) (calls []batchCall[int, int], answers []chan batchAnswer[int]) {
+	for question := range n {
+		answer := make(chan batchAnswer[int], 1)
+		calls, answers = append(calls, batchCall[int, int]{question, answer}), append(answers, answer)
+	}
+	return calls, answers
 }
 
 func TestUnavailableStoreIsAskedOnceForABatch(t *testing.T) {

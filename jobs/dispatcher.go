@@ -41,13 +41,13 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.sleep(ctx)
 			continue
 		}
-		if _, err := d.keeper.wait(ctx); err != nil || d.workers.Acquire(ctx, 1) != nil {
+		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
-			d.workers.Release(1)
+			d.workers.release()
 		}
 	}
 }
@@ -117,6 +117,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			return false
 		}
 		if !p.stillOurs(session) {
+			p.done()
 			continue
 		}
 		if d.worthSieving(p) {
@@ -144,6 +145,7 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
+		p.done = d.active.care(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
 	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}

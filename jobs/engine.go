@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -24,13 +23,11 @@ type engine struct {
 	ttl             time.Duration   // of the session
 	clock           *clusterClock
 	active          *active
-	capacity        int // how many workers there are
-	workers         *semaphore.Weighted
+	workers         *workers
 	starts          *batcher[sessionCall[StartRequest], StartResult]
 	notes           *batcher[sessionCall[Note], bool]
 	finishes        *batcher[FinishRequest, bool]
 	outage          *outage
-	stopping        func() bool
 	doubt           func() // has the keeper ask which definitions are in force
 	log             zerolog.Logger
 	logOutput       io.Writer

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -83,9 +82,9 @@ func New(o Options) (*Scheduler, error) {
 	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
-		clock: clock, active: running, capacity: o.Workers, workers: semaphore.NewWeighted(int64(o.Workers)),
+		clock: clock, active: running, workers: newWorkers(o.Workers),
 		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
-		outage: &outage{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
+		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt

@@ -350,6 +350,32 @@ func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
 	}
 }
 
+func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var attempts []int
+		flaky := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			attempts = append(attempts, run.Attempt)
+			time.Sleep(2 * time.Second)
+			return errors.New("not yet")
+		})
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Retry = retry.Policy{Attempts: 3, Delay: time.Second}
+		stop := c.start(c.options("a", []jobs.Registration{flaky}, j))
+		time.Sleep(11 * time.Second) // in its first attempt
+		stop()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
+			t.Errorf("after stop: %+v", r)
+		}
+		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))
+		time.Sleep(time.Minute)
+		heir()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" || !slices.Equal(attempts, []int{1, 2, 3}) {
+			t.Errorf("runs %+v, attempts %v", r, attempts)
+		}
+	})
+}
+
 func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -182,7 +182,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		defer stopStanding(nil)
 		k.active.add(1, stopTaken)
 		k.active.add(2, stopStanding)
-		defer k.active.begin(starting)()
+		defer k.active.care(starting)()
 		s.set(func(s *scripted) { s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting} })
 		time.Sleep(6 * time.Second)
 		if !errors.Is(context.Cause(taken), ErrClaimLost) {

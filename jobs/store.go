@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,10 @@ var (
 	ErrSessionLost = locking.ErrSessionLost
 	// ErrUnavailable says that the store could not be asked.
 	ErrUnavailable = errors.New("store is unavailable")
+	// ErrRowHeld says that an open transaction of somebody held a row that the
+	// call needs, for longer than the store waits. It wraps ErrUnavailable;
+	// what of a batch needs other rows may well be done at once.
+	ErrRowHeld = fmt.Errorf("%w: a row is held by an open transaction", ErrUnavailable)
 	// ErrNotFound says that the store holds no such job or run.
 	ErrNotFound = errors.New("not found")
 	// ErrSuperseded says that a run's claim is gone: whatever it does now
@@ -139,13 +144,12 @@ type Note struct {
 	Run       uuid.UUID
 	Firing    Firing
 	Version   int64 // as in StartRequest
-	Attempt   int
 	State     State // Waiting or a final one
 	Reason    Reason
 	Detail    string
-	Error     string
+	Error     string // empty keeps that of the attempt before
 	Blocker   *Blocker
-	Requests  []locking.Request // of a waiting one: what it waits for
+	Requests  []locking.Request // of a waiting one: what others wait behind it for, instead of what was written before
 	WaitSince time.Time
 }
 
@@ -233,9 +237,14 @@ type Upkeep interface {
 	// fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted; what they carried counts no longer.
 	Sweep(ctx context.Context) (Swept, error)
-	// Adopt gives waiting runs without a living session to the session,
-	// the oldest first, those of the named jobs only.
-	Adopt(ctx context.Context, session uuid.UUID, jobs []string, limit int) ([]Record, error)
+	// Adopt gives waiting runs without a living session to the session, the
+	// oldest first, at most limit of them, and returns them. With them it
+	// returns the session's own waiting runs, however many: an earlier call
+	// whose reply was lost may have given them. Both only of the named jobs,
+	// and none that is among known: those the caller cares for already. What
+	// is given keeps its place among the waiting, but nobody waits behind it
+	// until its next start.
+	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
 	// CheckMisfires takes at most MaxBatch checks, each of another job. It
 	// calls find with the cursor of each that is to be done, by name, writes
 	// what find returns and moves the cursors, in one transaction. It returns

@@ -80,29 +80,42 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 
 // adopt takes up waiting runs that no living replica has: triggered,
 // recovered, late, or left by a dead one; of jobs that others fire, others
-// do. It takes no more than it can run.
+// do. It also finds those that are this replica's without its knowledge: a
+// reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	names := u.table.inForce()
-	if u.ready.len() > 0 || len(names) == 0 {
+	limit, names := u.room(), u.table.inForce()
+	if limit == 0 || len(names) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	records, err := u.store.Adopt(bounded, session.id, names, u.capacity)
+	known, end := u.active.watch()
+	records, err := u.store.Adopt(bounded, session.id, names, known, limit)
+	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("waiting runs not looked for")
 		}
 		return
 	}
+	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: r.Attempt, late: u.late(r), since: u.clock.now(),
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
 		})
 	}
+}
+
+// room is how many runs to adopt: no more than can start at once, but always
+// one when none is queued, or they would starve behind dues that never end.
+func (u *upkeep) room() int {
+	if u.ready.adoptedLen() == 0 {
+		return max(u.workers.free(), 1)
+	}
+	return u.workers.free()
 }
 
 // late reports whether a waiting run is a misfire that is run late. Its reason

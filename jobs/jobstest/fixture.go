@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -62,7 +63,8 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type check struct {
 	*testing.T
 	Fixture
-	ctx context.Context
+	ctx   context.Context
+	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -71,7 +73,7 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx}
+	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}}
 }
 
 // must fails the test on an error.
@@ -193,7 +195,7 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 
 // noteOf is a note about the run that a request asks for.
 func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
-	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, Attempt: r.Attempt, State: state, Reason: reason, WaitSince: r.WaitSince}
+	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason, WaitSince: r.WaitSince}
 	if state == jobs.Waiting {
 		n.Requests = r.Requests
 	}
@@ -207,9 +209,19 @@ func (c *check) sweep() jobs.Swept {
 	return swept
 }
 
+// adopt adopts for a session that cares for what it has adopted before.
 func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
-	records, err := c.Store.Adopt(c.ctx, session, names, limit)
+	records := c.adoptKnowing(session, c.cared[session], limit, names...)
+	for _, r := range records {
+		c.cared[session] = append(c.cared[session], r.ID)
+	}
+	return records
+}
+
+func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, names ...string) []jobs.Record {
+	c.Helper()
+	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
 	c.must(err)
 	return records
 }
@@ -223,6 +235,14 @@ func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 		c.Fatalf("run %s is %s (%+v), expected %s", id, record.State, record, state)
 	}
 	return record
+}
+
+// same fails the test unless both say the same of one run.
+func (c *check) same(got, want jobs.Record) {
+	c.Helper()
+	if !reflect.DeepEqual(got, want) {
+		c.Errorf("found %+v, expected %+v", got, want)
+	}
 }
 
 func (c *check) locks() []jobs.LockView {

@@ -26,10 +26,13 @@ func (e *SchemaError) Error() string {
 // transient are the SQLSTATE classes and codes after which the same call may
 // well succeed: connection exceptions, insufficient resources, operator
 // intervention, serialization failure, deadlock, lock not available.
-var transient = []string{"08", "53", "57", "40001", "40P01", "55P03", "25P03"}
+var transient = []string{"08", "53", "57", "40001", "40P01", lockNotAvailable, "25P03"}
+
+// lockNotAvailable is the SQLSTATE of a row that was held for too long.
+const lockNotAvailable = "55P03"
 
 // wrap says what was being done, and turns what a later try may mend into
-// jobs.ErrUnavailable.
+// jobs.ErrUnavailable, or jobs.ErrRowHeld where it is but a row.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -37,6 +40,9 @@ func wrap(what string, err error) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && !slices.Contains(transient, answer.Code) && !slices.Contains(transient, answer.Code[:2]) {
 		return fmt.Errorf("%s: %w", what, err)
+	}
+	if answer != nil && answer.Code == lockNotAvailable {
+		return fmt.Errorf("%s: %w: %w", what, jobs.ErrRowHeld, err)
 	}
 	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {
 		if errors.Is(err, ours) {

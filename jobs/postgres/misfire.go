@@ -38,8 +38,8 @@ ORDER BY u.name COLLATE "C", r.due`
 
 	insertMisfires = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at, finished_at, reason, detail)
-    SELECT m.run, m.job, m.due, 1, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
+    INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at, reason, detail)
+    SELECT m.run, m.job, m.due, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
     FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[])
         AS m (run, job, due, state, reason, detail, version), clock_timestamp() t
     WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = m.job COLLATE "C") = m.version

@@ -15,8 +15,8 @@ const (
 	// addSuccessors follows a list "lost" of runs.
 	addSuccessors = `
 successors AS (
-    INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, created_at, reason, detail)
-    SELECT gen_random_uuid(), r.job, r.due, r.key, r.recovery + 1, 1, 'waiting', clock_timestamp(), r.reason,
+    INSERT INTO holdfast.runs (id, job, due, key, recovery, state, created_at, reason, detail)
+    SELECT gen_random_uuid(), r.job, r.due, r.key, r.recovery + 1, 'waiting', clock_timestamp(), r.reason,
         'recovers run ' || r.id || ', lost on replica ' || r.replica
     FROM lost r WHERE r.recovery < $1 AND ` + recovers + ` ORDER BY r.job, r.due, r.key, r.recovery
     ON CONFLICT DO NOTHING RETURNING id

@@ -33,10 +33,10 @@ ON CONFLICT DO NOTHING`
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
 	insertRuns = `
-INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, session, replica, created_at)
-SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
-     AS r (id, job, due, key, recovery, attempt, version)
+INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
+SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
+FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[])
+     AS r (id, job, due, key, recovery, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
 WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
@@ -47,10 +47,13 @@ ON CONFLICT DO NOTHING`
 
 	// admit decides on runs of which no two want related resources. It looks
 	// at each wanted name, at its ancestors, and at what lies beneath it
-	// ("/" is followed by "0" in byte order), among what is granted and among
-	// what older waiting runs of living sessions want. Where the session has
-	// expired since insertRuns, what that wrote is left to others to adopt:
-	// whether it lives is asked once, so that no run falls in between.
+	// ("/" is followed by "0" in byte order), among what is granted and, for
+	// those that nothing granted refuses, among what older waiting runs of
+	// living sessions want. It looks no further than is enough to refuse: of
+	// those that want one name there may be as many as the batch has runs.
+	// Where the session has expired since insertRuns, what that wrote is left to
+	// others to adopt: whether it lives is asked once, so that no run falls in
+	// between.
 	admit = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
@@ -69,33 +72,49 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT p.*, m.since
     FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
     JOIN mine m USING (run)
-), met AS (
-    SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter, g.resource = p.name COLLATE "C" AS same
+), held AS (
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode AS their_mode, p.own AND g.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
+        SELECT * FROM (SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) g
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, false
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        SELECT * FROM (
+            SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT 1) g
     WHERE p.deep
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, w.resource = p.name COLLATE "C"
+), refused AS (
+    SELECT run, resource, token FROM held WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+), wanted AS (
+    SELECT p.run, p.mode, p.slots, w.resource, w.run AS waiter, w.mode AS their_mode, p.own AND w.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
+        SELECT w.* FROM (SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" OFFSET 0) w
+        CROSS JOIN LATERAL (` + olderWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) w
+    WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = p.run)
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, false
+    SELECT p.run, p.mode, p.slots, w.resource, w.run, w.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w
-        WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
-    WHERE p.deep
+        SELECT w.* FROM (
+            SELECT * FROM holdfast.wants w WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' OFFSET 0) w
+        CROSS JOIN LATERAL (` + olderWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT 1) w
+    WHERE p.deep AND NOT EXISTS (SELECT FROM refused r WHERE r.run = p.run)
 ), against AS (
-    SELECT run, resource, token, waiter FROM met
-    WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
+    SELECT run, resource, token, NULL::uuid AS waiter FROM refused
   UNION ALL
-    SELECT run, resource, min(token), NULL FROM met
-    WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
+    SELECT run, resource, NULL, waiter FROM wanted WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+  UNION ALL
+    SELECT run, resource, min(token), CASE WHEN min(token) IS NULL THEN (array_agg(waiter))[1] END
+    FROM (
+        SELECT run, resource, slots, token, NULL::uuid AS waiter FROM held WHERE same AND mode = 'slot' AND their_mode = 'slot'
+      UNION ALL
+        SELECT run, resource, slots, NULL, waiter FROM wanted WHERE same AND mode = 'slot' AND their_mode = 'slot') taken
     GROUP BY run, resource, slots HAVING count(*) >= slots
 ), blocked AS (
     SELECT DISTINCT ON (a.run) a.run, m.since,
@@ -130,7 +149,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET reason = b.reason, blocker = b.blocker
+UPDATE holdfast.runs r SET reason = b.reason, detail = '', blocker = b.blocker
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// olderWaiter has a row when w belongs to a waiting run of a living session
@@ -217,12 +236,12 @@ func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
+	recoveries, versions := make([]int, n), make([]int64, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
-		recoveries[i], attempts[i], versions[i] = r.Firing.Recovery, r.Attempt, r.Version
+		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
 	}
-	return []any{ids, names, dues, keys, recoveries, attempts, versions}
+	return []any{ids, names, dues, keys, recoveries, versions}
 }
 
 // waves splits the requests, in order, into sets of which no two members want

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -131,19 +130,26 @@ func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
 
 // endHolders ends the backends that hold a dead session's claim in an open
 // transaction. PostgreSQL names them exactly once somebody waits for the row;
-// an application name would be cut at 63 bytes and could be anybody's.
+// an application name would be cut at 63 bytes and could be anybody's. Who
+// waits tells its backend and waits in one transaction: a pooler may give each
+// transaction another backend.
 func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
 	waiter, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return 0, wrap("sweep of a held claim", err)
 	}
 	defer waiter.Release()
+	tx, err := waiter.Begin(ctx)
+	if err != nil {
+		return 0, wrap("sweep of a held claim", err)
+	}
+	defer rollback(ctx, waiter, tx)
 	var pid int
-	if err := waiter.QueryRow(ctx, backendID).Scan(&pid); err != nil {
+	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
 		return 0, wrap("sweep of a held claim", err)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- s.waitForClaim(ctx, waiter.Conn(), token) }()
+	go func() { waited <- s.waitForClaim(ctx, tx, token) }()
 	for {
 		ended := 0
 		if err := s.pool.QueryRow(ctx, endLockers, pid).Scan(&ended); err != nil {
@@ -160,16 +166,16 @@ func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
 	}
 }
 
-// waitForClaim locks the claim and lets go of it at once; a second is enough
-// to be seen waiting.
-func (s *Store) waitForClaim(ctx context.Context, conn *pgx.Conn, token jobs.Token) error {
+// waitForClaim locks the claim and, in the same round trip, ends the
+// transaction that has it then; a second is enough to be seen waiting.
+func (s *Store) waitForClaim(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
 	b.Queue(lockClaim, token)
-	err := conn.SendBatch(ctx, b).Close()
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && answer.Code == "55P03" {
+	b.Queue("ROLLBACK")
+	err := wrap("wait for a held claim", tx.SendBatch(ctx, b).Close())
+	if errors.Is(err, jobs.ErrRowHeld) {
 		return nil // still held: the next sweep tries again
 	}
-	return wrap("wait for a held claim", err)
+	return err
 }

@@ -200,7 +200,7 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	counter := &turns{}
-	traced := openTraced(t, s.url, counter)
+	traced := openTraced(t, s.url, 1, counter)
 	s.granted(traced, session, request(t, "first", "orders")) // its statements are prepared now
 	counter.batches, counter.queries = 0, 0
 	s.granted(traced, session, request(t, "second", "sales"))

@@ -112,7 +112,7 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck, f
 }
 
 func misfiredRun(m jobs.Misfired, now int64) runRow {
-	run := newRun(m.Run, m.Firing, 1, now)
+	run := newRun(m.Run, m.Firing, now)
 	run.State, run.Reason, run.Detail = m.State, m.Reason, jobs.PlainText(m.Detail)
 	if m.State == jobs.Waiting {
 		run.Since = &now

@@ -54,7 +54,7 @@ CREATE TABLE holdfast.runs (
     due         timestamptz NOT NULL,
     key         text COLLATE "C" NOT NULL DEFAULT '',
     recovery    int NOT NULL DEFAULT 0,
-    attempt     int NOT NULL,
+    attempt     int NOT NULL DEFAULT 0, -- 0 until it has started
     state       text NOT NULL,
     session     uuid,
     replica     text NOT NULL DEFAULT '',
