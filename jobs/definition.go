@@ -60,6 +60,13 @@ type standing struct {
 	decided atomic.Int64 // the cursor, in microseconds since 1970
 }
 
+// register takes the version of this replica's definition, which is in force as
+// far as is known.
+func (s *standing) register(version int64) {
+	s.version.Store(version)
+	s.inForce.CompareAndSwap(0, version)
+}
+
 // stale reports whether another definition is in force: others fire the job.
 func (s *standing) stale() bool { return s.version.Load() != s.inForce.Load() }
 

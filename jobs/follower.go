@@ -35,7 +35,7 @@ func (f *follower) register(ctx context.Context, session uuid.UUID) error {
 		return err
 	}
 	for name, version := range versions {
-		f.table[name].standing.version.Store(version)
+		f.table[name].standing.register(version)
 	}
 	return nil
 }
