@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,9 +136,9 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 	if len(f.States) == 0 {
 		return selectRuns + where + order, args
 	}
-	parts := make([]string, len(f.States))
-	for i, state := range f.States {
-		parts[i] = "SELECT * FROM (" + selectRuns + where + " AND r.state = " + arg(state) + order + ")"
+	var parts []string
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND r.state = "+arg(state)+order+")")
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args
 }
