@@ -83,7 +83,7 @@ func New(o Options) (*Scheduler, error) {
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, active: running, workers: newWorkers(o.Workers),
-		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
+		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
 		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
 	follower := newFollower(o.Store, table, log)
@@ -137,7 +137,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	serve := []func(context.Context){e.starts.run, e.notes.run, e.finishes.run}
+	var serve []func(context.Context)
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
