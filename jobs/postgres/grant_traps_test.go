@@ -25,6 +25,7 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 	} {
 		t.Run(c.first+" then "+c.second, func(t *testing.T) {
 			s := newStage(t)
+			s.fences("path:a", "path:a/b", "path:a/b/c", "path:a/b/c/d")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			first := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.first))
 			awaitWaiting(s, "a", first) // granted, not committed
@@ -42,6 +43,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"}, {"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
 		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
 			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			lock := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.lock))
 			awaitWaiting(s, "a", lock)
@@ -55,6 +57,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("a run on %s then %s", c.table, c.lock), func(t *testing.T) {
 			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			run := s.start(s.a, s.session(s.a, "a"), request(t, "job", c.table))
 			awaitWaiting(s, "a", run)
@@ -82,16 +85,16 @@ func TestLocksOfOneBatchExclude(t *testing.T) {
 	}
 }
 
-// Four locks that want names in a circle: were fences locked in the order in
-// which they are asked for, each would hold what the other waits for.
+// Two batches that want names in opposite orders: were fences locked in the
+// order in which they are asked for, each would hold what the other waits for.
 func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	s := newStage(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
-	s.release(s.a, s.hold(s.a, a, wish(t, "path:1", "path:2", "path:3"))) // the fences exist
+	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:2' FOR UPDATE")
-	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2"), wish(t, "path:3"))
+	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2/x"), wish(t, "path:3"))
 	awaitWaiting(s, "a", first) // has 1, is at 2
-	second := s.grant(s.b, b, wish(t, "path:3"), wish(t, "path:1"))
+	second := s.grant(s.b, b, wish(t, "path:3/y"), wish(t, "path:1"))
 	awaitWaiting(s, "b", second) // at 1, and does not have 3
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

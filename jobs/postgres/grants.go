@@ -26,16 +26,16 @@ SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AN
 	// A claim that an open transaction of its owner holds is left to a sweep.
 	endClaims = `
 WITH gone AS (
-    DELETE FROM holdfast.claims WHERE token IN (
-        SELECT token FROM holdfast.claims WHERE session = $1 AND owner IS NOT NULL ORDER BY token FOR UPDATE SKIP LOCKED)
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims WHERE session = $1 AND owner IS NOT NULL ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 
 	endPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run IN (
-        SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run FOR UPDATE)
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run FOR UPDATE))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
