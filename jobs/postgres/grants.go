@@ -18,8 +18,10 @@ const (
 	requireSession = `
 SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
-	// holdLiving is requireSession and holdSession in one.
-	holdLiving = `SELECT 1 / count(*) FROM (` + holdSession + `) s`
+	// holdLiving is requireSession and holdSession in one. It also bounds each
+	// of the statements that follow: a row that many share in turn is waited
+	// for sharer by sharer, each within the lock timeout.
+	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true) FROM (` + holdSession + `) s`
 
 	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run`
 
