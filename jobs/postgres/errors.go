@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // SchemaError says that the schema was changed by a newer binary in a way
@@ -34,6 +35,35 @@ const lockNotAvailable = "55P03"
 // wrap says what was being done, and turns what a later try may mend into
 // jobs.ErrUnavailable, or jobs.ErrRowHeld where it is but a row.
 func wrap(what string, err error) error {
+	return wrapAs(jobs.ErrUnavailable, jobs.ErrRowHeld, what, err)
+}
+
+// wrapLocks is wrap with the errors of package locking: it turns what a later
+// try may mend into locking.ErrUnavailable, and what requireSession refused
+// into locking.ErrSessionLost.
+func wrapLocks(what string, err error) error {
+	if isRefused(err) {
+		return fmt.Errorf("%s: %w", what, locking.ErrSessionLost)
+	}
+	return wrapAs(locking.ErrUnavailable, locking.ErrUnavailable, what, err)
+}
+
+// divisionByZero is how a statement fails on purpose, so that nothing that was
+// sent before it or behind it takes effect.
+const divisionByZero = "22012"
+
+func isRefused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == divisionByZero
+}
+
+// isTimeout reports whether a statement waited for too long.
+func isTimeout(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && (answer.Code == lockNotAvailable || answer.Code == "57014")
+}
+
+func wrapAs(unavailable, rowHeld error, what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -42,7 +72,7 @@ func wrap(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if answer != nil && answer.Code == lockNotAvailable {
-		return fmt.Errorf("%s: %w: %w", what, jobs.ErrRowHeld, err)
+		return fmt.Errorf("%s: %w: %w", what, rowHeld, err)
 	}
 	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {
 		if errors.Is(err, ours) {
@@ -53,7 +83,7 @@ func wrap(what string, err error) error {
 	if errors.As(err, &unconnected) {
 		err = &connectError{unconnected}
 	}
-	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	return fmt.Errorf("%s: %w: %w", what, unavailable, err)
 }
 
 // connectError says on one line why no connection was made. The driver's own
