@@ -54,8 +54,12 @@ func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Requ
 	}
 	defer a.end(ctx)
 	var lock *Lock
+	var refused *HeldError
 	err = retry.Do(ctx, policy, func(ctx context.Context) (err error) {
-		lock, err = a.try(ctx)
+		if lock, err = a.try(ctx); err != nil && ctx.Err() != nil && refused != nil {
+			err = refused // which says more than that the try was cut short
+		}
+		errors.As(err, &refused)
 		return err
 	}, retry.If(worthWaiting))
 	return lock, err

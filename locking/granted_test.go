@@ -199,6 +199,9 @@ func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
 		if got := waiting.grants.Count(lockingtest.OpGrant); got != 10 {
 			t.Errorf("the grants were asked %d times in 10 tries", got)
 		}
+		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+			t.Errorf("%d entries were added, expected one before it had its place", adds)
+		}
 	})
 }
 
@@ -332,6 +335,67 @@ func TestHangingGrantsDoNotKeepACallerWhoseContextEnded(t *testing.T) {
 			t.Errorf("left: %+v, %v; landed: %v", beat, err, hang.landed)
 		}
 	})
+}
+
+// TestTryThatIsCutShortTellsWhoWasInTheWay has the deadline come while the
+// grants are being asked.
+func TestTryThatIsCutShortTellsWhoWasInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		holder := d.start(t, "a")
+		locker := start(t, nil, locking.Options{Grants: &tired{Grants: d.stores.grants}, Session: locking.Session{Replica: "b"}})
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lock(t, holder, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := locker.Acquire(ctx, locking.Owner{}, exclusive(t, "a"), retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
+		var held *locking.HeldError
+		var exhausted *retry.ExhaustedError
+		if !errors.As(err, &held) || !errors.As(err, &exhausted) || exhausted.Attempts != 2 || exhausted.Waited != time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(ttl) // until the store's call has timed out
+	})
+}
+
+// TestLockWhoseReplyWasLostAsksTheGrantsFirst has another's entry come in
+// between: the lock has been granted, and must not wait for that.
+func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		d.grants.Times(lockingtest.OpGrant, lockingtest.LoseReply, 1)
+		time.AfterFunc(50*time.Millisecond, func() {
+			if err := d.stores.entries.Add(t.Context(), "test:path:m", []byte("other"), time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		begun := time.Now()
+		k, err := locker.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Attempts: 100, Delay: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != 100*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		release(t, k)
+	})
+}
+
+// tired answers the first call for a lock, and none after it.
+type tired struct {
+	locking.Grants
+	asked int
+}
+
+func (g *tired) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	if g.asked++; g.asked == 1 {
+		return g.Grants.Grant(ctx, session, requests)
+	}
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
 }
 
 // stalled answers a call for a lock only after its context has ended, and

@@ -84,6 +84,8 @@ func (k *Lock) giveBack(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("release of a lock: %w", err)
+	case !stood && k.life.Context().Err() != nil:
+		return &LostError{Reason: LossSession, Err: context.Cause(k.life.Context())}
 	case !stood:
 		return &LostError{Reason: LossClaim, Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
 	}

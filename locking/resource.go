@@ -170,10 +170,18 @@ func Normalize(requests []Request) ([]Request, error) {
 			return nil, err
 		}
 		if i > 0 && sorted[i-1].Resource == r.Resource && sorted[i-1] != r {
-			return nil, r.bad("asked for in two ways: %s and %s", sorted[i-1].Mode, r.Mode)
+			return nil, r.bad("asked for in two ways: %s and %s", sorted[i-1].way(), r.way())
 		}
 	}
 	return slices.Compact(sorted), nil
+}
+
+// way is how a request wants its resource, in words.
+func (r Request) way() string {
+	if r.Mode == Slotted {
+		return fmt.Sprintf("one of %d slots", r.Slots)
+	}
+	return string(r.Mode)
 }
 
 func (r Request) check() error {

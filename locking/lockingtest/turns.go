@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func turnTests() map[string]func(*testing.T, LockerFixture) {
 		"PollsTheRelatives": testWaiterPollsTheBlockersEntry,
 		"PlaceInTime":       testPlaceAfterAWhile,
 		"OtherEntry":        testPlacedPassesOthersEntries,
+		"AnothersEntry":     testEntryOfAnotherIsNotTheBlockers,
 		"OldestFirst":       testOldestIsServedFirst,
 		"ForeignEntry":      testForeignEntryDoesNotBlockForEver,
 	}
@@ -214,18 +216,32 @@ func testPlacedPassesOthersEntries(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsEntries()
 	a, b := c.join("replica-1"), c.join("replica-2")
-	blocker := a.gets(t, "blocker", writes("m"))
+	blocker := a.gets(t, "blocker", reads("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	c.awaitPlaces(b, 1)
-	check(t, "release", blocker.Release(t.Context()), nil)
-	other := `{"nonce":"n","resource":"path:m","lock_id":"other","replica":"replica-3","job":"other","run_id":"r"}`
-	await(t, "another's entry", func() bool { return c.Add(t.Context(), "test:path:m", []byte(other), lease) == nil || len(done) > 0 })
+	check(t, "another's entry", c.Add(t.Context(), "test:path:m", []byte(othersEntry), lease), nil)
+	free(t, blocker)
 	lock := (<-done).must(t)
 	check(t, "context", lock.Context().Err(), nil)
 	free(t, lock)
-	if found, err := c.Get(t.Context(), "test:path:m"); err != nil || len(found) > 0 && string(found["test:path:m"]) != other {
-		t.Errorf("another's entry: %q, %v", found, err)
-	}
+	checkValue(t, c.store, "test:path:m", othersEntry)
+}
+
+const othersEntry = `{"nonce":"n","resource":"path:m","lock_id":"other","replica":"replica-3","job":"other","run_id":"r"}`
+
+// testEntryOfAnotherIsNotTheBlockers has the blocker's entry make way for
+// another's: who polls it then asks the grants, and not for that one's end.
+func testEntryOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	c.needsEntries()
+	a, b := c.join("replica-1"), c.join("replica-2")
+	blocker := a.gets(t, "blocker", writes("m"))
+	done := b.waits(t, t.Context(), "waiter", writes("m"))
+	c.awaitPlaces(b, 1)
+	c.replace(t, "m", othersEntry)
+	free(t, blocker)
+	free(t, (<-done).must(t))
+	checkValue(t, c.store, "test:path:m", othersEntry)
 }
 
 // testOldestIsServedFirst lets several wait, each with a place, and looks at
@@ -236,11 +252,13 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	blocker := a.gets(t, "blocker", reads("m"))
 	const waiters = 6
 	served := make(chan int, waiters)
+	var all sync.WaitGroup
+	defer all.Wait()
 	for i := range waiters {
 		m := []*member{a, b}[i%2]
 		done := m.waits(t, t.Context(), "waiter", writes("m"))
 		c.awaitPlaces(m, i/2+1)
-		go func() {
+		all.Go(func() {
 			o := <-done
 			served <- i
 			if o.err != nil {
@@ -250,7 +268,7 @@ func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 			if err := o.lock.Release(context.Background()); err != nil {
 				t.Errorf("release by %d: %v", i, err)
 			}
-		}()
+		})
 	}
 	free(t, blocker)
 	for want := range waiters {
