@@ -1,10 +1,10 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
@@ -52,9 +52,8 @@ func notSent(err error) bool {
 	if errors.Is(err, locking.ErrUnavailable) || errors.Is(err, memcache.ErrNoServers) {
 		return true
 	}
-	var timeout *memcache.ConnectTimeoutError
-	var network *net.OpError
-	return errors.As(err, &timeout) || errors.As(err, &network) && network.Op == "dial"
+	var dial *DialError
+	return errors.As(err, &dial)
 }
 
 // answered reports whether err is what a server said.
@@ -75,12 +74,21 @@ func unexpected(err error) bool {
 	return strings.Contains(err.Error(), "memcache: unexpected response line")
 }
 
+// unauthorized returns an *AuthError if a server said that it did nothing
+// because no password was sent.
+func unauthorized(err error) error {
+	if strings.Contains(err.Error(), unauthenticated) {
+		return &AuthError{Reply: unauthenticated}
+	}
+	return nil
+}
+
 // asked turns the error of a request that changes nothing into the package's.
 func asked(err error) error {
 	if err == nil || errors.Is(err, locking.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", locking.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", locking.ErrUnavailable, cmp.Or(unauthorized(err), err))
 }
 
 // changed turns the error of a request that changes something into the
@@ -89,7 +97,7 @@ func changed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case notSent(err):
+	case notSent(err) || unauthorized(err) != nil:
 		return asked(err)
 	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
 		return fmt.Errorf("%w: %w", locking.ErrFull, err)
