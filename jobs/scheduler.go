@@ -24,6 +24,9 @@ type Options struct {
 
 	Replica string // this replica's name
 	Version string // of the binary
+	// LockServers identifies stage 1's servers and their order: replicas
+	// that differ in it are told of. "" is not compared.
+	LockServers string
 
 	Workers       int           // firings at work at once; at least 1
 	Heartbeat     time.Duration // between renewals of the session
@@ -65,6 +68,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
+	lists      *serverLists
 	stopping   chan struct{} // closed when Run begins to stop
 }
 
@@ -88,11 +92,14 @@ func New(o Options) (*Scheduler, error) {
 		outage: &outage{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
 	}
 	s.keeper = &keeper{
-		store: o.Store, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
+		store: o.Store, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, servers: o.LockServers, interval: o.Heartbeat, ttl: o.SessionTTL,
 		clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper}
-	s.upkeep = &upkeep{engine: s.engine, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat}
+	s.lists = &serverLists{store: o.Store, replica: o.Replica, own: o.LockServers, now: clock.now, log: log}
+	s.upkeep = &upkeep{
+		engine: s.engine, lists: s.lists, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat,
+	}
 	return s, nil
 }
 
@@ -206,3 +213,8 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcom
 // ClockOffset returns how far the store's clock is ahead of this machine's,
 // as last measured.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
+
+// ServerLists returns how many different lists of stage-1 servers the living
+// replicas have, as last looked; 0 before the first look. More than one means
+// that they look for one lock on different servers.
+func (s *Scheduler) ServerLists() int { return int(s.lists.number.Load()) }

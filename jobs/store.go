@@ -49,6 +49,9 @@ type Session struct {
 	Replica string    // unique among living replicas by configuration; not enforced
 	Version string    // of the binary
 	TTL     time.Duration
+	// LockServers identifies the list of stage 1's servers that the replica
+	// locks on, "" where that is not known.
+	LockServers string
 }
 
 // Beat is the answer to a heartbeat.
@@ -233,6 +236,8 @@ type ReplicaView struct {
 	ExpiresAt time.Time  `json:"expires_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Running   int        `json:"running"`
+	// LockServers is the same for replicas that lock on the same servers.
+	LockServers string `json:"lock_servers,omitempty"`
 }
 
 // RunFilter narrows a list of runs; zero fields do not.

@@ -17,8 +17,8 @@ import (
 
 const (
 	openSession = `
-INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at)
-SELECT $1, $2, $3, $4, t, t, t + $4 FROM clock_timestamp() t
+INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, started_at, renewed_at, expires_at)
+SELECT $1, $2, $3, $4, $5, t, t, t + $4 FROM clock_timestamp() t
 ON CONFLICT (id) DO NOTHING`
 
 	// Conditional: without it a paused replica would revive a session whose
@@ -61,7 +61,7 @@ WHERE j.hash <> excluded.hash`
 
 // Open registers a session.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
-	_, err := s.pool.Exec(ctx, openSession, session.ID, session.Replica, session.Version, session.TTL)
+	_, err := s.pool.Exec(ctx, openSession, session.ID, session.Replica, session.Version, session.TTL, session.LockServers)
 	return wrap("session opening", err)
 }
 
