@@ -114,7 +114,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		Store: r.store, Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
 		Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
-		Log: r.log, LogOutput: r.output,
+		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
 	})
 	if err != nil {
 		return err
@@ -125,6 +125,9 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	options := r.pageOptions()
 	if locker != nil {
 		options.Stage1 = locker
+	}
+	if r.locks != nil && r.locks.watch != nil {
+		options.Memcached = r.locks.watch
 	}
 	if r.page, err = admin.New(options); err != nil {
 		return err
@@ -140,8 +143,10 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 	if r.store, err = openStore(ctx, r.config, true, r.log); err != nil {
 		return err
 	}
-	r.locks, err = newLockBackend(ctx, r.config, r.log)
-	return err
+	if r.locks, err = newLockBackend(r.config, r.log); err != nil {
+		return err
+	}
+	return r.locks.firstLook(ctx, r.config)
 }
 
 func (r *Replica) pageOptions() admin.Options {
@@ -196,18 +201,21 @@ func (r *Replica) Run(ctx context.Context) error {
 	defer stopServing()
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()
-	var both errgroup.Group
-	both.Go(func() error {
+	var parts errgroup.Group
+	parts.Go(func() error {
 		defer stopServing()
 		return r.scheduler.Run(running)
 	})
+	if r.locks != nil && r.locks.watch != nil {
+		parts.Go(func() error { return r.locks.watch.Run(serving) })
+	}
 	if r.page != nil {
-		both.Go(func() error {
+		parts.Go(func() error {
 			defer stopRunning() // without its page a replica stops, rather than run unseen
 			return r.page.Run(serving)
 		})
 	}
-	return both.Wait()
+	return parts.Wait()
 }
 
 func (r *Replica) close() {

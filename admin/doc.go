@@ -3,9 +3,9 @@
 //
 // It changes nothing. Everything it shows comes from the store, and is judged
 // by the store's clock, so every replica behind a load balancer gives the same
-// answer. Three things are the replica's own, and are marked as such: its name
-// and version, whether it can start runs, and the next firings, which its own
-// cron table gives.
+// answer. Four things are the replica's own, and are marked as such: its name
+// and version, whether it can start runs, how it sees memcached, and the next
+// firings, which its own cron table gives.
 //
 // # Locks
 //

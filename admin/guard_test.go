@@ -155,7 +155,7 @@ func TestHostileValuesStayText(t *testing.T) {
 			t.Errorf("page has an inline handler or style: %s", tag)
 		}
 	}
-	allowed := []string{"/", "/?refresh=off", "/api/v1/overview", "/api/v1/locks", "/api/v1/jobs", "/api/v1/runs", "/api/v1/replicas"}
+	allowed := []string{"/", "/?refresh=off", "/api/v1/overview", "/api/v1/locks", "/api/v1/jobs", "/api/v1/runs", "/api/v1/replicas", "/api/v1/memcached"}
 	for _, match := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(body, -1) {
 		link := match[1]
 		if slices.Contains(allowed, link) || strings.HasPrefix(link, "/static/") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // DefaultRefresh is how often the page asks again unless Options say otherwise.
@@ -41,6 +42,14 @@ type Stage1 interface {
 	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder, error)
 }
 
+// Memcached tells how the servers of stage 1 are. *memcached.Watch implements
+// it.
+type Memcached interface {
+	// Servers returns what is known of each, in the configured order. It is
+	// called concurrently and asks nobody.
+	Servers() []memcached.Health
+}
+
 // User may read everything that the server shows.
 type User struct {
 	Name         string // without a colon
@@ -63,8 +72,9 @@ type Options struct {
 	// address.
 	Users []User
 
-	Store  jobs.History
-	Stage1 Stage1 // nil where there is no stage 1
+	Store     jobs.History
+	Stage1    Stage1    // nil where there is no stage 1
+	Memcached Memcached // nil where stage 1 is not in memcached
 
 	Replica string // this replica's name
 	// Session returns the id of this replica's session, which changes when a

@@ -22,6 +22,7 @@ func (s *Server) routes() []route {
 		{"/api/v1/runs", s.runsJSON},
 		{"/api/v1/runs/{id}", s.runJSON},
 		{"/api/v1/replicas", s.replicasJSON},
+		{"/api/v1/memcached", s.memcachedJSON},
 	}
 }
 

@@ -67,27 +67,7 @@ func (c *checker) checkLocking() {
 	if _, embedded := c.config.Database.SQLite(); embedded && c.soundURL() {
 		c.failKey("locking.memcached", "found memcached with a sqlite:// database, expected postgres://: replicas that share locks must share history, and a SQLite file belongs to one process")
 	}
-	c.checkServers(l.Memcached.Servers)
-}
-
-func (c *checker) checkServers(servers []string) {
-	const path = "locking.memcached.servers"
-	if len(servers) == 0 && c.sound(path) {
-		c.fail(path, "found no servers, expected at least one host:port")
-	}
-	seen := map[string]bool{}
-	for i, server := range servers {
-		at := itemPath(path, i)
-		if !c.sound(at) {
-			continue
-		}
-		if !strings.HasPrefix(server, "/") && !isAddress(server, 1) {
-			c.fail(at, "found %s, expected host:port or the absolute path of a socket", c.foundAt(at))
-		} else if seen[server] {
-			c.fail(at, "found %s a second time, expected each server once", c.foundAt(at))
-		}
-		seen[server] = true
-	}
+	c.checkMemcached(l.Memcached)
 }
 
 func (c *checker) checkSession() {

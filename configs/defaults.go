@@ -31,7 +31,9 @@ func Defaults() Config {
 }
 
 // start makes m what a memcached section starts as.
-func (m *Memcached) start(*Config) { *m = Memcached{Timeout: time.Second, MaxIdle: 64} }
+func (m *Memcached) start(*Config) {
+	*m = Memcached{Timeout: time.Second, MaxIdle: 64, WatchEvery: 5 * time.Second}
+}
 
 // start makes j what a job of c starts as.
 func (j *Job) start(c *Config) {

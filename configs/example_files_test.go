@@ -109,7 +109,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
 	var memcached Memcached
 	memcached.start(&config)
-	memcached.Servers = []string{"127.0.0.1:11211"}
+	memcached.Servers, memcached.TLS = []string{"127.0.0.1:11211"}, &TLS{}
 	if config.Locking.Memcached == nil || !reflect.DeepEqual(*config.Locking.Memcached, memcached) {
 		t.Errorf("memcached: found %+v, expected the defaults %+v", config.Locking.Memcached, memcached)
 	}

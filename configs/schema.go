@@ -72,6 +72,29 @@ type Memcached struct {
 	Servers []string      `yaml:"servers"` // host:port, or the path of a socket
 	Timeout time.Duration `yaml:"timeout" min:"10ms" max:"3s"`
 	MaxIdle int           `yaml:"max_idle" min:"1" max:"10000"` // connections kept open a server
+	// Strict refuses to start while a server answers whose settings are
+	// unsafe for locks.
+	Strict bool `yaml:"strict"`
+	// WatchEvery is how often the servers are asked how they are.
+	WatchEvery time.Duration `yaml:"watch_every" min:"100ms" max:"1m"`
+	// Username and Password are for servers started with -Y; both or neither.
+	Username string `yaml:"username"`
+	Password Secret `yaml:"password"`
+	TLS      *TLS   `yaml:"tls"` // nil: none; for servers started with -Z
+}
+
+// TLS is how a client of memcached proves servers and itself. Certificates and
+// keys are in PEM.
+type TLS struct {
+	// CA are the authorities that may have signed a server's certificate;
+	// those of the system if there are none.
+	CA Secret `yaml:"ca"`
+	// Cert and Key are this client's own; both or neither.
+	Cert Secret `yaml:"cert"`
+	Key  Secret `yaml:"key"`
+	// ServerName is the name that servers prove, if it is not the host that
+	// they are configured by.
+	ServerName string `yaml:"server_name"`
 }
 
 // Session is the replica's life in the store. A replica counts as dead when

@@ -14,7 +14,7 @@ const (
 	full = `
 database: {url: "postgres://app:hunter2@db/x"}
 admin: {users: [{name: operator, password_hash: "` + hash + `"}], listen: "0.0.0.0:80"}
-locking: {memcached: {servers: ["cache:11211"]}}
+locking: {memcached: {servers: ["cache:11211"], strict: true, username: holdfast, password: "${TOKEN}", tls: {server_name: cache}}}
 jobs:
   - name: call
     schedule: {every: 90s}
@@ -67,7 +67,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 func TestShownConfigIsReadAgain(t *testing.T) {
 	first := mustParse(t, full, WithEnv(secretive))
 	shown := strings.NewReplacer(
-		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`).Replace(first.String())
+		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`, `"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`).Replace(first.String())
 	second := mustParse(t, shown, WithEnv(secretive))
 	if first.String() != second.String() {
 		t.Errorf("found\n%s\nexpected\n%s", second, first)

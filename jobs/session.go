@@ -30,6 +30,7 @@ type keeper struct {
 	revoke   func(ctx context.Context, token Token, state State, reason Reason) error
 	replica  string
 	version  string
+	servers  string // see Session.LockServers
 	interval time.Duration
 	ttl      time.Duration
 	clock    *clusterClock
@@ -108,7 +109,7 @@ func (k *keeper) open(ctx context.Context) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now()}
-	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl}); err != nil {
+	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, LockServers: k.servers}); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

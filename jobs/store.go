@@ -58,6 +58,9 @@ type Session struct {
 	// because its name is configured and its process has just begun: other
 	// sessions of the same name expire at once.
 	Succeeds bool
+	// LockServers identifies the list of stage 1's servers that the replica
+	// locks on, "" where that is not known.
+	LockServers string
 }
 
 // Beat is the answer to a heartbeat.
@@ -297,6 +300,8 @@ type ReplicaView struct {
 	ExpiresAt time.Time  `json:"expires_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Running   int        `json:"running"`
+	// LockServers is the same for replicas that lock on the same servers.
+	LockServers string `json:"lock_servers,omitempty"`
 }
 
 // RunFilter narrows a list of runs; zero fields do not.

@@ -38,6 +38,12 @@ var sessionRules = []rule{
 		c.must(c.Store.Open(c.ctx, s))
 		c.dead(s.ID)
 	}},
+	{"a session says which lock servers its replica has", func(c *check) {
+		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, LockServers: "5f3a"}
+		c.must(c.Store.Open(c.ctx, with))
+		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
+		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
+	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
 	{"an expired session never revives", func(c *check) {
 		s := c.session("one")

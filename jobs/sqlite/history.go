@@ -39,7 +39,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
     SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -182,7 +182,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.Running); err != nil {
+		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
 			return err
 		}
 		if known, live := s.lives.get(v.Session); live {
