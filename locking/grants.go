@@ -14,7 +14,7 @@ var (
 	ErrSessionLost = errors.New("session is lost")
 	// ErrSuperseded says that a claim is gone: whatever its owner does now
 	// must not take effect.
-	ErrSuperseded = errors.New("claim is gone")
+	ErrSuperseded = errors.New("superseded: its claim is gone")
 )
 
 // Token is a claim's number. It grows with each claim of the cluster, so of
