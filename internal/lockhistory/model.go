@@ -150,7 +150,7 @@ func (h *History) operations(locks []*Lock) []porcupine.Operation {
 		add := func(s step, at Span) {
 			all = append(all, porcupine.Operation{ClientId: i, Input: operation{s, k}, Call: at.Call, Return: at.Return})
 		}
-		add(granting, k.Acquired)
+		add(granting, Span{max(k.Acquired.Call, k.From), k.Acquired.Return})
 		for _, c := range k.Commits {
 			if c.Outcome == Committed {
 				// One whose answer was lost has been before its lock was

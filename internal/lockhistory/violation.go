@@ -200,6 +200,9 @@ func (h *History) linesOf(k *Lock) []line {
 			lines = append(lines, line{at, k.ID + " " + text})
 		}
 	}
+	if k.From != 0 {
+		add(k.From, "asks for the claim that it gets")
+	}
 	for _, c := range k.Commits {
 		add(c.Call, fmt.Sprintf("begins commit %d", c.Number))
 		add(c.Return, fmt.Sprintf("ends commit %d: %s", c.Number, c.Outcome))
