@@ -27,9 +27,9 @@ RETURNING replica`
 	// Nobody is to adopt the place of a lock.
 	endSweptPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run IN (
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT w.run FROM holdfast.waits w JOIN holdfast.sessions s ON s.id = w.session
-        WHERE s.sweep = $1 AND s.ended_at IS NULL AND w.owner IS NOT NULL ORDER BY w.run FOR UPDATE OF w)
+        WHERE s.sweep = $1 AND s.ended_at IS NULL AND w.owner IS NOT NULL ORDER BY w.run FOR UPDATE OF w))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
