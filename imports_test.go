@@ -31,6 +31,8 @@ var onlyIn = map[string][]string{
 	module + "/locking/lockingtest":           nil,
 	"github.com/google/go-cmp":                nil,
 	"pgregory.net/rapid":                      nil,
+	"github.com/anishathalye/porcupine":       nil,
+	module + "/internal/lockhistory":          nil,
 	"testing":                                 nil,
 	"github.com/rs/zerolog/log":               nil, // the global logger: for nobody
 	"github.com/jackc/pgx/v5/stdlib":          nil,
