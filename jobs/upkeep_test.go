@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,5 +42,35 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 	u.sweep(t.Context())
 	if held, err := locker.Inspect(t.Context(), []locking.Resource{orders}); err != nil || len(held) != 0 {
 		t.Errorf("held after the sweep: %+v, %v", held, err)
+	}
+}
+
+func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	u := &upkeep{table: cronTable{}, page: 50}
+	for name, behind := range map[string]time.Duration{
+		"an hour": time.Hour, "a day": 24 * time.Hour, "two minutes": 2 * time.Minute, "three minutes": 3 * time.Minute, "nothing": time.Minute,
+	} {
+		e := entryEvery(t, time.Minute, MisfireSkip)
+		e.Name = name
+		e.standing.register(1)
+		e.standing.decide(now.Add(-behind))
+		u.table[name] = e
+	}
+	checks := u.undecided(now)
+	var order []string
+	for _, c := range checks {
+		order = append(order, c.Job)
+		if !c.Due.Equal(c.decided.Add(time.Minute)) || !c.Until.Equal(now.Add(-30*time.Second)) {
+			t.Errorf("check %+v", c)
+		}
+	}
+	if !slices.Equal(order, []string{"a day", "an hour", "three minutes", "two minutes"}) {
+		t.Errorf("checks in the order %q", order)
+	}
+	for page, want := range map[int]int{1: 1, 39: 1, 40: 2, 41: 2, 42: 3, 43: 4, 1000: 4} {
+		if u.page = page; u.fill(checks) != want {
+			t.Errorf("a page of weight %d has %d checks, want %d", page, u.fill(checks), want)
+		}
 	}
 }
