@@ -42,4 +42,12 @@
 //
 // Held, unavailable and unclear are three answers: ErrHeld, ErrUnavailable and
 // ErrUnclear. Only the first says that somebody has the resource.
+//
+// # Computing once
+//
+// Memo has a value computed once in the cluster, under a lock, and stores it
+// beside the locks for as long as it is good. It stores by Add: of two that
+// computed because the store had forgotten the lock, the first that stores wins,
+// and the other returns that value too. Who has lost the lock stores nothing:
+// its value may be older than one that has come and gone since.
 package locking

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxKeyBytes   = 250
-	maxOwnerBytes = 200 // of each field in a value, which has at most 4 KiB
+	maxOwnerBytes = 200 // of each field in a value, so that a lock's has at most 4 KiB
 	gateKind      = "gate"
 )
 
@@ -94,6 +94,15 @@ func checkNamespace(namespace string) error {
 	const most = 100
 	if namespace == "" || len(namespace) > most || strings.ContainsFunc(namespace, notInKeys) {
 		return fmt.Errorf("namespace: found %q, expected 1 to %d bytes without spaces and control characters", namespace, most)
+	}
+	return nil
+}
+
+// checkTTL refuses a lifetime that backends can't keep.
+func checkTTL(kind, name string, ttl time.Duration) error {
+	const most = 30 * 24 * time.Hour // longer is a date to memcached
+	if ttl < time.Second || ttl > most {
+		return fmt.Errorf("time of %s %s: found %s, expected 1s to %s", kind, name, ttl, most)
 	}
 	return nil
 }

@@ -12,6 +12,9 @@ var (
 	ErrReleased = errors.New("lock was released")
 	// ErrUnsupported is what every *UnsupportedError is.
 	ErrUnsupported = errors.New("lock mode is not supported here")
+	// ErrForeignValue says that what is stored under a Memo's key is not its
+	// value: garbage, or another program's. It is never removed, and runs out.
+	ErrForeignValue = errors.New("what is stored is not the value of this key")
 )
 
 // HeldError says that a resource is held by another lock. It is a normal
@@ -76,3 +79,19 @@ func (e *LostError) Error() string {
 
 // Unwrap returns why the lock could not be renewed, or nil.
 func (e *LostError) Unwrap() error { return e.Err }
+
+// UnsharedError says that a Memo's value was computed by this caller and could
+// not be stored: nobody else will get it.
+type UnsharedError struct {
+	Key   string
+	Value []byte // what compute returned
+	Err   error  // why it could not be stored
+}
+
+// Error says why the value could not be stored.
+func (e *UnsharedError) Error() string {
+	return fmt.Sprintf("memo %s: its value was computed and could not be stored: %v", e.Key, e.Err)
+}
+
+// Unwrap returns why the value could not be stored.
+func (e *UnsharedError) Unwrap() error { return e.Err }

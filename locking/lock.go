@@ -137,6 +137,17 @@ func (k *Lock) loss() *LostError {
 	return k.lost
 }
 
+// untrusted returns nil while the lock may be relied on, at this very moment:
+// after a pause of the process its context may not have ended yet.
+func (k *Lock) untrusted() *LostError {
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.lost == nil && !time.Now().Before(k.trusted) {
+		return &LostError{Reason: LossUnconfirmed, Err: k.failure}
+	}
+	return k.lost
+}
+
 func (k *Lock) over() bool {
 	k.state.Lock()
 	defer k.state.Unlock()

@@ -23,6 +23,7 @@ const (
 	KindPath  Kind = "path"  // any "/"-separated name
 	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
 	KindJob   Kind = "job"   // a job's own name: its overlap policy
+	KindMemo  Kind = "memo"  // a value that is being computed: see Memo
 )
 
 const (
@@ -53,7 +54,7 @@ func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 // ParseKey is the inverse of Resource.Key.
 func ParseKey(key string) (Resource, error) {
 	kind, path, ok := strings.Cut(key, ":")
-	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob}, Kind(kind)) {
+	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindMemo}, Kind(kind)) {
 		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName, key)
 	}
 	return newResource(Kind(kind), path)

@@ -75,6 +75,12 @@ func unexpected(err error) bool {
 	return strings.Contains(err.Error(), "memcache: unexpected response line")
 }
 
+// outOfMemory reports whether a server had no room: "out of memory storing
+// object", or, of a value in several chunks, "Out of memory during read".
+func outOfMemory(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "server_error out of memory")
+}
+
 // asked turns the error of a request that changes nothing into the package's.
 func asked(err error) error {
 	if err == nil || errors.Is(err, locking.ErrUnavailable) {
@@ -91,8 +97,10 @@ func changed(err error) error {
 		return nil
 	case notSent(err):
 		return asked(err)
-	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
+	case unexpected(err) && outOfMemory(err):
 		return fmt.Errorf("%w: %w", locking.ErrFull, err)
+	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR object too large"):
+		return fmt.Errorf("%w for this server (-I): %w", locking.ErrTooLarge, err)
 	case unexpected(err):
 		return fmt.Errorf("memcached refused: %w", err)
 	case errors.Is(err, memcache.ErrNotStored):
