@@ -10,7 +10,7 @@
 //	ready.go       the queue between, in an order of each replica's own
 //	firing.go      gate, lock, start; wait and try again while something is held; skip in the end
 //	perform.go     run the handler under its claim, record how it ended, release
-//	batcher.go     what many firings ask of the store at one moment goes in one call
+//	engine.go      what firings share; what many ask of the store at one moment goes in one call
 //	session.go     keep: one heartbeat renews a replica's session and with it all its claims
 //	upkeep.go      sweep dead sessions, adopt waiting runs, record dues that nobody started
 //	misfire.go     what becomes of those

@@ -242,7 +242,7 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 	defer f.active.begin(f.run)()
 	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
 	for {
-		result, err := f.starts.do(f.session.ctx, sessionCall[StartRequest]{f.session.id, request})
+		result, err := f.starts.Ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request})
 		switch {
 		case err == nil:
 			return f.started(result)
@@ -341,7 +341,7 @@ func (f *firing) write(n Note) bool {
 	n.Run, n.Firing, n.Version, n.Attempt = f.run, f.firing, f.startVersion(), f.attempt
 	n.Requests, n.WaitSince = f.entry.requests, f.since
 	for {
-		stands, err := f.notes.do(f.session.ctx, sessionCall[Note]{f.session.id, n})
+		stands, err := f.notes.Ask(f.session.ctx, sessionCall[Note]{f.session.id, n})
 		if err == nil {
 			return stands
 		}

@@ -142,7 +142,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 // inside a transaction that holds its claim, and must not hold up others.
 func (f *firing) finish(ctx context.Context, request FinishRequest, alone bool) (bool, error) {
 	if !alone {
-		return f.finishes.do(ctx, request)
+		return f.finishes.Ask(ctx, request)
 	}
 	done, err := f.store.Finish(ctx, []FinishRequest{request})
 	return err == nil && done[0], err

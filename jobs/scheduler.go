@@ -84,7 +84,7 @@ func New(o Options) (*Scheduler, error) {
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, active: running, capacity: o.Workers, workers: semaphore.NewWeighted(int64(o.Workers)),
-		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
+		starts: newBatch(bySession(o.Store.Start)), notes: newBatch(bySession(o.Store.Note)), finishes: newBatch(o.Store.Finish),
 		outage: &outage{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
 	}
 	s.keeper = &keeper{
@@ -137,7 +137,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	serve := []func(context.Context){e.starts.run, e.notes.run, e.finishes.run, s.keeper.run}
+	serve := []func(context.Context){s.keeper.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {

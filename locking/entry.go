@@ -29,14 +29,15 @@ type entry struct {
 // content is an entry's value.
 type content struct {
 	Nonce    string `json:"nonce"`
-	Resource string `json:"resource"` // in full, also where the key is a hash
+	Resource string `json:"resource"`          // in full, also where the key is a hash
+	Lock     string `json:"lock_id,omitempty"` // where there are Grants
 	Holder
 }
 
 // encode returns the value to store. Owner fields are free text: they are cut
 // and cleaned, so that the value stays small and readable.
 func (c content) encode() ([]byte, error) {
-	c.Replica, c.Job, c.Run = clean(c.Replica), clean(c.Job), clean(c.Run)
+	c.Owner = c.Owner.cleaned()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -55,6 +56,9 @@ func decode(value []byte, resource string) (content, bool) {
 	}
 	return c, true
 }
+
+// cleaned returns what every store can keep, and what is shown of an owner.
+func (o Owner) cleaned() Owner { return Owner{clean(o.Replica), clean(o.Job), clean(o.Run)} }
 
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {

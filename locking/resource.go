@@ -156,11 +156,12 @@ func Conflict(a, b Request) bool {
 }
 
 // Normalize returns the requests sorted by key, without repetitions, in a
-// slice of its own. It refuses a resource asked for in two modes, slots out of
-// range, and more than 1,000 requests.
+// slice of its own. It returns a *RequestError for a resource asked for in two
+// modes, slots out of range, and more than 1,000 requests, and an ErrBadName
+// for a zero resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
-		return nil, fmt.Errorf("at most %d resources in one lock, found %d", maxRequests, len(requests))
+		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d", maxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
 	slices.SortFunc(sorted, func(a, b Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
@@ -169,7 +170,7 @@ func Normalize(requests []Request) ([]Request, error) {
 			return nil, err
 		}
 		if i > 0 && sorted[i-1].Resource == r.Resource && sorted[i-1] != r {
-			return nil, fmt.Errorf("%s is asked for in two ways: %s and %s", r.Resource, sorted[i-1].Mode, r.Mode)
+			return nil, r.bad("asked for in two ways: %s and %s", sorted[i-1].Mode, r.Mode)
 		}
 	}
 	return slices.Compact(sorted), nil
@@ -182,14 +183,18 @@ func (r Request) check() error {
 	switch r.Mode {
 	case Exclusive, Shared:
 		if r.Slots != 0 {
-			return fmt.Errorf("%s: only slotted locks have slots, found %d", r.Resource, r.Slots)
+			return r.bad("only slotted locks have slots, found %d", r.Slots)
 		}
 	case Slotted:
 		if r.Slots < 1 || r.Slots > maxSlots {
-			return fmt.Errorf("%s: slots are 1 to %d, found %d", r.Resource, maxSlots, r.Slots)
+			return r.bad("slots are 1 to %d, found %d", maxSlots, r.Slots)
 		}
 	default:
-		return fmt.Errorf("%s: unknown mode %q", r.Resource, r.Mode)
+		return r.bad("unknown mode %q", r.Mode)
 	}
 	return nil
+}
+
+func (r Request) bad(format string, args ...any) error {
+	return &RequestError{Resource: r.Resource, Problem: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,7 @@
-// Package lockingtest is the conformance suite that every backend of package
-// locking passes, first by itself and then under a Locker, and a wrapper that
-// makes any backend fail in chosen ways.
+// Package lockingtest is the conformance suites of package locking: one that
+// every backend passes (Run), first by itself and then under a Locker, one for
+// grants (RunGrants), and one for a Locker on both (RunLocker). Its wrappers
+// make any of them fail in chosen ways.
 package lockingtest
 
 import (

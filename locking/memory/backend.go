@@ -1,9 +1,3 @@
-// Package memory keeps locks in the memory of one process. It is the stage-1
-// backend of the embedded default, and of several replicas in one process,
-// which share one Backend.
-//
-// Expiry follows the monotonic clock and is exact, so it is never early. The
-// backend is never full or unavailable; what it holds ends with the process.
 package memory
 
 import (

@@ -1,0 +1,139 @@
+// Package batch gathers what many callers ask at the same moment into few
+// calls: while one is under way, the next batch gathers.
+package batch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options say how a batch is sent.
+type Options[Q, A any] struct {
+	// Send asks all questions in one call and returns their answers in order,
+	// or an error for all. Its context ends after Timeout, not with a caller's.
+	Send    func(ctx context.Context, questions []Q) ([]A, error)
+	Timeout time.Duration
+	Most    int // what the questions of one call may weigh together, unless there is only one
+	// Weigh returns what a question weighs; nil means 1 each.
+	Weigh func(Q) int
+	// Whole reports whether an error is one that each part of the batch would
+	// meet too. After any other the batch is split, so that a bad question
+	// fails alone.
+	Whole func(error) bool
+}
+
+// Batch is the questions that wait to be asked. Its methods may be called
+// concurrently. It has a goroutine while there are any.
+type Batch[Q, A any] struct {
+	options Options[Q, A]
+
+	mu      sync.Mutex
+	waiting []*call[Q, A]
+	sending bool
+}
+
+type call[Q, A any] struct {
+	question Q
+	answer   chan answer[A] // buffered: a batch never waits for a caller
+}
+
+type answer[A any] struct {
+	answer A
+	err    error
+}
+
+// New returns an empty Batch.
+func New[Q, A any](o Options[Q, A]) *Batch[Q, A] {
+	if o.Weigh == nil {
+		o.Weigh = func(Q) int { return 1 }
+	}
+	return &Batch[Q, A]{options: o}
+}
+
+// Ask asks one question and waits for its answer, or for ctx, whose cause it
+// then returns. A question that was not sent by then is not asked any more;
+// whether it was, is not told.
+func (b *Batch[Q, A]) Ask(ctx context.Context, question Q) (A, error) {
+	var none A
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	c := &call[Q, A]{question, make(chan answer[A], 1)}
+	b.add(c)
+	select {
+	case a := <-c.answer:
+		return a.answer, a.err
+	case <-ctx.Done():
+		b.drop(c)
+		return none, context.Cause(ctx)
+	}
+}
+
+func (b *Batch[Q, A]) add(c *call[Q, A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, c)
+	if !b.sending {
+		b.sending = true
+		go b.serve()
+	}
+}
+
+func (b *Batch[Q, A]) drop(c *call[Q, A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, c); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	}
+}
+
+// serve sends what waits until nothing does.
+func (b *Batch[Q, A]) serve() {
+	for calls := b.gather(); len(calls) > 0; calls = b.gather() {
+		b.send(calls)
+	}
+}
+
+// gather takes the next batch out of what waits, or ends the serving.
+func (b *Batch[Q, A]) gather() []*call[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, weight := 0, 0
+	for _, c := range b.waiting {
+		if weight += b.options.Weigh(c.question); n > 0 && weight > b.options.Most {
+			break
+		}
+		n++
+	}
+	calls := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	b.sending = n > 0
+	return calls
+}
+
+// send asks the calls as one batch. When whoever is asked can't be there is
+// no point in asking again for each.
+func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
+	questions := make([]Q, len(calls))
+	for i, c := range calls {
+		questions[i] = c.question
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.options.Timeout)
+	answers, err := b.options.Send(ctx, questions)
+	cancel()
+	if err != nil && len(calls) > 1 && !b.options.Whole(err) {
+		half := len(calls) / 2
+		b.send(calls[:half])
+		b.send(calls[half:])
+		return
+	}
+	for i, c := range calls {
+		if err != nil {
+			c.answer <- answer[A]{err: err}
+			continue
+		}
+		c.answer <- answer[A]{answer: answers[i]}
+	}
+}

@@ -1,0 +1,203 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/batch"
+)
+
+var errAway = errors.New("away")
+
+// gated is a store that answers each call when the test lets it.
+type gated struct {
+	entered chan []int
+	goOn    chan error
+}
+
+func newGated() *gated { return &gated{entered: make(chan []int), goOn: make(chan error)} }
+
+func (g *gated) send(_ context.Context, questions []int) ([]int, error) {
+	g.entered <- slices.Sorted(slices.Values(questions))
+	return questions, <-g.goOn
+}
+
+// batch returns a batch to the store, with which the bubble's goroutines ask.
+func (g *gated) batch(most int, weigh func(int) int) *batch.Batch[int, int] {
+	return batch.New(batch.Options[int, int]{
+		Send: g.send, Timeout: time.Minute, Most: most, Weigh: weigh,
+		Whole: func(err error) bool { return errors.Is(err, errAway) },
+	})
+}
+
+// asking lets a goroutine ask each of the questions, each before the next.
+func asking(t *testing.T, all *sync.WaitGroup, b *batch.Batch[int, int], questions ...int) {
+	for _, n := range questions {
+		all.Go(func() {
+			if got, err := b.Ask(t.Context(), n); got != n || err != nil {
+				t.Errorf("%d was answered %d, %v", n, got, err)
+			}
+		})
+		synctest.Wait()
+	}
+}
+
+func (g *gated) expect(t *testing.T, want ...int) {
+	t.Helper()
+	if got := <-g.entered; !slices.Equal(got, want) {
+		t.Errorf("batch %v, expected %v", got, want)
+	}
+}
+
+func TestBatchGathersWhatComesWhileOneIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := g.batch(1000, nil)
+		var all sync.WaitGroup
+		asking(t, &all, b, 0)
+		g.expect(t, 0)
+		asking(t, &all, b, 1, 2, 3, 4, 5)
+		g.goOn <- nil
+		g.expect(t, 1, 2, 3, 4, 5)
+		g.goOn <- nil
+		all.Wait()
+	})
+}
+
+func TestBatchIsNoHeavierThanAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := g.batch(10, func(q int) int { return q })
+		var all sync.WaitGroup
+		asking(t, &all, b, 1)
+		g.expect(t, 1)
+		asking(t, &all, b, 4, 6, 2, 99, 3)
+		for _, want := range [][]int{{4, 6}, {2}, {99}, {3}} {
+			g.goOn <- nil
+			g.expect(t, want...)
+		}
+		g.goOn <- nil
+		all.Wait()
+	})
+}
+
+func TestQuestionThatWasNotSentIsNotAskedAfterItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := g.batch(1000, nil)
+		var all sync.WaitGroup
+		asking(t, &all, b, 0)
+		g.expect(t, 0)
+		stop := errors.New("stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		all.Go(func() {
+			if _, err := b.Ask(ctx, 1); !errors.Is(err, stop) {
+				t.Errorf("got %v", err)
+			}
+		})
+		synctest.Wait()
+		asking(t, &all, b, 2)
+		cancel(stop)
+		synctest.Wait()
+		g.goOn <- nil
+		g.expect(t, 2)
+		g.goOn <- nil
+		all.Wait()
+		if _, err := b.Ask(ctx, 3); !errors.Is(err, stop) {
+			t.Errorf("asked after the end of its context: %v", err)
+		}
+	})
+}
+
+func TestQuestionUnderWayIsLeftAtTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		b := g.batch(1000, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := b.Ask(ctx, 1)
+			left <- err
+		}()
+		g.expect(t, 1)
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		var all sync.WaitGroup
+		asking(t, &all, b, 2)
+		g.goOn <- nil
+		g.expect(t, 2)
+		g.goOn <- nil
+		all.Wait()
+	})
+}
+
+func TestCallEndsAfterItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := batch.New(batch.Options[int, int]{
+			Send: func(ctx context.Context, _ []int) ([]int, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+			Timeout: 5 * time.Second, Most: 10, Whole: func(error) bool { return true },
+		})
+		start := time.Now()
+		if _, err := b.Ask(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
+			t.Errorf("got %v after %s", err, time.Since(start))
+		}
+	})
+}
+
+// TestRefusedBatchIsSplit also shows that a call that failed as a whole is
+// made once: there is no point in asking for each part.
+func TestRefusedBatchIsSplit(t *testing.T) {
+	for name, refusal := range map[string]error{"a bad question fails alone": errors.New("refused"), "but all fail together": fmt.Errorf("start: %w", errAway)} {
+		t.Run(name, func(t *testing.T) { testRefusal(t, refusal) })
+	}
+}
+
+func testRefusal(t *testing.T, refusal error) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		open := make(chan struct{})
+		b := batch.New(batch.Options[int, string]{
+			Send: func(_ context.Context, questions []int) ([]string, error) {
+				<-open
+				calls++
+				if slices.Contains(questions, 3) {
+					return nil, refusal
+				}
+				answers := make([]string, len(questions))
+				for i, q := range questions {
+					answers[i] = fmt.Sprint(q)
+				}
+				return answers, nil
+			},
+			Timeout: time.Minute, Most: 100, Whole: func(err error) bool { return errors.Is(err, errAway) },
+		})
+		whole := errors.Is(refusal, errAway)
+		var all sync.WaitGroup
+		for n := range 9 {
+			all.Go(func() {
+				got, err := b.Ask(t.Context(), n)
+				refused := n == 3 || whole && n > 0
+				if refused != errors.Is(err, refusal) || !refused && got != fmt.Sprint(n) {
+					t.Errorf("%d: %q, %v", n, got, err)
+				}
+			})
+			synctest.Wait() // the first is sent alone, the others together
+		}
+		close(open)
+		all.Wait()
+		if whole && calls != 2 {
+			t.Errorf("%d calls for the first and a batch that failed as a whole", calls)
+		}
+	})
+}

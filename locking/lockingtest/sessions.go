@@ -1,0 +1,296 @@
+package lockingtest
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func sessionTests() map[string]func(*testing.T, GrantsFixture) {
+	return map[string]func(*testing.T, GrantsFixture){
+		"Beat":              testBeat,
+		"Open":              testOpenAgain,
+		"NoTTL":             testSessionWithoutTTL,
+		"Expiry":            testSessionExpiry,
+		"Renewal":           testSessionRenewal,
+		"Unknown":           testUnknownSession,
+		"Ended":             testEndedSession,
+		"EndOfTheExpired":   testEndOfAnExpiredSession,
+		"ExpiredClaimStays": testClaimOfAnExpiredSession,
+		"ReleaseByTheDead":  testReleaseByAnExpiredSession,
+		"Sweep":             testSweep,
+		"SweepSparesLiving": testSweepSparesTheLiving,
+		"Succeeds":          testSucceeds,
+		"SucceedsByName":    testNamesakeThatDoesNotSucceed,
+	}
+}
+
+func testBeat(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	a, b, waiter := ask(writes("a")), ask(reads("b"), slot("c", 2)), waiting(ask(writes("a/b")))
+	tokenA, tokenB := c.granted(one, a), c.granted(one, b)
+	c.granted(two, ask(writes("other")))
+	c.refused(one, waiter, a)
+	beat := c.beat(one)
+	if len(beat.Claims) != 2 || beat.Claims[tokenA] != a.ID || beat.Claims[tokenB] != b.ID {
+		t.Errorf("claims %v, expected %d of %s and %d of %s", beat.Claims, tokenA, a.ID, tokenB, b.ID)
+	}
+	if !slices.Equal(beat.Waiting, []uuid.UUID{waiter.ID}) {
+		t.Errorf("waiting %v, expected %s", beat.Waiting, waiter.ID)
+	}
+	if d := time.Since(beat.Now).Abs(); d > time.Hour {
+		t.Errorf("the store's clock is %s, %s off", beat.Now, d)
+	}
+	if next := c.beat(one); next.Now.Before(beat.Now) {
+		t.Errorf("the store's clock was %s, then %s", beat.Now, next.Now)
+	}
+	c.release(tokenA)
+	if _, stands := c.beat(one).Claims[tokenA]; stands {
+		t.Error("a claim that was given back stands")
+	}
+}
+
+func testOpenAgain(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL}
+	for range 2 {
+		c.must("session", c.OpenSession(t.Context(), s))
+	}
+	r := ask(writes("a"))
+	c.granted(s.ID, r)
+	s.Succeeds = true // it does not end itself
+	c.must("session", c.OpenSession(t.Context(), s))
+	if len(c.beat(s.ID).Claims) != 1 {
+		t.Error("its claim is gone")
+	}
+	c.must("end", c.EndSession(t.Context(), s.ID))
+	check(t, "session that has ended", c.OpenSession(t.Context(), s), locking.ErrSessionLost)
+}
+
+func testSessionWithoutTTL(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	for _, ttl := range []time.Duration{0, -time.Second} {
+		if err := c.OpenSession(t.Context(), locking.Session{ID: uuid.New(), Replica: "one", TTL: ttl}); err == nil {
+			t.Errorf("a session of %s was opened", ttl)
+		}
+	}
+}
+
+// brief opens a session that expires soon.
+func (c *court) brief(replica string) locking.Session {
+	c.Helper()
+	s := locking.Session{ID: uuid.New(), Replica: replica, TTL: time.Second}
+	c.must("brief session", c.OpenSession(c.Context(), s))
+	return s
+}
+
+// awaitExpiry waits until a session has expired, without renewing it.
+func (c *court) awaitExpiry(session uuid.UUID) {
+	c.Helper()
+	await(c.T, "expiry", func() bool {
+		_, err := c.Grant(c.Context(), session, nil)
+		if err != nil && !errors.Is(err, locking.ErrSessionLost) {
+			c.Fatal(err)
+		}
+		return err != nil
+	})
+}
+
+func testSessionExpiry(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	start := time.Now()
+	s := c.brief("one")
+	c.awaitExpiry(s.ID)
+	if lived := time.Since(start); lived < s.TTL {
+		t.Errorf("it lived %s of %s", lived, s.TTL)
+	}
+	_, err := c.Heartbeat(t.Context(), s.ID)
+	check(t, "heartbeat", err, locking.ErrSessionLost)
+	_, err = c.Grant(t.Context(), s.ID, []locking.GrantRequest{ask(writes("a"))})
+	check(t, "grant", err, locking.ErrSessionLost)
+	check(t, "opening again", c.OpenSession(t.Context(), s), locking.ErrSessionLost)
+	c.granted(c.session("two"), ask(writes("a")))
+}
+
+func testSessionRenewal(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s, control := c.brief("one"), c.brief("control")
+	ended := make(chan struct{})
+	lost := make(chan error, 1)
+	go func() {
+		defer close(lost)
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if _, err := c.Heartbeat(t.Context(), s.ID); err != nil {
+				lost <- err
+				return
+			}
+		}
+	}()
+	c.awaitExpiry(control.ID)
+	close(ended)
+	if err := <-lost; err != nil {
+		t.Errorf("heartbeat while another session expired: %v", err)
+	}
+	c.granted(s.ID, ask(writes("a")))
+}
+
+func testUnknownSession(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	unknown := uuid.New()
+	_, err := c.Heartbeat(t.Context(), unknown)
+	check(t, "heartbeat", err, locking.ErrSessionLost)
+	_, err = c.Grant(t.Context(), unknown, []locking.GrantRequest{ask(writes("a"))})
+	check(t, "grant", err, locking.ErrSessionLost)
+	check(t, "end", c.EndSession(t.Context(), unknown), nil)
+	c.granted(c.session("one"), ask(writes("a")))
+}
+
+func testEndedSession(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	c.granted(one, ask(writes("a"), reads("b")))
+	c.granted(one, ask(slot("c", 1)))
+	for range 2 {
+		c.must("end", c.EndSession(t.Context(), one))
+	}
+	c.granted(two, ask(writes("a"), writes("b"), writes("c")))
+	_, err := c.Heartbeat(t.Context(), one)
+	check(t, "heartbeat", err, locking.ErrSessionLost)
+	_, err = c.Grant(t.Context(), one, []locking.GrantRequest{ask(writes("d"))})
+	check(t, "grant", err, locking.ErrSessionLost)
+	if swept := c.sweep(); len(swept) != 0 {
+		t.Errorf("swept %+v of a session that gave all back", swept)
+	}
+}
+
+func testEndOfAnExpiredSession(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	c.granted(one, ask(writes("a")))
+	c.expire(one)
+	c.must("end", c.EndSession(t.Context(), one))
+	c.granted(two, ask(writes("a")))
+}
+
+func testClaimOfAnExpiredSession(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	holder, next := ask(writes("a")), ask(writes("a"))
+	c.granted(one, holder)
+	c.expire(one)
+	_, err := c.Grant(t.Context(), one, []locking.GrantRequest{ask(writes("b"))})
+	check(t, "grant", err, locking.ErrSessionLost)
+	c.refused(two, next, holder)
+	if swept := c.sweep(); len(swept) != 1 {
+		t.Errorf("swept %+v", swept)
+	}
+	c.granted(two, next)
+}
+
+func testReleaseByAnExpiredSession(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	token := c.granted(one, ask(writes("a")))
+	c.expire(one)
+	c.release(token)
+	c.granted(two, ask(writes("a")))
+	if swept := c.sweep(); len(swept) != 0 {
+		t.Errorf("swept %+v", swept)
+	}
+}
+
+func testSweep(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two, living := c.session("one"), c.session("two"), c.session("living")
+	locks := []locking.GrantRequest{ask(writes("a"), reads("b"), slot("c", 7)), ask(reads("b")), ask()}
+	var want []locking.Released
+	for i, r := range locks {
+		r.Owner = locking.Owner{Replica: "replica", Job: "größe", Run: r.ID.String()}
+		token := c.granted([]uuid.UUID{one, two, one}[i], r)
+		want = append(want, locking.Released{ID: r.ID, Token: token, Owner: r.Owner, Requests: r.Requests})
+	}
+	if c.grant(two, waiting(ask(writes("a"))))[0].Blocker == nil {
+		t.Error("a name was locked twice")
+	}
+	c.granted(living, ask(writes("z")))
+	if swept := c.sweep(); len(swept) != 0 {
+		t.Fatalf("swept %+v of living sessions", swept)
+	}
+	c.expire(one)
+	c.expire(two)
+	swept := c.sweep()
+	slices.SortFunc(swept, func(a, b locking.Released) int { return cmp.Compare(a.Token, b.Token) })
+	if !slices.EqualFunc(swept, want, sameReleased) {
+		t.Errorf("swept %+v, expected %+v", swept, want)
+	}
+	if again := c.sweep(); len(again) != 0 {
+		t.Errorf("swept again: %+v", again)
+	}
+	if stood, err := c.Release(t.Context(), []locking.Token{want[0].Token}); err != nil || stood[0] {
+		t.Errorf("release of a swept claim: %v, %v", stood, err)
+	}
+	c.granted(living, ask(writes("a"), writes("b"), writes("c")))
+}
+
+func sameReleased(a, b locking.Released) bool {
+	return a.ID == b.ID && a.Token == b.Token && a.Owner == b.Owner && slices.Equal(a.Requests, b.Requests)
+}
+
+func testSweepSparesTheLiving(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	dead, living := c.session("dead"), c.session("living")
+	kept, waiter := ask(writes("kept")), waiting(ask(writes("lost"), writes("wanted")))
+	c.granted(dead, ask(writes("lost")))
+	c.granted(living, kept)
+	if c.grant(living, waiter)[0].Blocker == nil {
+		t.Error("a name was locked twice")
+	}
+	c.expire(dead)
+	if swept := c.sweep(); len(swept) != 1 {
+		t.Errorf("swept %+v", swept)
+	}
+	other := c.session("other")
+	c.refused(other, ask(writes("kept")), kept)
+	c.yields(other, ask(writes("wanted")), waiter)
+	c.granted(living, waiter)
+}
+
+func testSucceeds(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	former, other := c.session("one"), c.session("other")
+	c.granted(former, ask(writes("a")))
+	kept := ask(writes("b"))
+	c.granted(other, kept)
+	next := locking.Session{ID: uuid.New(), Replica: "one", TTL: sessionTTL, Succeeds: true}
+	c.must("session", c.OpenSession(t.Context(), next))
+	_, err := c.Heartbeat(t.Context(), former)
+	check(t, "heartbeat of the former life", err, locking.ErrSessionLost)
+	if swept := c.sweep(); len(swept) != 1 {
+		t.Errorf("swept %+v", swept)
+	}
+	c.granted(next.ID, ask(writes("a")))
+	c.refused(next.ID, ask(writes("b")), kept)
+	c.must("the same again", c.OpenSession(t.Context(), next))
+	c.beat(next.ID)
+}
+
+func testNamesakeThatDoesNotSucceed(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, namesake := c.session("one"), c.session("one")
+	holder := ask(writes("a"))
+	c.granted(one, holder)
+	c.refused(namesake, ask(writes("a")), holder)
+	c.beat(one)
+}

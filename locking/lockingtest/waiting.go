@@ -1,0 +1,274 @@
+package lockingtest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func waitingTests() map[string]func(*testing.T, GrantsFixture) {
+	tests := map[string]func(*testing.T, GrantsFixture){
+		"AgeIsOfTheFirstRefusal": testAgeOfAWaiter,
+		"OlderDoesNotYield":      testOlderDoesNotYield,
+		"OneQueue":               testOneQueue,
+		"WriterBeforeNewReaders": testWriterBeforeNewReaders,
+		"PlaceStaysWithoutWait":  testPlaceStays,
+		"Withdrawn":              testWithdrawnWaiter,
+		"Ended":                  testWaiterOfAnEndedSession,
+		"Expired":                testWaiterOfAnExpiredSession,
+		"GrantedWaiter":          testGrantedWaiter,
+		"WithinABatch":           testWaitersOfABatch,
+		"SlotsOfWaiters":         testSlotsOfWaiters,
+		"SlotForAWaiter":         testSlotForAWaiter,
+		"ReadersWaitTogether":    testReadersWaitTogether,
+	}
+	for name, pair := range map[string][2]locking.Request{
+		"YieldsOnTheName":  {writes("s/t"), writes("s/t")},
+		"YieldsBeneath":    {writes("s"), writes("s/other")},
+		"YieldsFarBeneath": {writes("s"), writes("s/a/b/c")},
+		"YieldsAbove":      {writes("s/t"), writes("s")},
+		"ReaderYields":     {writes("s/t"), reads("s/t")},
+		"WriterYields":     {reads("s/t"), writes("s/t")},
+		"SlotYields":       {writes("s/t"), slot("s/t", 5)},
+		"YieldsToASlot":    {slot("s/t", 5), writes("s/t")},
+	} {
+		tests[name] = func(t *testing.T, f GrantsFixture) { testYields(t, f, pair[0], pair[1]) }
+	}
+	for name, pair := range map[string][2]locking.Request{
+		"SiblingDoesNotYield":  {writes("s/t"), writes("s/u")},
+		"ReadersDoNotYield":    {reads("s/t"), reads("s/t")},
+		"ReadersAboveDoNot":    {reads("s/t"), reads("s")},
+		"SlotsEnoughDoesNot":   {slot("s/t", 2), slot("s/t", 2)},
+		"OtherNameDoesNotWait": {writes("s/t"), writes("s/tt")},
+	} {
+		tests[name] = func(t *testing.T, f GrantsFixture) { testDoesNotYield(t, f, pair[0], pair[1]) }
+	}
+	return tests
+}
+
+// queue is a lock that holds s/t, and one that waits for what it holds.
+type queue struct {
+	*court
+	one, two       uuid.UUID // who waits is of one
+	holder, waiter locking.GrantRequest
+	held           locking.Token
+}
+
+func newQueue(t *testing.T, f GrantsFixture, wanted ...locking.Request) *queue {
+	t.Helper()
+	c := newCourt(t, f)
+	q := &queue{court: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")), waiter: waiting(ask(wanted...))}
+	q.held = c.granted(c.session("three"), q.holder)
+	c.refused(q.one, q.waiter, q.holder)
+	return q
+}
+
+func testYields(t *testing.T, f GrantsFixture, older, younger locking.Request) {
+	q := newQueue(t, f, older)
+	q.release(q.held)
+	if b := q.yields(q.two, ask(younger), q.waiter); b.Resource != older.Resource {
+		t.Errorf("the blocking resource is %v", b.Resource)
+	}
+	late := waiting(ask(younger))
+	q.yields(q.two, late, q.waiter)
+	token := q.granted(q.one, q.waiter)
+	q.refused(q.two, late, q.waiter)
+	q.release(token)
+	q.granted(q.two, late)
+}
+
+func testDoesNotYield(t *testing.T, f GrantsFixture, older, younger locking.Request) {
+	q := newQueue(t, f, older)
+	q.release(q.held)
+	q.granted(q.two, ask(younger))
+	q.granted(q.one, q.waiter)
+}
+
+// testAgeOfAWaiter shows that asking again makes nobody younger.
+func testAgeOfAWaiter(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"), writes("free"))
+	second := waiting(ask(writes("s/t")))
+	q.refused(q.two, second, q.holder)
+	before := q.yields(q.two, ask(writes("free")), q.waiter)
+	q.refused(q.one, q.waiter, q.holder)
+	if after := q.yields(q.two, ask(writes("free")), q.waiter); !after.Since.Equal(before.Since) {
+		t.Errorf("it waits since %s, then since %s", before.Since, after.Since)
+	}
+	q.release(q.held)
+	q.yields(q.two, second, q.waiter)
+	q.granted(q.one, q.waiter)
+}
+
+func testOlderDoesNotYield(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	second := waiting(ask(writes("s/t")))
+	q.refused(q.two, second, q.holder)
+	q.release(q.held)
+	q.granted(q.one, q.waiter)
+}
+
+// testOneQueue has many wait for one name: they are served in their order,
+// however they ask.
+func testOneQueue(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	line := []locking.GrantRequest{q.waiter}
+	for range 7 {
+		next := waiting(ask(writes("s/t")))
+		q.refused(q.two, next, q.holder)
+		line = append(line, next)
+	}
+	sessions := append([]uuid.UUID{q.one}, slices.Repeat([]uuid.UUID{q.two}, 7)...)
+	token := q.held
+	for served := range line {
+		q.release(token)
+		for i := len(line) - 1; i > served; i-- {
+			q.yields(sessions[i], line[i], line[served])
+		}
+		token = q.granted(sessions[served], line[served])
+	}
+}
+
+func testWriterBeforeNewReaders(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := c.session("one")
+	early := []locking.Token{c.granted(s, ask(reads("a"))), c.granted(s, ask(reads("a/b")))}
+	writer := waiting(ask(writes("a")))
+	if c.grant(s, writer)[0].Blocker == nil {
+		t.Fatal("a writer beside readers")
+	}
+	for _, late := range []string{"a", "a/b", "a/c/d"} {
+		if c.grant(s, ask(reads(late)))[0].Blocker == nil {
+			t.Errorf("a new reader of %s passed the writer that waits", late)
+		}
+	}
+	for _, token := range early {
+		c.release(token)
+	}
+	c.yields(s, ask(reads("a")), writer)
+	c.granted(s, writer)
+}
+
+func testPlaceStays(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	impatient := q.waiter
+	impatient.Wait = false
+	q.refused(q.one, impatient, q.holder)
+	q.release(q.held)
+	q.yields(q.two, ask(writes("s/t")), q.waiter)
+}
+
+func testWithdrawnWaiter(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	q.release(q.held)
+	q.must("withdrawal", q.Withdraw(t.Context(), q.one, []uuid.UUID{q.waiter.ID}))
+	q.granted(q.two, ask(writes("s/t")))
+}
+
+func testWaiterOfAnEndedSession(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	q.release(q.held)
+	q.must("end", q.EndSession(t.Context(), q.one))
+	q.granted(q.two, ask(writes("s/t")))
+}
+
+func testWaiterOfAnExpiredSession(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	q.release(q.held)
+	q.expire(q.one)
+	q.granted(q.two, ask(writes("s/t")))
+}
+
+func testGrantedWaiter(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	if beat := q.beat(q.one); !slices.Equal(beat.Waiting, []uuid.UUID{q.waiter.ID}) {
+		t.Errorf("waiting %v", beat.Waiting)
+	}
+	q.release(q.held)
+	token := q.granted(q.one, q.waiter)
+	if beat := q.beat(q.one); len(beat.Waiting) != 0 || beat.Claims[token] != q.waiter.ID {
+		t.Errorf("beat %+v", beat)
+	}
+	q.release(token)
+	q.granted(q.two, ask(writes("s/t")))
+}
+
+// testWaitersOfABatch has a younger one asked before an older one.
+func testWaitersOfABatch(t *testing.T, f GrantsFixture) {
+	q := newQueue(t, f, writes("s/t"))
+	younger := waiting(ask(writes("s/t")))
+	q.refused(q.one, younger, q.holder)
+	q.release(q.held)
+	results := q.grant(q.one, younger, q.waiter, ask(writes("s/t")))
+	if b := results[0].Blocker; b == nil || b.ID != q.waiter.ID || !b.Waiting {
+		t.Errorf("the younger: %+v", results[0])
+	}
+	if results[1].Token == 0 {
+		t.Errorf("the older: %+v", results[1])
+	}
+	if b := results[2].Blocker; b == nil || b.ID != q.waiter.ID || b.Waiting {
+		t.Errorf("the youngest: %+v", results[2])
+	}
+}
+
+// testSlotsOfWaiters leaves older waiters their slots, and no more.
+func testSlotsOfWaiters(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := c.session("one")
+	writer := ask(writes("api"))
+	token := c.granted(s, writer)
+	older := waiting(ask(slot("api", 2)))
+	c.refused(s, older, writer)
+	c.release(token)
+	c.granted(s, ask(slot("api", 2)))
+	if c.grant(s, ask(slot("api", 2)))[0].Blocker == nil {
+		t.Error("the slot of an older waiter was given away")
+	}
+	c.granted(s, older)
+	if c.grant(s, ask(slot("api", 2)))[0].Blocker == nil {
+		t.Error("a third of two slots was given")
+	}
+}
+
+func testSlotForAWaiter(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := c.session("one")
+	tokens := []locking.Token{c.granted(s, ask(slot("api", 2))), c.granted(s, ask(slot("api", 2)))}
+	older, younger := waiting(ask(slot("api", 2))), waiting(ask(slot("api", 2)))
+	for _, r := range []locking.GrantRequest{older, younger} {
+		if b := c.grant(s, r)[0].Blocker; b == nil || b.Waiting {
+			t.Fatalf("a third of two slots: %+v", b)
+		}
+	}
+	c.release(tokens[0])
+	if c.grant(s, younger)[0].Blocker == nil {
+		t.Error("the younger waiter got the slot")
+	}
+	c.release(tokens[1])
+	for i, result := range c.grant(s, younger, older) {
+		if result.Token == 0 {
+			t.Errorf("%d: two slots are free, and %+v", i, result.Blocker)
+		}
+	}
+}
+
+func testReadersWaitTogether(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := c.session("one")
+	writer := ask(writes("a"))
+	token := c.granted(s, writer)
+	var readers []locking.GrantRequest
+	for i := range 5 {
+		r := waiting(ask(reads(fmt.Sprint("a", []string{"", "/x"}[i%2]))))
+		c.refused(s, r, writer)
+		readers = append(readers, r)
+	}
+	c.release(token)
+	slices.Reverse(readers)
+	for _, r := range readers {
+		c.granted(s, r)
+	}
+}

@@ -1,0 +1,139 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// keepEnded is how long a session's end is remembered, so that it can't be
+// opened again.
+const keepEnded = time.Hour
+
+// session is a replica's life. Its state only ever grows.
+type session struct {
+	locking.Session
+	expires time.Time
+	state   state
+	parties map[uuid.UUID]*party
+}
+
+type state int
+
+const (
+	lives   state = iota
+	expired       // its places among the waiting are gone, its claims wait for a sweep
+	ended
+)
+
+// OpenSession implements locking.Grants.
+func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
+	now, end, err := g.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if s.TTL <= 0 {
+		return fmt.Errorf("TTL of session %s: found %s, expected more than 0", s.ID, s.TTL)
+	}
+	if g.sessions[s.ID] != nil {
+		_, err := g.living(s.ID) // the reply was lost
+		return err
+	}
+	if s.Succeeds {
+		for _, other := range g.sessions {
+			if other.Replica == s.Replica && other.state == lives {
+				g.lapse(other)
+			}
+		}
+	}
+	g.sessions[s.ID] = &session{Session: s, expires: now.Add(s.TTL), parties: map[uuid.UUID]*party{}}
+	g.watch(now.Add(s.TTL))
+	return nil
+}
+
+// Heartbeat implements locking.Grants.
+func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.Beat, error) {
+	now, end, err := g.begin(ctx)
+	if err != nil {
+		return locking.Beat{}, err
+	}
+	defer end()
+	s, err := g.living(id)
+	if err != nil {
+		return locking.Beat{}, err
+	}
+	s.expires = now.Add(s.TTL)
+	beat := locking.Beat{Now: now, Claims: make(map[locking.Token]uuid.UUID, len(s.parties))}
+	for _, p := range s.parties {
+		if p.token == 0 {
+			beat.Waiting = append(beat.Waiting, p.id)
+		} else {
+			beat.Claims[p.token] = p.id
+		}
+	}
+	return beat, nil
+}
+
+// EndSession implements locking.Grants.
+func (g *Grants) EndSession(ctx context.Context, id uuid.UUID) error {
+	_, end, err := g.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if s := g.sessions[id]; s != nil {
+		s.state = ended
+		for _, p := range s.parties {
+			g.dismiss(p)
+		}
+	}
+	return nil
+}
+
+func (g *Grants) living(id uuid.UUID) (*session, error) {
+	s := g.sessions[id]
+	if s == nil || s.state != lives {
+		return nil, fmt.Errorf("session %s: %w", id, locking.ErrSessionLost)
+	}
+	return s, nil
+}
+
+// watch has sessions looked through at that time, if nothing has before.
+func (g *Grants) watch(at time.Time) {
+	if g.expiry.IsZero() || at.Before(g.expiry) {
+		g.expiry = at
+	}
+}
+
+// expire looks through the sessions when one of them may have expired.
+func (g *Grants) expire(now time.Time) {
+	if g.expiry.IsZero() || now.Before(g.expiry) {
+		return
+	}
+	g.expiry = time.Time{}
+	for id, s := range g.sessions {
+		switch {
+		case s.state == lives && !now.Before(s.expires):
+			g.lapse(s)
+		case s.state == lives:
+			g.watch(s.expires)
+		case s.state == ended && now.Sub(s.expires) > keepEnded:
+			delete(g.sessions, id)
+		}
+	}
+}
+
+// lapse makes a session expire: it stands in nobody's way any more by waiting.
+func (g *Grants) lapse(s *session) {
+	s.state = expired
+	for _, p := range s.parties {
+		if p.token == 0 {
+			g.dismiss(p)
+		}
+	}
+}
