@@ -265,7 +265,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 		"timeout":           {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: it had not ended after 1s"},
 		"done in spite":     {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return nil }, time.Second, "succeeded", ""},
 		"ignores its end":   {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was left behind"},
-		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error { return fmt.Errorf("write: %w", jobs.ErrSuperseded) }, 0, "lost claim_lost", "write: run is superseded: its claim is gone"},
+		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error { return fmt.Errorf("write: %w", jobs.ErrSuperseded) }, 0, "lost claim_lost", "write: superseded: its claim is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

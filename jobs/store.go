@@ -21,7 +21,7 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrSuperseded says that a run's claim is gone: whatever it does now
 	// must not take effect.
-	ErrSuperseded = errors.New("run is superseded: its claim is gone")
+	ErrSuperseded = locking.ErrSuperseded
 )
 
 // MaxBatch is the most rows that one call of a store may carry.
@@ -49,6 +49,10 @@ type Session struct {
 	Replica string    // unique among living replicas by configuration; not enforced
 	Version string    // of the binary
 	TTL     time.Duration
+	// Succeeds says that the replica's former lives are known to be over,
+	// because its name is configured and its process has just begun: other
+	// sessions of the same name expire at once.
+	Succeeds bool
 }
 
 // Beat is the answer to a heartbeat.
@@ -162,9 +166,10 @@ type Firings interface {
 
 // Swept is what a sweep found.
 type Swept struct {
-	Sessions []string // replicas whose sessions were ended
-	Lost     []Record // runs that became lost
-	Ended    int      // backends that were ended because they held a dead session's claim
+	Sessions []string           // replicas whose sessions were ended
+	Lost     []Record           // runs that became lost
+	Released []locking.Released // locks of programs, of sessions that have no runs
+	Ended    int                // backends that were ended because they held a dead session's claim
 }
 
 // Misfired is a due that no replica started.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // SchemaError says that the schema was changed by a newer binary in a way
@@ -30,7 +31,28 @@ var transient = []string{"08", "53", "57", "40001", "40P01", "55P03", "25P03"}
 
 // wrap says what was being done, and turns what a later try may mend into
 // jobs.ErrUnavailable.
-func wrap(what string, err error) error {
+func wrap(what string, err error) error { return wrapAs(jobs.ErrUnavailable, what, err) }
+
+// wrapLocks is wrap with the errors of package locking: it turns what a later
+// try may mend into locking.ErrUnavailable, and what requireSession refused
+// into locking.ErrSessionLost.
+func wrapLocks(what string, err error) error {
+	if isRefused(err) {
+		return fmt.Errorf("%s: %w", what, locking.ErrSessionLost)
+	}
+	return wrapAs(locking.ErrUnavailable, what, err)
+}
+
+// divisionByZero is how a statement fails on purpose, so that nothing that was
+// sent before it or behind it takes effect.
+const divisionByZero = "22012"
+
+func isRefused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code == divisionByZero
+}
+
+func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -47,7 +69,7 @@ func wrap(what string, err error) error {
 	if errors.As(err, &unconnected) {
 		err = &connectError{unconnected}
 	}
-	return fmt.Errorf("%s: %w: %w", what, jobs.ErrUnavailable, err)
+	return fmt.Errorf("%s: %w: %w", what, unavailable, err)
 }
 
 // connectError says on one line why no connection was made. The driver's own

@@ -29,9 +29,10 @@ SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.t
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
-SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id::text, g.token, c.granted_at, s.expires_at
-FROM holdfast.grants g JOIN holdfast.claims c USING (token)
-JOIN holdfast.runs r ON r.id = c.run JOIN holdfast.sessions s ON s.id = c.session
+SELECT g.resource, g.mode, g.slots, s.replica, coalesce(c.owner ->> 'job', r.job), coalesce(c.owner ->> 'run_id', r.id::text),
+    g.token, c.granted_at, s.expires_at
+FROM holdfast.grants g JOIN holdfast.claims c USING (token) JOIN holdfast.sessions s ON s.id = c.session
+LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
@@ -47,7 +48,7 @@ FROM holdfast.jobs j CROSS JOIN LATERAL (
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
-    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id)
+    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
 )

@@ -16,10 +16,18 @@ import (
 )
 
 const (
+	// A session that succeeds others of its name has them expire, but only as
+	// it is written: a resent request must not end what was opened since.
 	openSession = `
-INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at)
-SELECT $1, $2, $3, $4, t, t, t + $4 FROM clock_timestamp() t
-ON CONFLICT (id) DO NOTHING`
+WITH opened AS (
+    INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at, locks)
+    SELECT $1, $2, $3, $4, t, t, t + $4, $5 FROM clock_timestamp() t
+    ON CONFLICT (id) DO NOTHING RETURNING id
+)
+UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
+    SELECT s.id FROM holdfast.sessions s
+    WHERE s.replica = $2 AND s.locks = $5 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() AND EXISTS (SELECT FROM opened)
+    ORDER BY s.id FOR NO KEY UPDATE)`
 
 	// Conditional: without it a paused replica would revive a session whose
 	// runs another has already taken over.
@@ -42,7 +50,7 @@ WHERE id = $1 AND ended_at IS NULL`
 
 	// Nothing of an ended session can be under way: whoever is first may have
 	// what it waited for.
-	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1`
+	freeWaits = `UPDATE holdfast.waits SET session = NULL WHERE session = $1 AND owner IS NULL`
 
 	upsertJobs = `
 INSERT INTO holdfast.jobs AS j (name, version, hash, schedule, zone, handler, resources, description, checked_until, updated_at)
@@ -61,32 +69,41 @@ WHERE j.hash <> excluded.hash`
 
 // Open registers a session.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
-	_, err := s.pool.Exec(ctx, openSession, session.ID, session.Replica, session.Version, session.TTL)
+	_, err := s.pool.Exec(ctx, openSession, openColumns(session, false)...)
 	return wrap("session opening", err)
+}
+
+// openColumns are a session that has locks, or one that has runs.
+func openColumns(session jobs.Session, locks bool) []any {
+	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds}
 }
 
 // Heartbeat renews a session and returns its claims.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
 	beat := jobs.Beat{Claims: map[jobs.Token]uuid.UUID{}}
-	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) {
-		b.Queue(renewSession, session).QueryRow(func(row pgx.Row) error {
-			if err := row.Scan(&beat.Now); err == pgx.ErrNoRows {
-				return jobs.ErrSessionLost
-			} else {
-				return err
-			}
-		})
-		b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
-			var token jobs.Token
-			var run uuid.UUID
-			_, err := pgx.ForEachRow(rows, []any{&token, &run}, func() error {
-				beat.Claims[token] = run
-				return nil
-			})
-			return err
-		})
-	})
+	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, &beat.Now, beat.Claims) })
 	return beat, err
+}
+
+// queueHeartbeat adds the renewal of a session, which fails with
+// ErrSessionLost, and the look at its claims.
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, now *time.Time, claims map[jobs.Token]uuid.UUID) {
+	b.Queue(renewSession, session).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(now); err == pgx.ErrNoRows {
+			return jobs.ErrSessionLost
+		} else {
+			return err
+		}
+	})
+	b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
+		var token jobs.Token
+		var run uuid.UUID
+		_, err := pgx.ForEachRow(rows, []any{&token, &run}, func() error {
+			claims[token] = run
+			return nil
+		})
+		return err
+	})
 }
 
 // End ends a session.

@@ -16,19 +16,45 @@ import (
 
 const (
 	// A session that a start holds FOR KEY SHARE is passed over: the next
-	// sweep takes it with what the start granted.
+	// sweep takes it with what the start granted. Who schedules nothing takes
+	// only sessions that have locks: it does not know which runs to recover.
 	markExpired = `
 UPDATE holdfast.sessions SET sweep = $1 WHERE id IN (
-    SELECT id FROM holdfast.sessions WHERE ended_at IS NULL AND expires_at <= clock_timestamp()
+    SELECT id FROM holdfast.sessions WHERE ended_at IS NULL AND expires_at <= clock_timestamp() AND (locks OR NOT $2)
     ORDER BY id FOR UPDATE SKIP LOCKED)
 RETURNING replica`
 
-	// A claim that an open transaction of its job holds is passed over: that
-	// transaction may yet commit, and then the run was not lost.
+	// Nobody is to adopt the place of a lock.
+	endSweptPlaces = `
+WITH gone AS (
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT w.run FROM holdfast.waits w JOIN holdfast.sessions s ON s.id = w.session
+        WHERE s.sweep = $1 AND s.ended_at IS NULL AND w.owner IS NOT NULL ORDER BY w.run FOR UPDATE OF w))
+    RETURNING run
+)
+DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
+
+	// A claim that an open transaction of its job or program holds is passed
+	// over: that transaction may yet commit, and then the run was not lost.
+	releaseSwept = `
+WITH dead AS (
+    SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
+    WHERE s.sweep = $1 AND s.ended_at IS NULL AND c.owner IS NOT NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
+), gone AS (
+    DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run, c.owner
+), freed AS (
+    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token RETURNING g.token, g.resource, g.mode, g.slots
+)
+SELECT gone.run, gone.token, gone.owner, f.requests
+FROM gone LEFT JOIN (
+    SELECT token, jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots) ORDER BY resource) AS requests
+    FROM freed GROUP BY token) f USING (token)
+ORDER BY gone.token`
+
 	loseRuns = `
 WITH dead AS (
     SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $1 AND s.ended_at IS NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
+    WHERE s.sweep = $1 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
 ), gone AS (
     DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run
 ), freed AS (
@@ -88,10 +114,11 @@ func (s *Store) loseExpired(ctx context.Context, recoverable []string) (jobs.Swe
 	var stuck []jobs.Token
 	sweep := uuid.New()
 	err := s.pipeline(ctx, "sweep", func(b *pgx.Batch) {
-		b.Queue(markExpired, sweep).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(markExpired, sweep, false).Query(func(rows pgx.Rows) (err error) {
 			swept.Sessions, err = pgx.CollectRows(rows, pgx.RowTo[string])
 			return err
 		})
+		queueReleases(b, sweep, &swept.Released)
 		b.Queue(loseRuns, sweep, recoverable).Query(func(rows pgx.Rows) (err error) {
 			swept.Lost, err = pgx.CollectRows(rows, lostRecord)
 			return err
