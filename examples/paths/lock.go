@@ -29,7 +29,7 @@ func (l *locker) lockPaths(ctx context.Context, customer string, paths ...string
 		}
 		requests[i] = locking.Request{Resource: resource, Mode: locking.Exclusive}
 	}
-	patience := retry.Policy{Backoff: retry.ReverseExponential, Elapsed: l.timeout, Jitter: 0.5}
+	patience := retry.Policy{Delay: 5 * time.Millisecond, MaxDelay: 80 * time.Millisecond, Backoff: retry.Exponential, Elapsed: l.timeout, Jitter: 0.5}
 	return l.Locker.Acquire(ctx, l.Owner("customer "+customer), requests, patience)
 }
 

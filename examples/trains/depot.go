@@ -50,16 +50,15 @@ func (d *depot) fill(ctx context.Context) error {
 	if _, err := d.db.Exec(ctx, schema); err != nil {
 		return err
 	}
-	_, err := d.db.CopyFrom(ctx, pgx.Identifier{"messages"}, []string{"id", "place", "train", "number", "kind", "from_location", "to_location"},
+	_, err := d.db.CopyFrom(ctx, pgx.Identifier{"messages"}, []string{"id", "train", "number", "kind", "from_location", "to_location"},
 		pgx.CopyFromSlice(len(d.messages), func(i int) ([]any, error) {
 			m := d.messages[i]
-			return []any{m.id, m.id, m.train, m.number, string(m.kind), m.from, m.to}, nil
+			return []any{m.id, m.train, m.number, string(m.kind), m.from, m.to}, nil
 		}))
 	if err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
-	b.Queue(`SELECT setval('places', $1)`, len(d.messages))
 	b.Queue(`INSERT INTO trains (name) SELECT DISTINCT train FROM messages`)
 	for i := range d.locations {
 		b.Queue(`INSERT INTO locations (name) VALUES ($1)`, location(i))
@@ -71,7 +70,7 @@ func (d *depot) fill(ctx context.Context) error {
 type result struct {
 	messages                          int
 	took                              time.Duration
-	refused, requeued, changed, early int
+	refused, postponed, changed, early int
 	found, wanted                     map[string]counts
 }
 
@@ -133,11 +132,11 @@ func (r *result) add(ctx context.Context, p *fleet.Process) error {
 	if err != nil {
 		return err
 	}
-	var refused, requeued, changed, early int
-	if _, err := fmt.Sscan(text, &refused, &requeued, &changed, &early); err != nil {
+	var refused, postponed, changed, early int
+	if _, err := fmt.Sscan(text, &refused, &postponed, &changed, &early); err != nil {
 		return fmt.Errorf("what %s tells: %q: %w", p.Name, text, err)
 	}
-	r.refused, r.requeued, r.changed, r.early = r.refused+refused, r.requeued+requeued, r.changed+changed, r.early+early
+	r.refused, r.postponed, r.changed, r.early = r.refused+refused, r.postponed+postponed, r.changed+changed, r.early+early
 	return p.Wait(ctx)
 }
 

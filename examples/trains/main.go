@@ -2,9 +2,9 @@
 // a location, moved to another, or deleted; several workers on several processes
 // take them. Whoever works on a message locks its train and the one or two
 // locations (trying again every 10 ms, at most 10 times, for at most 2 minutes),
-// gives the message back and tries it again later when it can't, up to 3 times
-// before it goes to the end of the queue, and checks when it saves that nobody else
-// has changed what it read.
+// gives the message back when it can't, to be tried again up to 3 times before it
+// is left alone for a while, and checks when it saves that nobody else has changed
+// what it read.
 //
 // One process is killed in the middle. At the end each location's counts of
 // trains created, arrived, departed and deleted must be what a single pass over
@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%d messages in %s by %d processes with %d workers each, one of them killed midway\n",
 		r.messages, r.took.Round(time.Millisecond), o.processes, o.workers)
-	fmt.Fprintf(out, "locks refused after 10 tries: %d; messages put to the end of the queue: %d; changed meanwhile: %d; out of order: %d\n",
-		r.refused, r.requeued, r.changed, r.early)
+	fmt.Fprintf(out, "locks refused after 10 tries: %d; messages left alone for a while: %d; changed meanwhile: %d; out of order: %d\n",
+		r.refused, r.postponed, r.changed, r.early)
 	return r.check(out)
 }

@@ -43,7 +43,7 @@ func TestLocationsShowWhatOnePassGives(t *testing.T) {
 	if err := r.check(&table); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d messages in %s; refused %d, requeued %d, early %d\n%s", r.messages, r.took, r.refused, r.requeued, r.early, &table)
+	t.Logf("%d messages in %s; refused %d, postponed %d, early %d\n%s", r.messages, r.took, r.refused, r.postponed, r.early, &table)
 	if r.refused+r.early == 0 {
 		t.Error("nobody was ever in another's way: the traffic proves nothing")
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	lockLease  = 2 * time.Minute
 	sessionTTL = 3 * time.Second
-	maxTries   = 3 // of a message, before it goes to the end of the queue
+	maxTries   = 3 // of a message, before it is left alone for a while
 	idleTime   = 10 * time.Millisecond
 )
 
@@ -55,14 +55,14 @@ func work(ctx context.Context, args []string) (err error) {
 		workers.Go(func() { ended[i] = crew.work(ctx) })
 	}
 	workers.Wait()
-	fmt.Println("done", crew.refused.Load(), crew.requeued.Load(), crew.changed.Load(), crew.early.Load())
+	fmt.Println("done", crew.refused.Load(), crew.postponed.Load(), crew.changed.Load(), crew.early.Load())
 	return errors.Join(ended...)
 }
 
 // crew is the workers of one process.
 type crew struct {
 	*fleet.Member
-	refused, requeued, changed, early atomic.Int64
+	refused, postponed, changed, early atomic.Int64
 }
 
 // work takes messages until all are done.

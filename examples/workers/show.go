@@ -87,7 +87,7 @@ type seen struct {
 	workers  int // that came in at all
 	most     int // inside at the same time
 	refused  int
-	handOver time.Duration // the middle of the times between one going out and the next coming in
+	handOver time.Duration // the middle of the times from a going out to the coming in that it made room for
 }
 
 // How many are inside changes by one at each coming and going; of two at one
@@ -100,14 +100,14 @@ WITH v AS (
 ), inside AS (
     SELECT sum(step) OVER (ORDER BY at, step) AS n FROM steps
 ), gaps AS (
-    SELECT entered - lag(left_at) OVER (ORDER BY entered) AS gap FROM v
+    SELECT entered - lag(left_at, $2) OVER (ORDER BY entered) AS gap FROM v
 )
 SELECT (SELECT count(*) FROM v WHERE left_at IS NOT NULL), (SELECT count(DISTINCT worker) FROM v), (SELECT coalesce(max(n), 0) FROM inside),
     coalesce((SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY gap) FROM gaps WHERE gap > interval '0'), interval '0')`
 
 func (s *show) look(ctx context.Context, part string) (seen, error) {
 	v := seen{part: part}
-	err := s.db.QueryRow(ctx, readVisits, part).Scan(&v.visits, &v.workers, &v.most, &v.handOver)
+	err := s.db.QueryRow(ctx, readVisits, part, v.limit()).Scan(&v.visits, &v.workers, &v.most, &v.handOver)
 	return v, err
 }
 

@@ -23,12 +23,12 @@ const (
 const (
 	slots      = 3
 	sessionTTL = 3 * time.Second
-	workTime   = 5 * time.Millisecond
+	workTime   = 20 * time.Millisecond
 	otherWork  = 3 * time.Millisecond
 )
 
-// patience is how a worker waits: the longer it has waited, the oftener it asks.
-var patience = retry.Policy{Backoff: retry.ReverseExponential, Elapsed: time.Minute, Jitter: 0.5}
+// patience is how a worker waits.
+var patience = retry.Policy{Delay: 10 * time.Millisecond, Elapsed: time.Minute, Jitter: 0.5}
 
 // work is a worker's process: PART and how often to come in.
 func work(ctx context.Context, args []string) (err error) {

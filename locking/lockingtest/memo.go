@@ -82,8 +82,8 @@ type answer struct {
 	err   error
 }
 
-// ask calls Do in the background.
-func ask(ctx context.Context, m *locking.Memo, key string, compute func(context.Context) ([]byte, error)) <-chan answer {
+// askFor calls Do in the background.
+func askFor(ctx context.Context, m *locking.Memo, key string, compute func(context.Context) ([]byte, error)) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
 		value, err := m.Do(ctx, key, time.Minute, compute)
@@ -143,8 +143,8 @@ func testMemoOnce(t *testing.T, f Fixture) {
 			clear(value) // it is the caller's own
 		})
 		late := s.join(t, "late").memo(t)
-		checkAnswer(t, ask(t.Context(), late, key, source.compute), "value 1")
-		checkAnswer(t, ask(t.Context(), memos[0], key, source.compute), "value 1")
+		checkAnswer(t, askFor(t.Context(), late, key, source.compute), "value 1")
+		checkAnswer(t, askFor(t.Context(), memos[0], key, source.compute), "value 1")
 		source.check(t, 1)
 	}
 }
@@ -156,12 +156,12 @@ func testMemoWaitsTogether(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newBlockedSource()
-	computer := ask(t.Context(), a.memo(t), "list", source.compute)
+	computer := askFor(t.Context(), a.memo(t), "list", source.compute)
 	<-source.begun
 	memo := b.memo(t)
 	var waiters []<-chan answer
 	for range callers {
-		waiters = append(waiters, ask(t.Context(), memo, "list", source.compute))
+		waiters = append(waiters, askFor(t.Context(), memo, "list", source.compute))
 	}
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 5 })
 	close(source.let)
@@ -181,15 +181,15 @@ func testMemoError(t *testing.T, f Fixture) {
 	memo := a.memo(t)
 	refused := errors.New("refused")
 	begun, let := make(chan struct{}), make(chan struct{})
-	first := ask(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
+	first := askFor(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
 		close(begun)
 		<-let
 		return []byte("half a value"), refused
 	})
 	<-begun
 	source := newSource()
-	beside := ask(t.Context(), memo, "list", source.compute)
-	other := ask(t.Context(), b.memo(t), "list", source.compute)
+	beside := askFor(t.Context(), memo, "list", source.compute)
+	other := askFor(t.Context(), b.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	close(let)
 	if err := failure(t, first); err != refused {
@@ -205,7 +205,7 @@ func testMemoErrorAfterWaiting(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	begun, let := make(chan struct{}), make(chan struct{})
-	first := ask(t.Context(), a.memo(t), "list", func(context.Context) ([]byte, error) {
+	first := askFor(t.Context(), a.memo(t), "list", func(context.Context) ([]byte, error) {
 		close(begun)
 		<-let
 		return nil, errors.New("first")
@@ -214,7 +214,7 @@ func testMemoErrorAfterWaiting(t *testing.T, f Fixture) {
 	// Its error looks like those for which this package waits.
 	refused := &locking.HeldError{Resource: path(t, "needed")}
 	asked := 0
-	second := ask(t.Context(), b.memo(t), "list", func(context.Context) ([]byte, error) {
+	second := askFor(t.Context(), b.memo(t), "list", func(context.Context) ([]byte, error) {
 		asked++
 		return nil, refused
 	})
@@ -241,22 +241,22 @@ func testMemoPanic(t *testing.T, f Fixture) {
 	}()
 	s.checkEmpty(t)
 	source := newSource()
-	checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 1")
-	checkAnswer(t, ask(t.Context(), memo, "list", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), memo, "list", source.compute), "value 1")
 }
 
 func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newBlockedSource()
-	computer := ask(t.Context(), a.memo(t), "list", source.compute)
+	computer := askFor(t.Context(), a.memo(t), "list", source.compute)
 	<-source.begun
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	memo := b.memo(t)
-	leaving := ask(ctx, memo, "list", source.compute)
+	leaving := askFor(ctx, memo, "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
-	beside, staying := ask(ctx, memo, "list", source.compute), ask(t.Context(), memo, "list", source.compute)
+	beside, staying := askFor(ctx, memo, "list", source.compute), askFor(t.Context(), memo, "list", source.compute)
 	cancel(stop)
 	err := failure(t, leaving)
 	check(t, "the waiter", err, stop)
@@ -273,7 +273,7 @@ func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	checkAnswer(t, staying, "value 1")
 	checkAnswer(t, computer, "value 1")
 	source.check(t, 1)
-	check(t, "a call that came too late", failure(t, ask(ctx, memo, "other", source.compute)), stop)
+	check(t, "a call that came too late", failure(t, askFor(ctx, memo, "other", source.compute)), stop)
 	source.check(t, 1)
 }
 
@@ -283,9 +283,9 @@ func testMemoCancelledComputer(t *testing.T, f Fixture) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	memo, blocked, source := a.memo(t), newBlockedSource(), newSource()
-	computer := ask(ctx, memo, "list", blocked.compute)
+	computer := askFor(ctx, memo, "list", blocked.compute)
 	<-blocked.begun
-	beside, other := ask(t.Context(), memo, "list", source.compute), ask(t.Context(), b.memo(t), "list", source.compute)
+	beside, other := askFor(t.Context(), memo, "list", source.compute), askFor(t.Context(), b.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	cancel(stop)
 	if err := failure(t, computer); err != stop {
@@ -297,11 +297,11 @@ func testMemoCancelledComputer(t *testing.T, f Fixture) {
 
 	// What was computed all the same is stored: others wait for it.
 	ctx, cancel = context.WithCancelCause(t.Context())
-	checkAnswer(t, ask(ctx, memo, "finished", func(context.Context) ([]byte, error) {
+	checkAnswer(t, askFor(ctx, memo, "finished", func(context.Context) ([]byte, error) {
 		cancel(stop)
 		return []byte("done"), nil
 	}), "done")
-	checkAnswer(t, ask(t.Context(), b.memo(t), "finished", source.compute), "done")
+	checkAnswer(t, askFor(t.Context(), b.memo(t), "finished", source.compute), "done")
 }
 
 func testMemoSizes(t *testing.T, f Fixture) {
@@ -310,7 +310,7 @@ func testMemoSizes(t *testing.T, f Fixture) {
 	memo, other := a.memo(t), b.memo(t)
 	longest := strings.Repeat("k", 1024)
 	tooLarge := bytes.Repeat([]byte("x"), locking.MaxMemoBytes+1)
-	err := failure(t, ask(t.Context(), memo, longest, func(context.Context) ([]byte, error) { return tooLarge, nil }))
+	err := failure(t, askFor(t.Context(), memo, longest, func(context.Context) ([]byte, error) { return tooLarge, nil }))
 	check(t, "a value that is too large", err, locking.ErrTooLarge)
 	var unshared *locking.UnsharedError
 	if !errors.As(err, &unshared) || unshared.Key != longest || !bytes.Equal(unshared.Value, tooLarge) {
@@ -346,15 +346,15 @@ func testMemoKeys(t *testing.T, f Fixture) {
 	}
 	for range 2 {
 		for i, key := range good {
-			checkAnswer(t, ask(t.Context(), memo, key, source.compute), fmt.Sprintf("value %d", i+1))
+			checkAnswer(t, askFor(t.Context(), memo, key, source.compute), fmt.Sprintf("value %d", i+1))
 		}
 	}
 	for _, key := range []string{"", ".", "..", "a\nb", "a\x00", "\xff", strings.Repeat("n", 1025)} {
-		check(t, "a bad key", failure(t, ask(t.Context(), memo, key, source.compute)), locking.ErrBadName)
+		check(t, "a bad key", failure(t, askFor(t.Context(), memo, key, source.compute)), locking.ErrBadName)
 	}
 	source.check(t, int64(len(good)))
 	lock := s.join(t, "replica-2").lock(t, "job", "free", "value:free")
-	checkAnswer(t, ask(t.Context(), memo, "free", newSource().compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), memo, "free", newSource().compute), "value 1")
 	check(t, "release of locks of the same name", lock.Release(t.Context()), nil)
 }
 
@@ -363,7 +363,7 @@ func testMemoNested(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	memo := s.join(t, "replica-1").memo(t)
 	source := newSource()
-	nested := ask(t.Context(), memo, "a/b", func(ctx context.Context) ([]byte, error) {
+	nested := askFor(t.Context(), memo, "a/b", func(ctx context.Context) ([]byte, error) {
 		above, err := memo.Do(ctx, "a", time.Minute, source.compute)
 		if err != nil {
 			return nil, err
@@ -379,7 +379,7 @@ func testMemoNamespaces(t *testing.T, f Fixture) {
 	source := newSource()
 	for i, namespace := range []string{"staging", "production"} {
 		memo := s.join(t, "replica-1", func(o *locking.Options) { o.Namespace = namespace }).memo(t)
-		checkAnswer(t, ask(t.Context(), memo, "list", source.compute), fmt.Sprintf("value %d", i+1))
+		checkAnswer(t, askFor(t.Context(), memo, "list", source.compute), fmt.Sprintf("value %d", i+1))
 	}
 }
 
@@ -407,7 +407,7 @@ func testMemoTTL(t *testing.T, f Fixture) {
 		t.Errorf("2.9 s took %v", took)
 	}
 	source.check(t, 3)
-	checkAnswer(t, ask(t.Context(), memo, "720h0m0s", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), memo, "720h0m0s", source.compute), "value 1")
 }
 
 func testMemoStandsAlone(t *testing.T, f Fixture) {

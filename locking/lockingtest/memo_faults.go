@@ -71,8 +71,8 @@ func testMemoLostReplies(t *testing.T, f Fixture) {
 			return fault
 		})
 		source := newSource()
-		checkAnswer(t, ask(t.Context(), a.memo(t), "list", source.compute), "value 1")
-		checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 1")
+		checkAnswer(t, askFor(t.Context(), a.memo(t), "list", source.compute), "value 1")
+		checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 1")
 		source.check(t, 1)
 		if !lost {
 			t.Error("no reply was lost")
@@ -88,13 +88,13 @@ func testMemoLateAdd(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	source := newSource()
 	a.faults.Choose(onKey(memoValue, OpAdd, Late))
-	err := failure(t, ask(t.Context(), a.memo(t), "list", source.compute))
+	err := failure(t, askFor(t.Context(), a.memo(t), "list", source.compute))
 	check(t, "a value whose replies were lost", err, locking.ErrUnclear)
 	checkUnshared(t, err, "value 1")
 	a.faults.Choose(nil)
-	checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 2")
+	checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 2")
 	a.faults.Land()
-	checkAnswer(t, ask(t.Context(), a.memo(t), "list", source.compute), "value 2")
+	checkAnswer(t, askFor(t.Context(), a.memo(t), "list", source.compute), "value 2")
 	source.check(t, 2)
 }
 
@@ -133,7 +133,7 @@ func testMemoUnavailable(t *testing.T, f Fixture) {
 	}
 	for _, test := range tests {
 		a.faults.Choose(test.choose)
-		err := failure(t, ask(t.Context(), memo, "list", source.compute))
+		err := failure(t, askFor(t.Context(), memo, "list", source.compute))
 		check(t, test.name, err, test.want)
 		if unshared := new(locking.UnsharedError); errors.As(err, &unshared) || !strings.Contains(err.Error(), "list") {
 			t.Errorf("%s: nothing was computed, and the error names the key: %v", test.name, err)
@@ -160,11 +160,11 @@ func testMemoEndedRequest(t *testing.T, f Fixture) {
 			}
 			return None
 		})
-		return failure(t, ask(ctx, b.memo(t), "list", newSource().compute))
+		return failure(t, askFor(ctx, b.memo(t), "list", newSource().compute))
 	}
 	first := endAt(1)
 	source := newBlockedSource()
-	computer := ask(t.Context(), a.memo(t), "list", source.compute)
+	computer := askFor(t.Context(), a.memo(t), "list", source.compute)
 	<-source.begun
 	waiting := endAt(4)
 	for _, err := range []error{first, waiting} {
@@ -184,7 +184,7 @@ func testMemoUnstored(t *testing.T, f Fixture) {
 		a := s.join(t, "replica-1")
 		source := newSource()
 		a.faults.Choose(onKey(memoValue, OpAdd, fault))
-		err := failure(t, ask(t.Context(), a.memo(t), "list", source.compute))
+		err := failure(t, askFor(t.Context(), a.memo(t), "list", source.compute))
 		check(t, "a value that can't be stored", err, want)
 		checkUnshared(t, err, "value 1")
 		a.faults.Choose(nil)
@@ -198,7 +198,7 @@ func testMemoForeign(t *testing.T, f Fixture) {
 	source := newSource()
 	for _, value := range []string{"", "garbage", "memo 1 list", "memo 1 lists\nvalue", "memo 1 lis\nvalue", "memo 2 list\nvalue", "\x00\xff"} {
 		s.put(t, memoValue, value)
-		check(t, "a foreign value", failure(t, ask(t.Context(), a.memo(t), "list", source.compute)), locking.ErrForeignValue)
+		check(t, "a foreign value", failure(t, askFor(t.Context(), a.memo(t), "list", source.compute)), locking.ErrForeignValue)
 		checkValue(t, s, memoValue, value)
 		s.discard(t, memoValue)
 	}
@@ -206,7 +206,7 @@ func testMemoForeign(t *testing.T, f Fixture) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	looks := a.faults.Count(OpGet)
-	waiter := ask(ctx, a.memo(t), "list", source.compute)
+	waiter := askFor(ctx, a.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return a.faults.Count(OpGet) > looks+2 })
 	cancel(stop)
 	err := failure(t, waiter)
@@ -218,7 +218,7 @@ func testMemoForeign(t *testing.T, f Fixture) {
 
 func testMemoForeignBeside(t *testing.T, f Fixture) {
 	s := newStore(t, f)
-	err := failure(t, ask(t.Context(), s.join(t, "replica-1").memo(t), "list", func(context.Context) ([]byte, error) {
+	err := failure(t, askFor(t.Context(), s.join(t, "replica-1").memo(t), "list", func(context.Context) ([]byte, error) {
 		s.put(t, memoValue, "garbage")
 		return []byte("mine"), nil
 	}))
@@ -230,9 +230,9 @@ func testMemoForeignBeside(t *testing.T, f Fixture) {
 func testMemoEvicted(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	memo, source := s.join(t, "replica-1").memo(t), newSource()
-	checkAnswer(t, ask(t.Context(), memo, "list", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), memo, "list", source.compute), "value 1")
 	s.discard(t, memoValue)
-	checkAnswer(t, ask(t.Context(), memo, "list", source.compute), "value 2")
+	checkAnswer(t, askFor(t.Context(), memo, "list", source.compute), "value 2")
 }
 
 // testMemoFirstStands has another store a value while this one computes, as two
@@ -240,7 +240,7 @@ func testMemoEvicted(t *testing.T, f Fixture) {
 func testMemoFirstStands(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	memo := s.join(t, "replica-1").memo(t)
-	checkAnswer(t, ask(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
+	checkAnswer(t, askFor(t.Context(), memo, "list", func(context.Context) ([]byte, error) {
 		s.put(t, memoValue, "memo 1 list\ntheirs")
 		return []byte("mine"), nil
 	}), "theirs")
@@ -264,7 +264,7 @@ func testMemoLooksAgain(t *testing.T, f Fixture) {
 		}
 		return None
 	})
-	checkAnswer(t, ask(t.Context(), a.memo(t), "list", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), a.memo(t), "list", source.compute), "value 1")
 	source.check(t, 1)
 	s.discard(t, memoValue)
 	s.checkEmpty(t)
@@ -284,7 +284,7 @@ func testMemoOwnStray(t *testing.T, f Fixture) {
 			return None
 		}
 		begun := make(chan struct{})
-		computer = ask(t.Context(), other, "list", func(context.Context) ([]byte, error) {
+		computer = askFor(t.Context(), other, "list", func(context.Context) ([]byte, error) {
 			close(begun)
 			<-let
 			return nil, refused
@@ -293,7 +293,7 @@ func testMemoOwnStray(t *testing.T, f Fixture) {
 		return Late
 	})
 	source := newSource()
-	waiter := ask(t.Context(), a.memo(t), "list", source.compute)
+	waiter := askFor(t.Context(), a.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return a.faults.Count(OpGet) > 3 })
 	b.faults.Choose(func(op Op, _ string) Fault {
 		if op == OpDelete {
@@ -317,14 +317,14 @@ func testMemoLostLock(t *testing.T, f Fixture) {
 	a.start(t)
 	blocked, source := newBlockedSource(), newSource()
 	cause := make(chan error, 1)
-	loser := ask(t.Context(), a.memo(t), "list", func(ctx context.Context) ([]byte, error) {
+	loser := askFor(t.Context(), a.memo(t), "list", func(ctx context.Context) ([]byte, error) {
 		value, err := blocked.compute(ctx)
 		cause <- err
 		return value, err
 	})
 	<-blocked.begun
 	s.discard(t, memoLock)
-	checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 1")
+	checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 1")
 	checkAnswer(t, loser, "value 1")
 	checkLost(t, <-cause, locking.LossVanished)
 	blocked.check(t, 1)
@@ -337,10 +337,10 @@ func testMemoStaleValue(t *testing.T, f Fixture) {
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	a.start(t)
 	source := newSource()
-	stale := ask(t.Context(), a.memo(t), "list", func(ctx context.Context) ([]byte, error) {
+	stale := askFor(t.Context(), a.memo(t), "list", func(ctx context.Context) ([]byte, error) {
 		if source.asked.Load() == 0 {
 			s.discard(t, memoLock)
-			checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 1")
+			checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 1")
 			s.discard(t, memoValue)
 			<-ctx.Done()
 			return []byte("stale"), nil
@@ -348,5 +348,5 @@ func testMemoStaleValue(t *testing.T, f Fixture) {
 		return source.compute(ctx)
 	})
 	checkAnswer(t, stale, "value 2")
-	checkAnswer(t, ask(t.Context(), b.memo(t), "list", source.compute), "value 2")
+	checkAnswer(t, askFor(t.Context(), b.memo(t), "list", source.compute), "value 2")
 }
