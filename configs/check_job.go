@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 func (c *checker) checkJob(j *Job, path string) {
@@ -142,7 +143,7 @@ func (c *checker) checkHandler(j *Job, path string) {
 		return
 	}
 	if names := c.handlers.Names(); !slices.Contains(names, j.Handler) {
-		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggestion(j.Handler, names))
+		c.fail(at, "unknown handler %s%s", c.foundAt(at), nearest.Hint(j.Handler, names))
 		return
 	}
 	params := keyPath(path, "params")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -88,7 +89,7 @@ func (d *decoder) reportUnknown(n *node, fields []field, path string) {
 	keys := keysOf(fields)
 	for _, e := range n.entries {
 		if !slices.Contains(keys, e.name) {
-			d.failKey(keyPath(path, e.name), "unknown key%s", suggestion(e.name, keys))
+			d.failKey(keyPath(path, e.name), "unknown key%s", nearest.Hint(e.name, keys))
 		}
 	}
 }
