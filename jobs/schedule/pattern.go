@@ -5,68 +5,62 @@ import (
 	"time"
 )
 
-// calendar finds the dates and times that match a cron expression, on a
-// calendar without zones: its seconds count from 1970-01-01 00:00:00 by a clock
-// that is never changed.
-type calendar struct {
-	seconds, minutes, hours, months uint64
-	days                            [7]uint64 // of a month that begins on this weekday
+// pattern finds the dates and times that match, by a clock that is never
+// changed: its seconds count from 1970-01-01 00:00:00, and know no zone.
+type pattern struct {
+	clock clock
+	days  days
+	shift int64 // seconds after midnight at which its days begin
 }
 
-const (
-	daySeconds = 24 * 60 * 60
-	// The calendar repeats itself after so many years: what does not match in
-	// them never does.
-	cycleYears = 400
-)
-
-// newCalendar takes the values of the six fields as bits. Where one of the day
-// fields starts with a star, both must match; else either.
-func newCalendar(sets [6]uint64, anyDay, anyWeekday bool) calendar {
-	c := calendar{seconds: sets[0], minutes: sets[1], hours: sets[2], months: sets[4]}
-	for first := range c.days {
-		var weekdays uint64
-		for day := 1; day <= 31; day++ {
-			weekdays |= sets[5] >> ((first + day - 1) % 7) & 1 << day
-		}
-		if anyDay || anyWeekday {
-			c.days[first] = sets[3] & weekdays
-		} else {
-			c.days[first] = sets[3] | weekdays
-		}
-	}
-	return c
+// clock is a set of times of a day. It is never empty.
+type clock interface {
+	// at returns the first second of a day that matches, at or after the given one.
+	at(second int) (int, bool)
 }
+
+// days is a set of dates.
+type days interface {
+	// in returns the days of a month that match, as bits.
+	in(year int, month time.Month) uint64
+	// years returns the first and the last year in which any day can match.
+	years() (first, last int)
+}
+
+const daySeconds = 24 * 60 * 60
 
 // fires reports whether any date matches at all.
-func (c *calendar) fires() bool {
-	_, ok := c.next(0)
+func (p *pattern) fires() bool {
+	_, ok := p.next(time.Time{}.Unix() + daySeconds)
 	return ok
 }
 
 // next returns the first match at or after from.
-func (c *calendar) next(from int64) (int64, bool) {
+func (p *pattern) next(from int64) (int64, bool) {
+	from -= p.shift
 	start := time.Unix(from, 0).UTC()
 	year, month, day := start.Date()
 	clock := start.Hour()*3600 + start.Minute()*60 + start.Second()
-	later, today := c.nextClock(clock)
-	if today && c.matches(year, month, day) {
-		return from + int64(later-clock), true
+	later, today := p.clock.at(clock)
+	if today && p.days.in(year, month)>>day&1 == 1 {
+		return from + int64(later-clock) + p.shift, true
 	}
-	midnight, ok := c.nextDay(year, month, day+1)
-	first, _ := c.nextClock(0)
-	return midnight + int64(first), ok
+	midnight, ok := p.nextDay(year, month, day+1)
+	first, _ := p.clock.at(0)
+	return midnight + int64(first) + p.shift, ok
 }
 
 // nextDay returns the midnight that begins the first matching day at or after
 // the given one, whose number may be one more than its month has.
-func (c *calendar) nextDay(year int, month time.Month, day int) (int64, bool) {
-	for last := year + cycleYears; year <= last; year++ {
+func (p *pattern) nextDay(year int, month time.Month, day int) (int64, bool) {
+	first, last := p.days.years()
+	if year < first {
+		year, month, day = first, time.January, 1
+	}
+	for ; year <= last; year++ {
 		for ; month <= time.December; month++ {
-			if c.months>>month&1 == 1 {
-				if found, ok := nextBit(c.daysOf(year, month), day); ok {
-					return time.Date(year, month, found, 0, 0, 0, 0, time.UTC).Unix(), true
-				}
+			if found, ok := nextBit(p.days.in(year, month), day); ok {
+				return time.Date(year, month, found, 0, 0, 0, 0, time.UTC).Unix(), true
 			}
 			day = 1
 		}
@@ -75,14 +69,9 @@ func (c *calendar) nextDay(year int, month time.Month, day int) (int64, bool) {
 	return 0, false
 }
 
-func (c *calendar) matches(year int, month time.Month, day int) bool {
-	return c.months>>month&1 == 1 && c.daysOf(year, month)>>day&1 == 1
-}
-
-// daysOf returns the month's matching days as bits.
-func (c *calendar) daysOf(year int, month time.Month) uint64 {
-	first := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	length := 31
+// shape is how many days a month has, and the weekday of its first.
+func shape(year int, month time.Month) (length int, first time.Weekday) {
+	length = 31
 	switch month {
 	case time.April, time.June, time.September, time.November:
 		length = 30
@@ -92,11 +81,16 @@ func (c *calendar) daysOf(year int, month time.Month) uint64 {
 			length = 29
 		}
 	}
-	return c.days[first.Weekday()] & (1<<(length+1) - 1)
+	return length, time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// nextClock returns the first matching second of a day at or after the given one.
-func (c *calendar) nextClock(from int) (int, bool) {
+// upTo is the days of a month of that length, as bits.
+func upTo(length int) uint64 { return 1<<(length+1) - 2 }
+
+// clockFields is the clock of a cron expression: its values as bits.
+type clockFields struct{ seconds, minutes, hours uint64 }
+
+func (c clockFields) at(from int) (int, bool) {
 	hour, minute, second := from/3600, from/60%60, from%60
 	if c.hours>>hour&1 == 1 {
 		if c.minutes>>minute&1 == 1 {
@@ -112,8 +106,51 @@ func (c *calendar) nextClock(from int) (int, bool) {
 	return found*3600 + bits.TrailingZeros64(c.minutes)*60 + bits.TrailingZeros64(c.seconds), ok
 }
 
+func (c clockFields) everyHour() bool { return c.hours == 1<<24-1 }
+
 // nextBit returns the first bit of set at or after from.
 func nextBit(set uint64, from int) (int, bool) {
 	rest := set >> from << from
 	return bits.TrailingZeros64(rest), rest != 0
 }
+
+// cronDays is the dates of a cron expression with five or six fields.
+type cronDays struct {
+	months uint64
+	days   [7]uint64 // of a month that begins on this weekday
+}
+
+// newCronDays takes the values of the fields as bits. Where one of the day
+// fields starts with a star, both must match; else either.
+func newCronDays(monthDays, months, weekdays uint64, anyDay, anyWeekday bool) cronDays {
+	c := cronDays{months: months}
+	for first := range c.days {
+		named := weekdayDays(weekdays, time.Weekday(first))
+		if anyDay || anyWeekday {
+			c.days[first] = monthDays & named
+		} else {
+			c.days[first] = monthDays | named
+		}
+	}
+	return c
+}
+
+// weekdayDays is the days of a month that begins on first which fall on the
+// weekdays, both as bits; Sunday is bit 0.
+func weekdayDays(weekdays uint64, first time.Weekday) uint64 {
+	var days uint64
+	for day := 1; day <= 31; day++ {
+		days |= weekdays >> ((int(first) + day - 1) % 7) & 1 << day
+	}
+	return days
+}
+
+func (c cronDays) in(year int, month time.Month) uint64 {
+	if c.months>>month&1 == 0 {
+		return 0
+	}
+	length, first := shape(year, month)
+	return c.days[first] & upTo(length)
+}
+
+func (c cronDays) years() (first, last int) { return 1, lastYear }

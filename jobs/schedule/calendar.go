@@ -1,0 +1,109 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"strings"
+	"time"
+)
+
+// Calendar is a named set of times at which jobs that are due are not run. It
+// is immutable and may be used concurrently.
+type Calendar struct {
+	name        string
+	zone        *time.Location // nil: that of each schedule
+	exclude     []timeSet      // a due in any of them is excluded
+	only        []timeSet      // a due outside of any of them is excluded
+	fingerprint string
+}
+
+// Name returns the calendar's name.
+func (c *Calendar) Name() string { return c.name }
+
+// moment is an instant and what a clock shows then, both in seconds from 1970 on.
+type moment struct{ instant, local int64 }
+
+// timeSet is one kind of a calendar's contents.
+type timeSet interface {
+	// has reports whether the moment is in the set, and for how many seconds
+	// at least that stays so while clocks are not changed; one or more.
+	has(m moment) (in bool, stays int64)
+	// lines describes the contents, equal for equal ones.
+	lines() []string
+}
+
+// forever is longer than there are dues.
+const forever = math.MaxInt64 / 4
+
+// excludes reports whether the calendar excludes an instant, and an instant up
+// to which it goes on doing so.
+func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, excluded bool) {
+	if c.zone != nil {
+		zone = c.zone
+	}
+	s := stretchAt(zone, t.Unix())
+	m := moment{instant: t.Unix(), local: t.Unix() + s.offset}
+	longest := int64(0)
+	for _, set := range c.exclude {
+		if in, stays := set.has(m); in {
+			longest = max(longest, stays)
+		}
+	}
+	for _, set := range c.only {
+		if in, stays := set.has(m); !in {
+			longest = max(longest, stays)
+		}
+	}
+	if longest == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(min(m.instant+longest, s.end, maxInstant), 0), true
+}
+
+// excluding returns the calendar that excludes a due, and an instant up to
+// which it excludes all; nil if none does.
+func (s Schedule) excluding(due time.Time) (calendar *Calendar, until time.Time) {
+	if due.IsZero() {
+		return nil, due
+	}
+	for _, c := range s.calendars {
+		if end, excluded := c.excludes(due, s.Zone()); excluded {
+			return c, end
+		}
+	}
+	return nil, due
+}
+
+// Excluded reports whether the schedule would be due at t but for a calendar,
+// and that calendar's name.
+func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
+	if s.nominal(t.Add(-time.Nanosecond)) != t.UTC() {
+		return "", false
+	}
+	c, _ := s.excluding(t)
+	if c == nil {
+		return "", false
+	}
+	return c.name, true
+}
+
+// hash is the fingerprint of what the calendar says, whatever its name.
+func (c *Calendar) hash() string {
+	var text strings.Builder
+	if c.zone != nil {
+		text.WriteString("zone " + c.zone.String() + "\n")
+	}
+	for _, part := range []struct {
+		name string
+		sets []timeSet
+	}{{"exclude", c.exclude}, {"only", c.only}} {
+		for _, set := range part.sets {
+			for _, line := range set.lines() {
+				text.WriteString(part.name + " " + line + "\n")
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	return hex.EncodeToString(sum[:8])
+}
