@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -132,7 +133,7 @@ jobs:
 		{At: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)}, {Cron: "@daily"},
 	}
 	for i, j := range c.Jobs {
-		if j.Spec != want[i] {
+		if !reflect.DeepEqual(j.Spec, want[i]) {
 			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
 		}
 	}

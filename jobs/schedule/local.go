@@ -62,6 +62,18 @@ func offsetOf(t time.Time) int64 {
 	return int64(offset)
 }
 
+// after returns where to look next for a match that lies behind the stretch:
+// at its end, or, when both are far, not change by change but where the match
+// is near. No zone is further from UTC than farthest, and what comes back at
+// a change is less than that ago.
+func (s stretch) after(instant, match int64) int64 {
+	const farthest = daySeconds * 3 / 2
+	if s.end-instant < farthest {
+		return s.end
+	}
+	return max(s.end, match-farthest)
+}
+
 // missed reports whether a match lies in local times that the stretch left out.
 func (l *local) missed(s stretch, ahead *lookahead) bool {
 	if l.everyHour || l.changes.Skip || s.offset <= s.before {
@@ -90,9 +102,7 @@ func (l *local) next(t time.Time) (time.Time, bool) {
 		if match-s.offset < s.end {
 			return time.Unix(match-s.offset, 0), true
 		}
-		// No zone is a day and a half from UTC: what matches far ahead is
-		// looked for from there on, not change by change.
-		earliest = max(s.end, match-daySeconds*3/2)
+		earliest = s.after(earliest, match)
 	}
 	return time.Time{}, false
 }

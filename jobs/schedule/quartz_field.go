@@ -41,7 +41,7 @@ func (f *quartzField) parse(text string) error {
 		}
 	}
 	if f.values == (numbers{}) && !f.none && f.last < 0 {
-		return fmt.Errorf("found %q, which says nothing, expected %s", text, f.kind.expected())
+		return fmt.Errorf("found %q, which gives no value, expected %s", text, f.kind.expected())
 	}
 	return nil
 }

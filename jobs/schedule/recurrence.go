@@ -71,6 +71,9 @@ func splitRecurrence(text string) (Recurrence, error) {
 		for _, part := range parts() {
 			isPart = isPart || word == part
 		}
+		if near := nearest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" && len(word) > 3 {
+			return r, &PartError{Part: name, Err: fmt.Errorf("found %q behind it; did you mean %q?", word, near)}
+		}
 		if !isPart {
 			given[name] = append(given[name], word)
 			continue
@@ -161,8 +164,8 @@ func (p *recurrenceParser) take(part string, read func(text string) (normal stri
 }
 
 func (p *recurrenceParser) refuse(part, goesWith string) {
-	p.take(part, func(text string) (string, error) {
-		return "", fmt.Errorf("found %q with every %s: it goes with %s", text, p.Every, goesWith)
+	p.take(part, func(string) (string, error) {
+		return "", fmt.Errorf("found %q with every %s: it goes with %s", *p.part(part), p.Every, goesWith)
 	})
 }
 
@@ -289,8 +292,8 @@ func parseAmount(text string) (amount, error) {
 		return amount{duration: time.Duration(count) * length}, nil
 	}
 	if !isUnit(unit) {
-		units := []string{"seconds", "minutes", "hours", "days", "weeks", "months", "years"}
-		return amount{}, fmt.Errorf("found the unit %q%s", words[0], nearest.Hint(words[0], units))
+		units := []string{"second", "minute", "hour", "day", "week", "month", "year"}
+		return amount{}, fmt.Errorf("found the unit %q%s", words[0], nearest.Hint(unit, units))
 	}
 	if count > maxCount {
 		return amount{}, fmt.Errorf("found %d, expected 1 to %d %ss", count, maxCount, unit)
