@@ -66,6 +66,9 @@ func (m *CalendarMistake) Error() string {
 func NewCalendar(spec CalendarSpec) (*Calendar, error) {
 	p := calendarParser{}
 	c := &Calendar{name: spec.Name, zone: spec.Zone}
+	if spec.Name == "" {
+		p.report("name", "found nothing, expected the calendar's name")
+	}
 	if spec.Exclude.empty() && spec.Only.empty() {
 		p.report("", "found neither exclude nor only, expected one of them with dates, weekdays, windows, cron or files")
 	}

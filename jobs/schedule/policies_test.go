@@ -167,7 +167,7 @@ func checkDaily(t *testing.T, clock string, in *time.Location, from, until time.
 
 func checkEven(t *testing.T, in *time.Location, from, until time.Time) {
 	t.Helper()
-	for text, want := range map[string]time.Duration{"*/15 * * * *": 15 * time.Minute, "quartz:0 0/30 * * * ?": 30 * time.Minute, "every 10m between 00:00 and 24:00": 10 * time.Minute} {
+	for text, want := range map[string]time.Duration{"*/15 * * * *": 15 * time.Minute, "every 30m between 00:00 and 24:00": 30 * time.Minute} {
 		dues := duesBetween(t, parse(t, text, in), from, until)
 		for i := 1; i < len(dues); i++ {
 			if gap := dues[i].Sub(dues[i-1]); gap != want {

@@ -17,17 +17,18 @@ type Occurrence struct {
 
 // Preview returns the first n dues after from, or as many as there are, and if
 // excluded is true also those between them that calendars exclude; of these
-// it shows a thousand at most.
+// it shows five hundred at most.
 func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 	var all []Occurrence
-	const most = 1000
+	const most = 500
 	hidden := 0
 	offset := offsetOf(from.In(s.Zone()))
 	for len(all)-hidden < n {
-		due := s.Next(from)
+		find := s.Next
 		if excluded {
-			due = s.nominal(from)
+			find = s.nominal
 		}
+		due := find(from)
 		if due.IsZero() {
 			break
 		}

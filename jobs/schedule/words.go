@@ -17,16 +17,19 @@ const (
 
 func monthName(m time.Month) string { return strings.ToLower(m.String()[:3]) }
 
-// named returns the place of a name in names; its first three letters count,
-// and the rest if it is all of the name that is spelt out.
+// named returns the place of a name in names, short as they are there or spelt out.
 func named(text, names string, spelt func(int) string) (int, error) {
-	all := strings.Fields(names)
-	for i, name := range all {
-		if text == name || text == strings.ToLower(spelt(i)) {
+	short := strings.Fields(names)
+	long := make([]string, len(short))
+	for i, name := range short {
+		if long[i] = strings.ToLower(spelt(i)); text == name || text == long[i] {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("found %q%s", text, nearest.Hint(text, all))
+	if near := nearest.Of(text, long); near != "" {
+		return 0, fmt.Errorf("found %q; did you mean %q?", text, near)
+	}
+	return 0, fmt.Errorf("found %q%s", text, nearest.Hint(text, short))
 }
 
 // weekdaySet has Sunday as bit 0.
