@@ -78,7 +78,7 @@ func define(job Job) (Definition, error) {
 		params = json.RawMessage("{}")
 	}
 	description, err := json.Marshal(map[string]any{
-		"description": job.Description, "schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
+		"description": job.Description, "schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
 	})

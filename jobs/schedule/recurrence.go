@@ -175,7 +175,10 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 	p.refuse("at", "days, weeks, months or years")
 	p.refuse("from", "days, weeks, months or years")
 	p.take("between", func(text string) (normal string, err error) {
-		from, length, err = parseWindow(text)
+		found, lasts, err := parseWindow(text)
+		if err == nil { // else the step has nothing to be measured by
+			from, length = found, lasts
+		}
 		return windowText(from, length, " and "), err
 	})
 	p.take("on", func(text string) (normal string, err error) {
