@@ -52,3 +52,21 @@ jobs:
 		t.Errorf("fingerprint: %s", s.Fingerprint())
 	}
 }
+
+// TestMistakesInOtherFilesComeLast has the configuration's own mistakes first,
+// wherever the names of files sort.
+func TestMistakesInOtherFilesComeLast(t *testing.T) {
+	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"
+	_, err := Parse(filepath.Join("testdata", "z.yaml"), []byte(text), WithEnv(noEnv))
+	if err == nil {
+		t.Fatal("the configuration was taken")
+	}
+	var places []string
+	for line := range strings.Lines(filepath.ToSlash(err.Error())) {
+		place, _, _ := strings.Cut(line, ": ")
+		places = append(places, place)
+	}
+	if got, want := strings.Join(places, " "), "testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
+		t.Errorf("mistakes at %s, expected %s", got, want)
+	}
+}

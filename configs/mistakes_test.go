@@ -82,7 +82,7 @@ func TestMistakes(t *testing.T) {
 			`c.yaml:1:56: calendars[0].exclude.files[0]: found "none.ics": no such file or directory, expected a file of dates`},
 		{"a folder for a file", "calendars: [{name: h, exclude: {files: [testdata]}}]", `1:41: calendars[0].exclude.files[0]: found "testdata": is a directory, expected a file of dates`},
 		{"a malformed list", "calendars: [{name: h, exclude: {files: [testdata/wrong.txt]}}]", "testdata/wrong.txt:3:1: calendars[0].exclude.files[0]: found \"24.12.2026\", expected a date such as 2026-12-24, one of each year such as 12-24, or a range such as 2026-12-24..2027-01-02"},
-		{"a malformed iCalendar", "workers: 0\ncalendars: [{name: h, exclude: {files: [testdata/wrong.ics]}}]", "1:10: workers: found 0, expected a whole number, 1 to 10000\n" +
+		{"a malformed iCalendar", "calendars: [{name: h, exclude: {files: [testdata/wrong.ics]}}]\n\n\n\n\nworkers: 0", "6:10: workers: found 0, expected a whole number, 1 to 10000\n" +
 			`testdata/wrong.ics:4:1: calendars[0].exclude.files[0]: DTSTART: found "24.12.2026", expected a date such as 20261224 or a time such as 20261224T090000Z`},
 		{"calendars that leave nothing", "calendars: [{name: h, exclude: {weekdays: [sat-sun]}}]\n" + job(`schedule: "0 9 * * sat", calendars: [h]`), `3:65: jobs[0].calendars: found calendars that exclude all that the schedule is due, expected some due to be left`},
 

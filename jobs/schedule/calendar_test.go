@@ -83,6 +83,8 @@ func TestCalendars(t *testing.T) {
 			"12-27 09:00, 12-28 09:00"},
 		{"clocks go back within a window", "*/30 * * * *", "2026-10-25 01:20", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"02:00-02:20"}}},
 			"10-25 01:30, 10-25 02:30, 10-25 02:30, 10-25 03:00"},
+		{"clocks go forward within a window", "*/30 * * * *", "2026-03-29 01:20", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"01:00-03:00"}}},
+			"03-29 03:00, 03-29 03:30"},
 		{"clocks go forward over a window", "*/30 * * * *", "2026-03-29 01:20", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"02:00-03:10"}}},
 			"03-29 01:30, 03-29 03:30"},
 	} {

@@ -125,6 +125,10 @@ func TestUnlikeQuartz(t *testing.T) {
 	for text, want := range map[string]string{
 		// Quartz looks for a day for ever.
 		"0 0 9 L-30W * ?": "2026-01-01 2026-03-02 2026-05-01",
+		// 1 March 2031 is a Saturday. Quartz passes over 28 February if it comes from January.
+		"0 0 9 29W * ? 2031":   "2031-01-29 2031-03-28 2031-04-29",
+		"0 0 9 29W 2-4 ? 2031": "2031-02-28 2031-03-28 2031-04-29",
+		"0 0 9 31W * ? 2027":   "2027-01-29 2027-03-31 2027-04-30", // 1 May is a Saturday
 		// Quartz stops a hundred years ahead.
 		"0 0 9 1 1 ? 2500":   "2500-01-01",
 		"0 0 9 1 1 ? 2500/9": "2500-01-01 2509-01-01 2518-01-01",
@@ -209,12 +213,29 @@ func TestQuartzRefusals(t *testing.T) {
 	}
 }
 
+// TestQuartzInABlock has the line breaks that YAML leaves behind a value, which
+// Quartz passes over at the end of any field.
+func TestQuartzInABlock(t *testing.T) {
+	for _, text := range []string{"0 0 12 * * ?\n", "0\n 0\r\n 12 * * ?"} {
+		s, err := schedule.Parse(schedule.Spec{Quartz: text}, nil)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		expect(t, upcoming(s, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 1), []string{"2026-01-01T12:00:00Z"})
+	}
+}
+
 // TestQuartzClockChanges has 0/15 go on evenly, which Quartz writes for */15.
 func TestQuartzClockChanges(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	back := time.Date(2026, 10, 25, 0, 20, 0, 0, time.UTC)
 	expect(t, upcoming(parse(t, "quartz:0 0/30 * * * ?", berlin), back, 3),
 		[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"})
+	for _, text := range []string{"0 0/30 1-3 * * ?", "0 */30 1-3 * * ?", "0 /30 1-3 * * ?", "0 0,30 0/1 * * ?"} {
+		expect(t, upcoming(parse(t, "quartz:"+text, berlin), back, 2), []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00"})
+	}
+	expect(t, upcoming(parse(t, "quartz:0 0-30/30 1-3 * * ?", berlin), back, 2), []string{"2026-10-25T02:30:00+02:00", "2026-10-25T03:00:00+01:00"})
 	expect(t, upcoming(parse(t, "quartz:0 30 2 * * ?", berlin), back, 2),
 		[]string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"})
 	forward := time.Date(2026, 3, 29, 1, 20, 0, 0, berlin)

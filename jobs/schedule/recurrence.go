@@ -199,7 +199,7 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 			clock: ticks{step: max(1, int(step/time.Second)), last: min(length, daySeconds-1)},
 			days:  everyWeeks{every: 1, weekdays: uint64(weekdays)}, shift: int64(from),
 		},
-		zone: zone, even: true, everyHour: length == daySeconds,
+		zone: zone, even: true, everyHour: length == daySeconds && step <= time.Hour,
 	}
 }
 
