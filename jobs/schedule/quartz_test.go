@@ -216,7 +216,7 @@ func TestQuartzRefusals(t *testing.T) {
 // TestQuartzInABlock has the line breaks that YAML leaves behind a value, which
 // Quartz passes over at the end of any field.
 func TestQuartzInABlock(t *testing.T) {
-	for _, text := range []string{"0 0 12 * * ?\n", "0\n 0\r\n 12 * * ?"} {
+	for _, text := range []string{"0 0 12 ? * THU#1\n", "0\n 0\r\n 12 1W\n * ?", "0 0 12 L-30\n * ?\n"} {
 		s, err := schedule.Parse(schedule.Spec{Quartz: text}, nil)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
