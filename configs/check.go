@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,12 +18,15 @@ type checker struct {
 	zones    map[string]*time.Location
 	named    map[string]string // path of the first job of a name
 	uses     map[string]use    // by resource
+	// calendars has those that were read by name; nil for one with a mistake.
+	calendars map[string]*schedule.Calendar
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
 	return &checker{
 		document: d, config: c, handlers: h,
 		zones: map[string]*time.Location{}, named: map[string]string{}, uses: map[string]use{},
+		calendars: map[string]*schedule.Calendar{},
 	}
 }
 
@@ -34,11 +38,13 @@ func (c *checker) check() {
 	c.checkSchema()
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
+	c.checkCalendars()
 	for i := range c.config.Jobs {
 		if path := itemPath("jobs", i); c.near(path).value.kind == kindMapping {
 			c.checkJob(&c.config.Jobs[i], path)
 		}
 	}
+	c.checkAfter()
 }
 
 func (c *checker) checkReplica() {

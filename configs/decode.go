@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -42,8 +43,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		if params, ok := d.decodeParams(n, path); ok {
 			v.Set(reflect.ValueOf(params))
 		}
-	case t == specType && n.kind != kindMapping:
-		d.decodeText(n, v.FieldByName("Cron"), path, rules)
+	case t == specType:
+		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
 	case t == secretType, t == durationType, t == timeType:
@@ -88,7 +89,7 @@ func (d *decoder) reportUnknown(n *node, fields []field, path string) {
 	keys := keysOf(fields)
 	for _, e := range n.entries {
 		if !slices.Contains(keys, e.name) {
-			d.failKey(keyPath(path, e.name), "unknown key%s", suggestion(e.name, keys))
+			d.failKey(keyPath(path, e.name), "unknown key%s", nearest.Hint(e.name, keys))
 		}
 	}
 }
@@ -135,7 +136,7 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 	case t == paramsType:
 		return "a mapping of the handler's params"
 	case t == specType:
-		return "a cron expression in quotes or a mapping of one of cron, quartz, every, at"
+		return "a cron expression in quotes or a mapping of one of " + scheduleKinds
 	case t == durationType:
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:

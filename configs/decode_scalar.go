@@ -42,7 +42,8 @@ func (d *decoder) unexpected(n *node, v reflect.Value, path string, rules reflec
 }
 
 // isText reports whether a scalar may stand for text. A number or a boolean may
-// not, as quotes would have made it clear; a variable's value may be anything.
+// not, as quotes would have made it clear, but where the rule numbers allows
+// it; a variable's value may be anything.
 func (n *node) isText() bool { return n.kind == kindText || n.scalar() && n.expanded }
 
 func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflect.StructTag) {
@@ -50,7 +51,7 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 	switch {
 	case !n.scalar():
 		d.mismatch(n, path, v.Type(), rules)
-	case !n.isText() && options == "":
+	case !n.isText() && options == "" && (n.kind != kindInt || rules.Get("numbers") == ""):
 		d.report(n.pos, path, "found %s, expected text; put it in quotes", n.found())
 	case options != "" && !slices.Contains(strings.Split(options, ", "), n.text):
 		d.report(n.pos, path, "found %s, expected one of %s", n.found(), options)

@@ -39,6 +39,7 @@ func (m *Memcached) start(*Config) {
 func (j *Job) start(c *Config) {
 	*j = Job{
 		Timezone:         c.Timezone,
+		ClockChanges:     ClockChanges{Gap: "run", Overlap: "first"},
 		Retry:            retry.Policy{Attempts: 1, Delay: 10 * time.Second, Backoff: retry.Constant},
 		Wait:             c.Locking.Wait,
 		Misfire:          "run_once",

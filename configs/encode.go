@@ -107,8 +107,12 @@ func encodeSpec(out *bytes.Buffer, s schedule.Spec) error {
 		return encodeOther(out, map[string]string{"quartz": s.Quartz})
 	case s.Every != 0:
 		return encodeOther(out, map[string]string{"every": durationText(s.Every)})
+	case s.Recurrence != schedule.Recurrence{}:
+		return encodeOther(out, s.Recurrence.String())
 	case !s.At.IsZero():
 		return encodeOther(out, map[string]time.Time{"at": s.At})
+	case s.After != nil:
+		return encodeOther(out, map[string][]string{"after": s.After})
 	}
 	return encodeOther(out, s.Cron)
 }

@@ -129,6 +129,8 @@ func schemaKeys(t reflect.Type, path string, out map[string]bool) {
 		switch inner {
 		case secretType, paramsType, timeType:
 			continue
+		case specType:
+			inner = reflect.TypeFor[scheduleKeys]()
 		}
 		if inner.Kind() == reflect.Struct {
 			schemaKeys(inner, at, out)

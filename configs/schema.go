@@ -27,6 +27,7 @@ type Config struct {
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	Admin            Admin         `yaml:"admin"`
 	Log              Log           `yaml:"log"`
+	Calendars        []Calendar    `yaml:"calendars"`
 	Jobs             []Job         `yaml:"jobs"` // last: jobs start from the rest
 }
 

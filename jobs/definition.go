@@ -25,7 +25,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
 	decisive, err := json.Marshal(map[string]any{
-		"schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
+		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
 	})
