@@ -210,4 +210,14 @@ func TestHealth(t *testing.T) {
 	if reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "session is lost: no heartbeat\n" {
 		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
 	}
+
+	guarded := guardedOptions(t)
+	guarded.Ready = o.Ready
+	handler = newServer(t, guarded).Handler()
+	if reply := ask(handler, http.MethodGet, "/readyz"); reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "not ready\n" {
+		t.Errorf("readyz for a stranger: %d %q", reply.Code, reply.Body)
+	}
+	if reply := ask(handler, http.MethodGet, "/readyz", withHeader("Authorization", "Bearer probe-token")); reply.Body.String() != "session is lost: no heartbeat\n" {
+		t.Errorf("readyz with a token: %q", reply.Body)
+	}
 }
