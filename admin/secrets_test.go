@@ -138,7 +138,7 @@ func TestGalleryOfSignIn(t *testing.T) {
 		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
 			`role="alert">The user or the password is wrong.`, `value="anna"`, `aria-describedby="trouble" autofocus`,
 		}},
-		"sign-in-throttled":   {signIn(throttled, "anna", "x"), 429, []string{"Too many sign-ins failed", "15 min"}},
+		"sign-in-throttled":   {signIn(throttled, "anna", "x"), 429, []string{"Too many sign-ins failed", "Try again in 1"}},
 		"sign-in-without-tls": {signIn(handler, "anna", "x", withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
 		"sign-in-elsewhere":   {ask(newServer(t, tokensOnly).Handler(), http.MethodGet, "/login?next=/"), 200, []string{"Nobody signs in here with a password."}},
 		"signed-in":           {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200, []string{`action="/logout"`, "<bdi>anna</bdi>, operator", "sign out"}},
