@@ -127,6 +127,14 @@ func TestForgedCookies(t *testing.T) {
 			t.Errorf("%s: %d", name, reply.Code)
 		}
 	}
+	// Two users whose hashes are copies of each other are still two.
+	same := guardedOptions(t)
+	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))}, same.Users[1].PasswordHash
+	twins := newServer(t, same).Handler()
+	rest := strings.SplitN(cookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
+	if reply := ask(twins, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
+		t.Errorf("another name with the same hash: %d", reply.Code)
+	}
 	// A second cookie of the name, set by somebody else, does not hide ours.
 	if reply := ask(handler, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: "x"}), withCookie(vera)); reply.Code != http.StatusOK {
 		t.Errorf("behind a foreign cookie: %d", reply.Code)
@@ -166,6 +174,7 @@ func TestIdentify(t *testing.T) {
 		{"Basic", []func(*http.Request){func(r *http.Request) { r.SetBasicAuth("anna", "correct horse") }}, Identity{}, 0},
 		{"proxy", []func(*http.Request){trusted, named("petra@example.com")}, Identity{"petra@example.com", Viewer, ByProxy}, 0},
 		{"proxy's operator", []func(*http.Request){trusted, named("olga@example.com")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
+		{"proxy's name with a colon", []func(*http.Request){trusted, named("google-oauth2:petra")}, Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
 		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
 		{"proxy without a name", []func(*http.Request){trusted}, Identity{}, 0},
 		{"proxy, mapped address", []func(*http.Request){from("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},

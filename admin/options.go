@@ -47,7 +47,7 @@ type Stage1 interface {
 
 // User may sign in to the pages.
 type User struct {
-	Name         string // without a colon or control characters
+	Name         string // at most 200 bytes, without control characters
 	Role         Role
 	PasswordHash string // as password.Parse takes it
 }
@@ -152,7 +152,7 @@ func (o *Options) checkUsers(bad func(format string, args ...any)) {
 		_, err := password.Parse(user.PasswordHash)
 		switch {
 		case !isUserName(user.Name):
-			bad("user %d: name %q is empty, has more than 200 bytes, a colon or a control character", i+1, cut(user.Name, 200))
+			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(user.Name, 200))
 		case seen[user.Name]:
 			bad("user %q is there twice", user.Name)
 		case !user.Role.known():
@@ -169,7 +169,7 @@ func (o *Options) checkTokens(bad func(format string, args ...any)) {
 		sum, err := hex.DecodeString(token.Hash)
 		switch {
 		case !isUserName(token.Name):
-			bad("token %d: name %q is empty, has more than 200 bytes, a colon or a control character", i+1, cut(token.Name, 200))
+			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(token.Name, 200))
 		case !token.Role.known():
 			bad("token %q: role is %q, expected viewer or operator", token.Name, token.Role)
 		case err != nil || len(sum) != sha256.Size:
@@ -191,10 +191,8 @@ func (o *Options) checkProxy(bad func(format string, args ...any)) {
 // isUserName allows what logs, HTTP and the audit can carry.
 func isUserName(name string) bool {
 	const longest = 200
-	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, badInUserName)
+	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
-
-func badInUserName(r rune) bool { return r == ':' || unicode.IsControl(r) }
 
 // guarded reports whether anybody is told apart from strangers.
 func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }

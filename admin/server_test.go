@@ -26,7 +26,7 @@ func TestNewRefuses(t *testing.T) {
 		{"replica", func(o *Options) { o.Replica = "" }, "the replica's name is needed"},
 		{"refresh", func(o *Options) { o.Refresh = time.Millisecond }, "refresh is 1ms, expected at least 1s"},
 		{"address", func(o *Options) { o.Listen = "8080" }, `listen is "8080", expected host:port such as 127.0.0.1:8080`},
-		{"user name", func(o *Options) { o.Users = []User{user(t, "a:b", "x", Viewer)} }, `user 1: name "a:b" is empty, has more than 200 bytes, a colon or`},
+		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} }, `user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
 		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)} }, `user "a" is there twice`},
 		{"hash", func(o *Options) { o.Users = []User{{"anna", Viewer, "s3cret"}} }, `user "anna": password hash: expected an argon2id hash`},
 		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} }, `user "anna": role is "admin", expected viewer or operator`},

@@ -127,13 +127,12 @@ func (c *checker) checkUser(u User, path string, seen map[string]bool) {
 	}
 }
 
-// checkAccountName allows what HTTP, logs and the audit can carry as a name.
 func (c *checker) checkAccountName(name, path, kind string, seen map[string]bool) {
 	at := keyPath(path, "name")
 	switch {
 	case !c.sound(at):
-	case !isName(name) || strings.Contains(name, ":"):
-		c.fail(at, "found %s, expected %s and without a colon", c.foundAt(at), nameWords)
+	case !isName(name):
+		c.fail(at, "found %s, expected %s", c.foundAt(at), nameWords)
 	case seen[name]:
 		c.fail(at, "found %s a second time, expected each %s once", c.foundAt(at), kind)
 	}
