@@ -367,3 +367,14 @@ func TestAttemptKeys(t *testing.T) {
 		t.Error("a key holds what was typed")
 	}
 }
+
+// TestSignInWhileTheStoreIsDown is for three in the morning.
+func TestSignInWhileTheStoreIsDown(t *testing.T) {
+	o := guardedOptions(t)
+	o.Store, o.Attempts = down().Store, brokenAttempts{}
+	handler := newServer(t, o).Handler()
+	reply := ask(handler, http.MethodGet, "/", withCookie(cookieOf(t, handler, "anna", "correct horse")))
+	if reply.Code != http.StatusServiceUnavailable || !strings.Contains(reply.Body.String(), "The store does not answer") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+}
