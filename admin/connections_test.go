@@ -83,8 +83,18 @@ type gate struct {
 
 func (g gate) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	g.entered <- struct{}{}
-	<-g.leave
+	<-g.leave // a test that failed leaves it open: its server is closed, and nobody waits
 	writePlain(w, http.StatusOK, "done")
+}
+
+// await waits for a request to come in.
+func (g gate) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.entered:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no request came in")
+	}
 }
 
 // limited serves a gate on at most three connections.
@@ -118,7 +128,7 @@ func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
 		_, err := fetchAlone("http://" + address + "/")
 		answers <- err
 	}()
-	<-g.entered
+	g.await(t)
 	if _, err := io.ReadAll(first); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Errorf("the first is still open: %v", err)
 	}
@@ -127,7 +137,7 @@ func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
 		if _, err := io.WriteString(c, "1\r\n\r\n"); err != nil {
 			t.Error(err)
 		}
-		<-g.entered
+		g.await(t)
 	}
 	close(g.leave)
 	for _, c := range []net.Conn{second, third} {
@@ -150,7 +160,7 @@ func TestRequestsInWorkAreNotCutOff(t *testing.T) {
 				t.Errorf("a request in work: %q, %v", body, err)
 			}
 		})
-		<-g.entered
+		g.await(t)
 	}
 	if _, err := fetchAlone("http://" + address + "/"); err == nil {
 		t.Error("a fourth found a place")
@@ -162,7 +172,7 @@ func TestRequestsInWorkAreNotCutOff(t *testing.T) {
 		_, err := fetchAlone("http://" + address + "/")
 		done <- err
 	}()
-	<-g.entered
+	g.await(t)
 	if err := <-done; err != nil {
 		t.Errorf("after the others: %v", err)
 	}
