@@ -150,14 +150,31 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 }
 
 func (r *Replica) pageOptions() admin.Options {
-	users := make([]admin.User, len(r.config.Admin.Users))
-	for i, u := range r.config.Admin.Users {
-		users[i] = admin.User{Name: u.Name, PasswordHash: u.PasswordHash.Reveal()}
+	options := accessOptions(r.config.Admin)
+	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
+	return options
+}
+
+// accessOptions says where the page is served, and who may use it.
+func accessOptions(config configs.Admin) admin.Options {
+	options := admin.Options{Listen: config.Listen, Hosts: config.Hosts}
+	for _, u := range config.Users {
+		options.Users = append(options.Users, admin.User{Name: u.Name, Role: admin.Role(u.Role), PasswordHash: u.PasswordHash.Reveal()})
 	}
-	return admin.Options{
-		Listen: r.config.Admin.Listen, Users: users, Store: r.store, Replica: r.config.Replica.Name, Session: r.scheduler.Session,
-		Version: Version(), Upcoming: r.upcoming, Ready: r.scheduler.Ready, Refresh: r.config.Admin.Refresh, Log: r.log,
+	for _, t := range config.Tokens {
+		options.Tokens = append(options.Tokens, admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal()})
 	}
+	for _, k := range config.CookieKeys {
+		options.CookieKeys = append(options.CookieKeys, []byte(k.Key.Reveal()))
+	}
+	if p := config.TrustedProxy; p != nil {
+		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader, Role: admin.Role(p.Role), Operators: p.Operators}
+	}
+	if config.TLS != nil {
+		options.Certificate = &admin.Certificate{CertFile: config.TLS.CertFile, KeyFile: config.TLS.KeyFile}
+	}
+	return options
 }
 
 func (r *Replica) upcoming(from time.Time, n int) []admin.Due {

@@ -54,7 +54,7 @@ func galleryStates() []galleryState {
 // TestGallery renders every state of every page. With HOLDFAST_GALLERY set to
 // a folder it writes them there, to look at.
 func TestGallery(t *testing.T) {
-	folder := cmp.Or(os.Getenv("HOLDFAST_GALLERY"), t.TempDir())
+	folder := galleryFolder(t)
 	for _, state := range galleryStates() {
 		t.Run(state.name, func(t *testing.T) {
 			server := newServer(t, state.options)
@@ -77,6 +77,11 @@ func TestGallery(t *testing.T) {
 			writeGallery(t, folder, state.name, server, body)
 		})
 	}
+}
+
+func galleryFolder(t *testing.T) string {
+	t.Helper()
+	return cmp.Or(os.Getenv("HOLDFAST_GALLERY"), t.TempDir())
 }
 
 // writeGallery writes a page that stands by itself, with its assets beside it.

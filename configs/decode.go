@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -27,6 +28,7 @@ var (
 	paramsType   = reflect.TypeFor[Params]()
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
+	networkType  = reflect.TypeFor[netip.Prefix]()
 )
 
 // decode sets v from n by v's type.
@@ -47,7 +49,7 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
-	case t == secretType, t == durationType, t == timeType:
+	case t == secretType, t == durationType, t == timeType, t == networkType:
 		d.decodeScalar(n, v, path, rules)
 	case t.Kind() == reflect.Struct:
 		d.decodeStruct(n, v, path)
@@ -141,6 +143,8 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:
 		return "an instant such as 2026-01-31T09:00:00Z"
+	case t == networkType:
+		return "a network such as 10.1.0.0/16 or fd00::/8, or one address"
 	case t == secretType:
 		return "text"
 	case t.Kind() == reflect.Struct:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,6 +25,8 @@ func (d *decoder) decodeScalar(n *node, v reflect.Value, path string, rules refl
 		d.decodeDuration(n, v, path, rules)
 	case t == timeType:
 		d.decodeTime(n, v, path)
+	case t == networkType:
+		d.decodeNetwork(n, v, path)
 	case t.Kind() == reflect.Bool:
 		if n.kind != kindBool {
 			d.unexpected(n, v, path, rules)
@@ -135,6 +138,23 @@ func (d *decoder) decodeTime(n *node, v reflect.Value, path string) {
 		return
 	}
 	v.Set(reflect.ValueOf(value))
+}
+
+// decodeNetwork reads 10.1.0.0/16, or one address as a network of its own. Bits
+// beyond the mask are a mistake: whoever wrote them means something else.
+func (d *decoder) decodeNetwork(n *node, v reflect.Value, path string) {
+	network, err := netip.ParsePrefix(n.text)
+	if address, errAddress := netip.ParseAddr(n.text); errAddress == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()), nil
+	}
+	switch {
+	case err != nil || network.Addr().Is4In6():
+		d.unexpected(n, v, path, "")
+	case network != network.Masked():
+		d.report(n.pos, path, "found %s, expected %s: the address of the network, not of one within it", n.found(), network.Masked())
+	default:
+		v.Set(reflect.ValueOf(network))
+	}
 }
 
 func (d *decoder) decodeNumber(n *node, v reflect.Value, path string, rules reflect.StructTag) {

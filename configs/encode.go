@@ -3,6 +3,7 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"time"
 
@@ -77,7 +78,7 @@ func encodeValue(out *bytes.Buffer, v reflect.Value) error {
 		return nil
 	case schedule.Spec:
 		return encodeSpec(out, value)
-	case Secret, Params, time.Time:
+	case Secret, Params, time.Time, netip.Prefix:
 		return encodeOther(out, value)
 	}
 	switch v.Kind() {

@@ -129,8 +129,32 @@ func TestMistakes(t *testing.T) {
 
 		{"beyond loopback", `admin: {listen: ":8080"}`, `1:17: admin.listen: found ":8080" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
 		{"no port", "admin: {listen: localhost}", `1:17: admin.listen: found "localhost", expected host:port, or "" for no page`},
-		{"plain password", "admin: {users: [{name: a, password_hash: hunter2}]}", `1:42: admin.users[0].password_hash: found something else, expected a bcrypt hash: 60 characters that begin with $2`},
-		{"no password", "admin: {users: [{name: a}]}", `1:17: admin.users[0].password_hash: found nothing, expected a bcrypt hash: 60 characters that begin with $2`},
+		{"plain password", "admin: {users: [{name: a, password_hash: hunter2}]}", `1:42: admin.users[0].password_hash: found something else, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
+		{"no password", "admin: {users: [{name: a}]}", `1:17: admin.users[0].password_hash: found nothing, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
+
+		{"huge argon2id", "admin: {users: [{name: a, password_hash: '$argon2id$v=19$m=4194304,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc'}]}", `1:42: admin.users[0].password_hash: found something else, expected an argon2id hash of 7 to 256 MiB as ` + hashCommand + ` prints it, or a bcrypt hash of cost 15 at most`},
+		{"unknown role", "admin: {users: [{name: a, role: admin, password_hash: '" + hash + "'}]}", `1:33: admin.users[0].role: found "admin", expected one of viewer, operator`},
+		{"same user", "admin:\n  users:\n    - {name: a, password_hash: '" + hash + "'}\n    - {name: a, password_hash: '" + hash + "'}", `4:14: admin.users[1].name: found "a" a second time, expected each user once`},
+		{"plain token", "admin: {tokens: [{name: a, token_hash: hunter2}]}", `1:40: admin.tokens[0].token_hash: found something else, expected the SHA-256 of a token: 64 hexadecimal digits, as ` + "`scheduler hash-password --token`" + ` prints them`},
+		{"no token", "admin: {tokens: [{name: a}]}", `1:18: admin.tokens[0].token_hash: found nothing, expected the SHA-256 of a token: 64 hexadecimal digits, as ` + "`scheduler hash-password --token`" + ` prints them`},
+		{"same token", "admin:\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}\n    - {name: b, token_hash: '" + strings.ToUpper(sum) + "'}", `4:29: admin.tokens[1].token_hash: found the hash of a token above, expected each token once`},
+		{"same token name", "admin:\n  tokens:\n    - {name: a, token_hash: '" + sum + "'}\n    - {name: a, token_hash: '" + sum[1:] + "0'}", `4:14: admin.tokens[1].name: found "a" a second time, expected each token once`},
+		{"token file", "admin: {tokens: [{name: a, token_hash_file: none}]}", `1:45: admin.tokens[0].token_hash_file: found "none": no such file or directory, expected a file with the value`},
+		{"host with a port", "admin: {hosts: ['a.example:8080']}", `1:17: admin.hosts[0]: found "a.example:8080", expected a host's name such as scheduler.example.com, without scheme, port or *`},
+		{"any host", "admin: {hosts: ['*.example']}", `1:17: admin.hosts[0]: found "*.example", expected a host's name such as scheduler.example.com, without scheme, port or *`},
+		{"no networks", "admin: {trusted_proxy: {user_header: X-User}}", `1:24: admin.trusted_proxy.networks: found no networks, expected those that the proxy asks from, such as 10.1.0.0/16`},
+		{"no network", "admin: {trusted_proxy: {networks: [proxy]}}", `1:36: admin.trusted_proxy.networks[0]: found "proxy", expected a network such as 10.1.0.0/16 or fd00::/8, or one address`},
+		{"address within a network", "admin: {trusted_proxy: {networks: [10.1.2.3/16]}}", `1:36: admin.trusted_proxy.networks[0]: found "10.1.2.3/16", expected 10.1.0.0/16: the address of the network, not of one within it`},
+		{"everybody", "admin: {trusted_proxy: {networks: ['::/0']}}", `1:36: admin.trusted_proxy.networks[0]: found "::/0", expected the proxy's own network: this one is everybody`},
+		{"no header's name", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: 'X User'}}", `1:63: admin.trusted_proxy.user_header: found "X User", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
+		{"client's header", "admin: {trusted_proxy: {networks: [10.1.0.0/16], user_header: Cookie}}", `1:63: admin.trusted_proxy.user_header: found "Cookie", expected a header that the proxy sets and clients do not, such as X-Forwarded-User`},
+		{"operators of nobody", "admin: {trusted_proxy: {networks: [10.1.0.0/16], operators: [a]}}", `1:50: admin.trusted_proxy.operators: found operators without user_header, expected the header that names them`},
+		{"proxy that signs nobody in", "admin: {listen: ':80', trusted_proxy: {networks: [10.1.0.0/16]}}", `1:17: admin.listen: found ":80" without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users`},
+		{"short cookie key", "admin: {cookie_keys: [{key: hunter2}]}", `1:29: admin.cookie_keys[0].key: found 7 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
+		{"no cookie key", "admin: {cookie_keys: [{}]}", `1:23: admin.cookie_keys[0].key: found 0 bytes, expected a random secret of at least 32, such as ` + "`openssl rand -base64 48`" + ` prints`},
+		{"same cookie key", "admin: {cookie_keys: [{key: " + sum + "}, {key: " + sum + "}]}", `1:102: admin.cookie_keys[1].key: found a key a second time, expected each once`},
+		{"no certificate", "admin: {tls: {key_file: none}}", `1:14: admin.tls.cert_file: found nothing, expected the name of a file in PEM`},
+		{"no certificate's file", "admin: {tls: {cert_file: none, key_file: nor}}", `1:26: admin.tls.cert_file: found "none": no such file or directory, expected a file in PEM` + "\n" + head + `1:42: admin.tls.key_file: found "nor": no such file or directory, expected a file in PEM`},
 
 		{"other database", "database: {url: \"mysql://a:hunter2@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
 		{"malformed URL", "database: {url: \"postgres://a:hunter2%zz@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
@@ -179,6 +203,11 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 }
+
+const (
+	hashCommand = "`scheduler hash-password`"
+	sum         = "6ff1ec2d8ff29bd9c4e9bd43f3bb7b2a46e0d1a7d6f2b9ad8c1e2f3a4b5c6d7e"
+)
 
 const pg = "database: {url: \"postgres://a@h/d\"}\n"
 

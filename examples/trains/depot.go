@@ -68,10 +68,10 @@ func (d *depot) fill(ctx context.Context) error {
 
 // result is what became of the traffic.
 type result struct {
-	messages                          int
-	took                              time.Duration
+	messages                           int
+	took                               time.Duration
 	refused, postponed, changed, early int
-	found, wanted                     map[string]counts
+	found, wanted                      map[string]counts
 }
 
 // process has all messages worked on. When a third is done, one process is
