@@ -443,7 +443,7 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" || r[0].Attempt != 1 {
 			t.Errorf("runs: %+v", r)
 		}
 	})
