@@ -441,6 +441,50 @@ func TestEntriesComeSoonAfterAnOutage(t *testing.T) {
 	})
 }
 
+// TestGrantThatFindsTheSessionLostEndsItsLocks does not leave it to the next
+// heartbeat.
+func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		k := lock(t, locker, "m")
+		succeeds := locking.Session{ID: uuid.New(), Replica: "a", TTL: time.Hour, Succeeds: true}
+		if err := d.stores.grants.OpenSession(t.Context(), succeeds); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "n")); !errors.Is(err, locking.ErrSessionLost) {
+			t.Errorf("got %v", err)
+		}
+		<-k.Context().Done()
+		if err := locker.Ready(t.Context()); err != nil || !time.Now().Equal(begun) {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestSweepThatHangsDoesNotKeepTheSession has it hang from the start.
+func TestSweepThatHangsDoesNotKeepTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()}, Session: locking.Session{Replica: "a", TTL: 3 * time.Second}})
+		if err := locker.Ready(t.Context()); err != nil || time.Since(begun) > time.Second {
+			t.Fatalf("after %s: %v", time.Since(begun), err)
+		}
+		k := lock(t, locker, "m")
+		time.Sleep(time.Minute)
+		release(t, k)
+	})
+}
+
+// unswept never ends a sweep before its time.
+type unswept struct{ locking.Grants }
+
+func (unswept) Sweep(ctx context.Context) ([]locking.Released, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+}
+
 // tired answers the first call for a lock, and none after it.
 type tired struct {
 	locking.Grants
