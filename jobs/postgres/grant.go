@@ -57,7 +57,7 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
     SELECT nextval('holdfast.tokens'), m.run, m.session, m.owner, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = m.run)
     ON CONFLICT (run) DO NOTHING RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
@@ -76,7 +76,7 @@ SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
 	// grantOutcomes reads the claims, of now or of an earlier try whose reply
 	// was lost, or which is only just being answered.
-	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND c.session = $1`
+	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
 
 	// takePlaces has locks wait without a look at who is in their way.
 	takePlaces = `

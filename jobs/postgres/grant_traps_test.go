@@ -216,7 +216,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 	proxied, proxy := openProxied(t, s.url)
 	session := s.locks(s.b, "b")
 	s.release(proxied, s.hold(proxied, session, wish(t, "path:warm")))
-	lost, none := wish(t, "path:a", "shared path:b/c"), wish(t)
+	lost, none := waits(wish(t, "path:a", "shared path:b/c")), wish(t)
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	done := s.grant(proxied, session, lost, none)
 	awaitWaiting(s, "a", done)
