@@ -23,8 +23,9 @@ var (
 	ErrLost = errors.New("session is lost")
 	// ErrNone says that there is no session now.
 	ErrNone = errors.New("there is no session")
-
-	errEnded = fmt.Errorf("%w: its keeper has ended it", ErrLost)
+	// ErrEnded says that Run has returned, or is about to: there will be no
+	// other session. It wraps ErrLost.
+	ErrEnded = fmt.Errorf("%w: Run has ended it", ErrLost)
 )
 
 const (
@@ -89,7 +90,7 @@ func New[T any](o Options[T]) *Keeper[T] {
 // Session returns the session that may be used now, or an error that wraps
 // ErrNone and says why there is none.
 func (k *Keeper[T]) Session() (*Life[T], error) {
-	l, err, _, _ := k.look()
+	l, _, _, err := k.look()
 	return l, err
 }
 
@@ -97,7 +98,7 @@ func (k *Keeper[T]) Session() (*Life[T], error) {
 // error that wraps ErrNone when ctx ends or Run has returned.
 func (k *Keeper[T]) Wait(ctx context.Context) (*Life[T], error) {
 	for {
-		l, err, stopped, changed := k.look()
+		l, stopped, changed, err := k.look()
 		if l != nil || stopped {
 			return l, err
 		}
@@ -109,17 +110,17 @@ func (k *Keeper[T]) Wait(ctx context.Context) (*Life[T], error) {
 	}
 }
 
-func (k *Keeper[T]) look() (l *Life[T], err error, stopped bool, changed <-chan struct{}) {
+func (k *Keeper[T]) look() (l *Life[T], stopped bool, changed <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	reason := k.reason
 	if k.current != nil {
 		if k.current.ctx.Err() == nil {
-			return k.current, nil, false, k.changed
+			return k.current, false, k.changed, nil
 		}
 		reason = context.Cause(k.current.ctx)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNone, reason), k.stopped, k.changed
+	return nil, k.stopped, k.changed, fmt.Errorf("%w: %w", ErrNone, reason)
 }
 
 func (k *Keeper[T]) set(l *Life[T], reason error, stopped bool) {
@@ -133,7 +134,7 @@ func (k *Keeper[T]) set(l *Life[T], reason error, stopped bool) {
 // Run keeps a session until ctx ends, and then ends it and returns it, or nil
 // where there was none. It is called once.
 func (k *Keeper[T]) Run(ctx context.Context) (last *Life[T]) {
-	defer k.set(nil, errEnded, true)
+	defer k.set(nil, ErrEnded, true)
 	for first, failures := true, 0; ctx.Err() == nil; {
 		l, err := k.open(ctx, first)
 		if err != nil {
@@ -147,7 +148,7 @@ func (k *Keeper[T]) Run(ctx context.Context) (last *Life[T]) {
 		first, failures = false, 0
 		k.set(l, nil, false)
 		k.beat(ctx, l)
-		l.cancel(errEnded) // unless it was lost before
+		l.cancel(ErrEnded) // unless it was lost before
 		<-l.over
 		if ctx.Err() != nil {
 			k.end(l)
