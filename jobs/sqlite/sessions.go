@@ -63,6 +63,9 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, er
 		beat.Claims[token] = run
 		return err
 	})
+	if err == nil {
+		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&beat.Definitions)
+	}
 	if err != nil {
 		return jobs.Beat{}, wrap("heartbeat", err)
 	}
@@ -89,8 +92,10 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	}
 	s.lives.end(session)
 	return s.write(ctx, "session end", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, endSession, session, micros(time.Now()))
-		return err
+		if _, err := tx.ExecContext(ctx, endSession, session, micros(time.Now())); err != nil {
+			return err
+		}
+		return s.settle(ctx, tx)
 	})
 }
 
