@@ -210,7 +210,7 @@ type LostRun struct {
 type Swept struct {
 	Sessions []string // replicas whose sessions were ended
 	Lost     []LostRun
-	Released []locking.Released // locks of programs, of sessions that have no runs
+	Released []locking.Released // locks of programs, whose sessions have no runs
 	Ended    int                // backends that were ended because they held a dead session's claim
 }
 

@@ -35,7 +35,10 @@ const lockNotAvailable = "55P03"
 // wrap says what was being done, and turns what a later try may mend into
 // jobs.ErrUnavailable, or jobs.ErrRowHeld where it is but a row.
 func wrap(what string, err error) error {
-	return wrapAs(jobs.ErrUnavailable, jobs.ErrRowHeld, what, err)
+	if codeOf(err) == lockNotAvailable {
+		return wrapAs(jobs.ErrRowHeld, what, err)
+	}
+	return wrapAs(jobs.ErrUnavailable, what, err)
 }
 
 // wrapLocks is wrap with the errors of package locking: it turns what a later
@@ -45,34 +48,33 @@ func wrapLocks(what string, err error) error {
 	if isRefused(err) {
 		return fmt.Errorf("%s: %w", what, locking.ErrSessionLost)
 	}
-	return wrapAs(locking.ErrUnavailable, locking.ErrUnavailable, what, err)
+	return wrapAs(locking.ErrUnavailable, what, err)
 }
 
 // divisionByZero is how a statement fails on purpose, so that nothing that was
 // sent before it or behind it takes effect.
 const divisionByZero = "22012"
 
-func isRefused(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == divisionByZero
-}
+func isRefused(err error) bool { return codeOf(err) == divisionByZero }
 
 // isTimeout reports whether a statement waited for too long.
-func isTimeout(err error) bool {
+func isTimeout(err error) bool { return codeOf(err) == lockNotAvailable || codeOf(err) == "57014" }
+
+// codeOf returns the SQLSTATE of an answer of PostgreSQL's, or "".
+func codeOf(err error) string {
 	var answer *pgconn.PgError
-	return errors.As(err, &answer) && (answer.Code == lockNotAvailable || answer.Code == "57014")
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return ""
 }
 
-func wrapAs(unavailable, rowHeld error, what string, err error) error {
+func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && !slices.Contains(transient, answer.Code) && !slices.Contains(transient, answer.Code[:2]) {
+	if code := codeOf(err); code != "" && !slices.Contains(transient, code) && !slices.Contains(transient, code[:2]) {
 		return fmt.Errorf("%s: %w", what, err)
-	}
-	if answer != nil && answer.Code == lockNotAvailable {
-		return fmt.Errorf("%s: %w: %w", what, rowHeld, err)
 	}
 	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {
 		if errors.Is(err, ours) {

@@ -57,7 +57,7 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
     SELECT nextval('holdfast.tokens'), m.run, m.session, m.owner, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = m.run)
     ON CONFLICT (run) DO NOTHING RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
@@ -67,16 +67,16 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner)
     SELECT m.run, m.session, clock_timestamp(), m.owner FROM mine m JOIN refused r USING (run) WHERE m.waits
-    ON CONFLICT (run) DO NOTHING RETURNING run
+    ON CONFLICT (run) DO NOTHING RETURNING run, since
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT p.name, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
 )
 SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
 	// grantOutcomes reads the claims, of now or of an earlier try whose reply
 	// was lost, or which is only just being answered.
-	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND c.session = $1`
+	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
 
 	// takePlaces has locks wait without a look at who is in their way.
 	takePlaces = `
@@ -84,12 +84,12 @@ WITH new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner)
     SELECT q.run, $1, clock_timestamp(), q.owner FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
     WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
-    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run
+    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run, since
 )
-INSERT INTO holdfast.wants (resource, run, mode, slots)
-SELECT p.name, p.run, p.mode, p.slots
+INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+SELECT p.name, n.since, p.run, p.mode, p.slots
 FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
-JOIN new_waits USING (run) WHERE p.own`
+JOIN new_waits n USING (run) WHERE p.own`
 )
 
 // Grant decides on each request in one round trip. Where fences can't be had

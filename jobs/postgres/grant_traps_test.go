@@ -122,7 +122,7 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 	s := newStage(t)
 	session := s.locks(s.a, "a")
 	counter := &turns{}
-	traced := openTraced(t, s.url, 2, counter)
+	traced := openTraced(t, s.url, 1, counter)
 	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c"))) // its statements are prepared now
 	counter.batches, counter.queries = 0, 0
 	token := s.hold(traced, session, wish(t, "path:d/b", "path:e"))
@@ -216,7 +216,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 	proxied, proxy := openProxied(t, s.url)
 	session := s.locks(s.b, "b")
 	s.release(proxied, s.hold(proxied, session, wish(t, "path:warm")))
-	lost, none := wish(t, "path:a", "shared path:b/c"), wish(t)
+	lost, none := waits(wish(t, "path:a", "shared path:b/c")), wish(t)
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	done := s.grant(proxied, session, lost, none)
 	awaitWaiting(s, "a", done)
@@ -369,7 +369,7 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	s.expire(session)
 	swept, left, err := s.b.loseExpired(t.Context())
 	if err != nil || len(swept.Released) != 0 || len(left.stuck) != 2 {
-		t.Fatalf("sweep beside a release: %+v, %+v, %v", swept, left, err)
+		t.Fatalf("sweep beside a release: %+v, %v, %v", swept, left, err)
 	}
 	resume()
 	if err := <-done; err != nil {

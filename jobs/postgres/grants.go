@@ -23,13 +23,18 @@ SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AN
 	// for sharer by sharer, each within the lock timeout.
 	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true) FROM (` + holdSession + `) s`
 
-	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run`
+	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL`
 
 	// A claim that an open transaction of its owner holds is left to a sweep.
+	// Here and elsewhere rows are found first, by their index, and then locked
+	// in order: asked for both at once, PostgreSQL may walk the index that has
+	// the order, from end to end.
 	endClaims = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
-        SELECT token FROM holdfast.claims WHERE session = $1 AND owner IS NOT NULL ORDER BY token FOR UPDATE SKIP LOCKED))
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.session = $1 AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
@@ -37,7 +42,9 @@ DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 	endPlaces = `
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
-        SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run FOR UPDATE))
+        SELECT run FROM holdfast.waits
+        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.owner IS NOT NULL))
+        ORDER BY run FOR UPDATE))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
@@ -67,16 +74,15 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 // Heartbeat renews a session, and returns its claims and its places among the
 // waiting.
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	beat := locking.Beat{Claims: map[locking.Token]uuid.UUID{}}
-	var definitions int64 // of no interest to who has no jobs
+	beat, waiting := jobs.Beat{Claims: map[locking.Token]uuid.UUID{}}, []uuid.UUID(nil)
 	err := g.pipeline(ctx, "heartbeat", func(b *pgx.Batch) {
-		queueHeartbeat(b, session, &beat.Now, &definitions, beat.Claims)
+		queueHeartbeat(b, session, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
-			beat.Waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
 	})
-	return beat, err
+	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
 }
 
 // EndSession ends a session with its claims and its places.

@@ -32,10 +32,12 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     INSERT INTO holdfast.waits (run, session, since) SELECT run, $1, since FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT w.resource, w.run, w.mode, w.slots
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT w.resource, coalesce(o.since, n.since), w.run, w.mode, w.slots
     FROM unnest($9::uuid[], $10::text[], $11::text[], $12::int[]) AS w (run, resource, mode, slots)
-    JOIN noted n USING (run) WHERE n.state = 'waiting'
+    JOIN noted n USING (run)
+    LEFT JOIN LATERAL (SELECT o.since FROM holdfast.waits o WHERE o.run = w.run OFFSET 0) o ON true
+    WHERE n.state = 'waiting'
     ON CONFLICT DO NOTHING
 ), ended_waits AS (
     DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))

@@ -23,14 +23,16 @@ SELECT token FROM gone`
 
 	withdrawPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run = ANY($2) AND session = $1 AND owner IS NOT NULL RETURNING run
+    DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 
 	withdrawClaims = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
-        SELECT token FROM holdfast.claims WHERE run = ANY($2) AND session = $1 AND owner IS NOT NULL ORDER BY token FOR UPDATE))
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE))
     RETURNING token
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`

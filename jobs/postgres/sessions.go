@@ -62,15 +62,15 @@ func openColumns(session jobs.Session, locks bool) []any {
 // Heartbeat renews a session and returns its claims.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
 	beat := jobs.Beat{Claims: map[jobs.Token]uuid.UUID{}}
-	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, &beat.Now, &beat.Definitions, beat.Claims) })
+	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, &beat) })
 	return beat, err
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with
 // ErrSessionLost, and the look at its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, now *time.Time, definitions *int64, claims map[jobs.Token]uuid.UUID) {
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, beat *jobs.Beat) {
 	b.Queue(renewSession, session).QueryRow(func(row pgx.Row) error {
-		if err := row.Scan(now, definitions); err == pgx.ErrNoRows {
+		if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
 			return jobs.ErrSessionLost
 		} else {
 			return err
@@ -80,7 +80,7 @@ func queueHeartbeat(b *pgx.Batch, session uuid.UUID, now *time.Time, definitions
 		var token jobs.Token
 		var run uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{&token, &run}, func() error {
-			claims[token] = run
+			beat.Claims[token] = run
 			return nil
 		})
 		return err

@@ -68,7 +68,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT nextval('holdfast.tokens'), m.run, $1, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
     RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
@@ -83,8 +83,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
