@@ -22,7 +22,10 @@ type Options struct {
 	Jobs     []Job
 
 	Replica string // this replica's name
-	Version string // of the binary
+	// Succeeds says that Replica is a configured name, which no other living
+	// process has: what a former life of it left is taken back at once.
+	Succeeds bool
+	Version  string // of the binary
 	// LockServers identifies stage 1's servers and their order: replicas
 	// that differ in it are told of. "" is not compared.
 	LockServers string
@@ -93,7 +96,7 @@ func New(o Options) (*Scheduler, error) {
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.keeper = &keeper{
-		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, servers: o.LockServers,
+		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers,
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}

@@ -29,6 +29,7 @@ type keeper struct {
 	follower *follower
 	revoke   func(ctx context.Context, token Token, state State, reason Reason) error
 	replica  string
+	succeeds bool // the first session takes over from former lives
 	version  string
 	servers  string // see Session.LockServers
 	interval time.Duration
@@ -81,7 +82,7 @@ func (k *keeper) set(l *life) {
 // when the first is refused for a reason that does not pass by itself.
 func (k *keeper) run(ctx context.Context) error {
 	for opened := false; ctx.Err() == nil; {
-		l, err := k.open(ctx)
+		l, err := k.open(ctx, k.succeeds && !opened)
 		if err != nil && !opened && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSessionLost) {
 			return err
 		}
@@ -105,11 +106,12 @@ func (k *keeper) run(ctx context.Context) error {
 
 // open opens a session that carries this replica's definitions. Its trust
 // counts from before the request, so that a slow reply cannot stretch it.
-func (k *keeper) open(ctx context.Context) (*life, error) {
+func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now()}
-	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, LockServers: k.servers}); err != nil {
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers}
+	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ type scripted struct {
 	Sessions
 	mu      sync.Mutex
 	opened  []uuid.UUID
+	succeed []bool // what each of them asked for
 	ended   []uuid.UUID
 	fail    error
 	slow    time.Duration
@@ -35,7 +37,7 @@ type scripted struct {
 func (s *scripted) Open(_ context.Context, session Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened = append(s.opened, session.ID)
+	s.opened, s.succeed = append(s.opened, session.ID), append(s.succeed, session.Succeeds)
 	return s.fail
 }
 
@@ -170,6 +172,40 @@ func TestLostSessionIsFollowedByANewOneNeverRevived(t *testing.T) {
 	})
 	if len(s.ended) != 1 {
 		t.Errorf("%d sessions were given back at the end", len(s.ended))
+	}
+}
+
+// Only the first session knows that the former lives are over: a second one
+// may follow a loss that another replica of the name has caused by mistake.
+func TestOnlyTheFirstSessionTakesOverFromFormerLives(t *testing.T) {
+	for _, configured := range []bool{true, false} {
+		s := &scripted{fail: ErrUnavailable} // the first try of it fails
+		synctest.Test(t, func(t *testing.T) {
+			k := newTestKeeper(s)
+			k.succeeds = configured
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- k.run(ctx) }()
+			synctest.Wait()
+			s.set(func(s *scripted) { s.fail = nil })
+			first, err := k.wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.set(func(s *scripted) { s.fail = ErrSessionLost })
+			<-first.ctx.Done()
+			s.set(func(s *scripted) { s.fail = nil })
+			if _, err := k.wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		if len(s.succeed) < 3 || s.succeed[0] != configured || s.succeed[1] != configured || slices.Contains(s.succeed[2:], true) {
+			t.Errorf("configured %v: sessions that succeed others: %v", configured, s.succeed)
+		}
 	}
 }
 

@@ -72,6 +72,15 @@ func (u *upkeep) sweep(ctx context.Context) {
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
 		u.clear(bounded, lost)
 	}
+	for _, lock := range swept.Released {
+		u.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).Int64("token", int64(lock.Token)).
+			Msg("lock of a dead program taken back")
+	}
+	if u.locker != nil {
+		if err := u.locker.ClearReleased(bounded, swept.Released); err != nil {
+			u.log.Debug().Err(err).Msg("entries of dead programs' locks not removed, they expire")
+		}
+	}
 }
 
 // clear removes a lost run's stage-1 locks.

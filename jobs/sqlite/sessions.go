@@ -15,6 +15,8 @@ const (
 INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at, lock_servers) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
 ON CONFLICT (id) DO NOTHING`
 
+	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3) WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
+
 	renewSession = `UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3 WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
@@ -37,10 +39,16 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	opened, added := s.lives.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires), session.LockServers)
+		if err == nil && added && session.Succeeds {
+			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica, micros(opened.started))
+		}
 		return err
 	})
-	if err != nil && added {
+	switch {
+	case err != nil && added:
 		s.lives.forget(session.ID)
+	case err == nil && added && session.Succeeds:
+		s.lives.succeed(session)
 	}
 	return err
 }
