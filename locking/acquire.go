@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/holdfast-dev/holdfast/internal/session"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -11,7 +12,14 @@ import (
 // holds nothing while it waits, and asks only about the resource that was last
 // in the way until that is free. It returns what TryAcquire does, a *HeldError
 // inside a *retry.ExhaustedError, which says how long and how often it tried.
+//
+// With Options.Grants it waits for its turn: who has waited longer goes first.
+// It also waits for a session, at most its TTL in each try, and tries again when
+// the grants can't be asked.
 func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request, policy retry.Policy) (*Lock, error) {
+	if l.keeper != nil {
+		return l.acquireInTurn(ctx, owner, requests, policy)
+	}
 	var lock *Lock
 	var blocker *HeldError
 	err := retry.Do(ctx, policy, func(ctx context.Context) (err error) {
@@ -28,6 +36,41 @@ func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request, p
 		return nil, err
 	}
 	return lock, nil
+}
+
+// acquireInTurn is Acquire with Grants. All tries are one attempt.
+func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Request, policy retry.Policy) (*Lock, error) {
+	normalized, err := Normalize(requests)
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.newAttempt(owner, normalized)
+	if err != nil {
+		return nil, err
+	}
+	a.wait, a.patience = true, l.options.Session.TTL
+	if policy.Elapsed > 0 {
+		a.patience = min(a.patience, policy.Elapsed)
+	}
+	defer a.end(ctx)
+	var lock *Lock
+	var refused *HeldError
+	err = retry.Do(ctx, policy, func(ctx context.Context) (err error) {
+		if lock, err = a.try(ctx); err != nil && ctx.Err() != nil && refused != nil {
+			err = refused // which says more than that the try was cut short
+		}
+		errors.As(err, &refused)
+		return err
+	}, retry.If(worthWaiting))
+	return lock, err
+}
+
+// worthWaiting reports whether an attempt may succeed later.
+func worthWaiting(err error) bool {
+	if errors.Is(err, session.ErrEnded) {
+		return false
+	}
+	return errors.Is(err, ErrHeld) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrSessionLost)
 }
 
 // stillHeld returns who holds the resource, or nil when it is free or unknown.

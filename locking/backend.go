@@ -22,17 +22,21 @@ var (
 	ErrNotOwner = errors.New("key is held by another")
 	// ErrFull says that the backend has no room for another key.
 	ErrFull = errors.New("lock backend is full")
+	// ErrTooLarge says that a value is larger than a backend takes:
+	// MaxValueBytes, or less where its server is set so.
+	ErrTooLarge = errors.New("value is too large")
 )
 
 // Backend is a key-value store with expiry, as small as a lock needs it. Keys
-// are 1 to 250 bytes without spaces and control characters; values are at most
-// 4 KiB. Lifetimes are whole seconds; an item may vanish up to two seconds
-// early, or at any time when the backend loses its memory. All methods may be
-// called concurrently and return when ctx ends, at the latest after the
+// are 1 to 250 bytes without spaces and control characters; values have at most
+// MaxValueBytes. Lifetimes are whole seconds; an item may vanish up to two
+// seconds early, or at any time when the backend loses its memory. All methods
+// may be called concurrently and return when ctx ends, at the latest after the
 // backend's own timeout.
 type Backend interface {
 	// Add stores value under key for ttl if the key is free. It returns
-	// ErrNotStored when it isn't, ErrFull, ErrUnavailable or ErrUnclear.
+	// ErrNotStored when it isn't, ErrFull, ErrTooLarge, ErrUnavailable or
+	// ErrUnclear.
 	Add(ctx context.Context, key string, value []byte, ttl time.Duration) error
 	// Get returns the values of those keys that exist. It returns
 	// ErrUnavailable when it could not look.

@@ -9,32 +9,49 @@ import (
 // Clear removes what a run that is known to be dead has left on the requests'
 // resources, so that nobody has to wait for the end of its lease. Entries of
 // others stay. The caller must know that the run can't act any more: its
-// claim is gone.
+// claim is gone. A Locker with Grants does it by itself.
 func (l *Locker) Clear(ctx context.Context, requests []Request, run string) error {
 	resources, err := l.stageOne(requests)
 	if err != nil {
 		return err
 	}
-	keys := make([]string, len(resources))
+	left := make([]remnant, len(resources))
 	for i, r := range resources {
-		keys[i] = keyOf(l.options.Namespace, r.Key())
+		left[i] = remnant{r, func(c content) bool { return c.Run == clean(run) }}
 	}
-	if len(keys) == 0 {
+	if err := l.clear(ctx, left); err != nil {
+		return fmt.Errorf("locks of run %s: %w", run, err)
+	}
+	return nil
+}
+
+// remnant is an entry of the dead, if it has that content.
+type remnant struct {
+	resource Resource
+	matches  func(content) bool
+}
+
+func (l *Locker) clear(ctx context.Context, left []remnant) error {
+	if len(left) == 0 {
 		return nil
+	}
+	keys := make([]string, len(left))
+	for i, r := range left {
+		keys[i] = keyOf(l.options.Namespace, r.resource.Key())
 	}
 	found, err := l.backend.Get(ctx, keys...)
 	if err != nil {
-		return fmt.Errorf("locks of run %s: %w", run, err)
+		return err
 	}
 	var problems []error
 	for i, key := range keys {
-		c, ours := decode(found[key], resources[i].Key())
-		if !ours || c.Run != clean(run) {
+		c, ours := decode(found[key], left[i].resource.Key())
+		if !ours || !left[i].matches(c) {
 			continue
 		}
 		err := l.backend.Delete(ctx, key, found[key])
 		if err != nil && !errors.Is(err, ErrMissing) && !errors.Is(err, ErrNotOwner) {
-			problems = append(problems, fmt.Errorf("lock of %s: %w", resources[i], err))
+			problems = append(problems, fmt.Errorf("lock of %s: %w", left[i].resource, err))
 		}
 	}
 	return errors.Join(problems...)

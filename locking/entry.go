@@ -14,7 +14,7 @@ import (
 
 const (
 	maxKeyBytes   = 250
-	maxOwnerBytes = 200 // of each field in a value, which has at most 4 KiB
+	maxOwnerBytes = 200 // of each field in a value, so that a lock's has at most 4 KiB
 	gateKind      = "gate"
 )
 
@@ -29,14 +29,15 @@ type entry struct {
 // content is an entry's value.
 type content struct {
 	Nonce    string `json:"nonce"`
-	Resource string `json:"resource"` // in full, also where the key is a hash
+	Resource string `json:"resource"`          // in full, also where the key is a hash
+	Lock     string `json:"lock_id,omitempty"` // where there are Grants
 	Holder
 }
 
 // encode returns the value to store. Owner fields are free text: they are cut
 // and cleaned, so that the value stays small and readable.
 func (c content) encode() ([]byte, error) {
-	c.Replica, c.Job, c.Run = clean(c.Replica), clean(c.Job), clean(c.Run)
+	c.Owner = c.Owner.cleaned()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -55,6 +56,9 @@ func decode(value []byte, resource string) (content, bool) {
 	}
 	return c, true
 }
+
+// cleaned returns what every store can keep, and what is shown of an owner.
+func (o Owner) cleaned() Owner { return Owner{clean(o.Replica), clean(o.Job), clean(o.Run)} }
 
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
@@ -94,6 +98,15 @@ func checkNamespace(namespace string) error {
 	const most = 100
 	if namespace == "" || len(namespace) > most || strings.ContainsFunc(namespace, notInKeys) {
 		return fmt.Errorf("namespace: found %q, expected 1 to %d bytes without spaces and control characters", namespace, most)
+	}
+	return nil
+}
+
+// checkTTL refuses a lifetime that backends can't keep.
+func checkTTL(kind, name string, ttl time.Duration) error {
+	const most = 30 * 24 * time.Hour // longer is a date to memcached
+	if ttl < time.Second || ttl > most {
+		return fmt.Errorf("time of %s %s: found %s, expected 1s to %s", kind, name, ttl, most)
 	}
 	return nil
 }

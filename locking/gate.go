@@ -8,8 +8,6 @@ import (
 	"time"
 )
 
-const maxGate = 30 * 24 * time.Hour // longer is a date to memcached
-
 // Gate lets one of all callers with the same name through: the first within
 // ttl, which is a second to 30 days. It returns false only when the name was
 // clearly taken by another call. An error means that it is not known, and that
@@ -18,8 +16,8 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 	if name == "" {
 		return false, fmt.Errorf("%w: a gate needs a name", ErrBadName)
 	}
-	if ttl < time.Second || ttl > maxGate {
-		return false, fmt.Errorf("time of gate %s: found %s, expected 1s to %s", name, ttl, maxGate)
+	if err := checkTTL(gateKind, name, ttl); err != nil {
+		return false, err
 	}
 	name = gateKind + ":" + name
 	g := gate{locker: l, name: name, key: keyOf(l.options.Namespace, name), ttl: wholeSeconds(ttl)}

@@ -6,12 +6,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/session"
 )
 
 var (
 	// ErrSessionLost says that a session has ended or expired. It never
 	// revives; a replica opens a new one.
-	ErrSessionLost = errors.New("session is lost")
+	ErrSessionLost = session.ErrLost
+	// ErrNoSession says that a Locker with Grants has no session now: Run has
+	// not opened one yet, has lost it, or has returned.
+	ErrNoSession = session.ErrNone
 	// ErrSuperseded says that a claim is gone: whatever its owner does now
 	// must not take effect.
 	ErrSuperseded = errors.New("superseded: its claim is gone")

@@ -15,9 +15,13 @@ type Lock struct {
 	owner    Owner
 	since    time.Time
 	requests []Request
-	token    Token
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+
+	// Where there are Grants, and then never changed:
+	id    string
+	token Token
+	life  *life // the session; else nil
 
 	work     sync.Mutex // held by a renewal and by the release
 	entries  []held
@@ -38,37 +42,69 @@ type Lock struct {
 // held is one entry of a lock.
 type held struct {
 	entry
-	taken bool // another has the key; only with Options.Restore
+	taken  bool // another has the key; only with Options.Restore
+	absent bool // it was never there; only with Options.Grants
 }
 
-func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request, entries []entry) *Lock {
-	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, place: -1}
+func asHeld(entries []entry) []held {
+	all := make([]held, 0, len(entries))
 	for _, e := range entries {
-		lock.entries = append(lock.entries, held{entry: e})
+		all = append(all, held{entry: e})
 	}
+	return all
+}
+
+// present returns those entries that were added, to be removed, and forgets
+// the others.
+func (l *Locker) present(entries []held) []entry {
+	all := make([]entry, 0, len(entries))
+	for _, e := range entries {
+		if e.absent {
+			l.nonces.drop(e.nonce)
+		} else {
+			all = append(all, e.entry)
+		}
+	}
+	return all
+}
+
+func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request, entries []held) *Lock {
+	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries, place: -1}
 	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return lock
 }
 
 // keep has the lock renewed and watched, unless it can't be trusted already.
 func (k *Lock) keep(sent time.Time) bool {
-	if len(k.entries) == 0 {
-		return true
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.ended {
+		return true // its session was lost meanwhile, and its context says so
 	}
-	if !k.locker.options.Restore {
-		k.state.Lock()
+	if len(k.entries) > 0 && !k.locker.options.Restore {
 		k.trusted = k.locker.trust(sent)
 		left := time.Until(k.trusted)
-		if left > 0 {
-			k.expiry = time.AfterFunc(left, k.expire)
-		}
-		k.state.Unlock()
 		if left <= 0 {
 			return false
 		}
+		k.expiry = time.AfterFunc(left, k.expire)
 	}
-	k.locker.renewals.add(k, sent.Add(k.locker.options.Lease/3))
+	k.locker.living.add(k)
+	if len(k.entries) > 0 {
+		k.locker.renewals.add(k, k.firstRenewal(sent))
+	}
 	return true
+}
+
+// firstRenewal is soon where an entry is not there yet: until it is, whoever
+// waits for the lock asks the grants.
+func (k *Lock) firstRenewal(sent time.Time) time.Time {
+	for _, e := range k.entries {
+		if e.absent {
+			return sent.Add(retryEvery)
+		}
+	}
+	return sent.Add(k.locker.options.Lease / 3)
 }
 
 // Context returns a context with the values of the one that the lock was
@@ -88,6 +124,9 @@ func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 // it can't remove then runs out with its lease, or is removed later by Run. It
 // returns a *LostError when the lock was no longer held, or in part, and what
 // kept it from asking. Releasing again returns the same.
+//
+// With Options.Grants it gives the claim back first, and what it returns is
+// about that alone. A claim that it can't give back now is given back by Run.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
 	k.work.Lock() // a renewal that has begun adds nothing after this
@@ -96,11 +135,11 @@ func (k *Lock) Release(ctx context.Context) error {
 		return k.result
 	}
 	k.released = true
-	entries := make([]entry, 0, len(k.entries))
-	for _, e := range k.entries {
-		entries = append(entries, e.entry)
+	if k.life != nil {
+		k.result = k.giveBack(ctx)
+	} else {
+		k.result = k.locker.removeAll(ctx, k.locker.present(k.entries))
 	}
-	k.result = k.locker.removeAll(ctx, entries)
 	if lost := k.loss(); lost != nil {
 		k.result = lost
 	}
@@ -123,6 +162,7 @@ func (k *Lock) end(lost *LostError) bool {
 		k.expiry.Stop()
 	}
 	k.locker.renewals.remove(k)
+	k.locker.living.remove(k)
 	if lost != nil {
 		k.cancel(lost)
 	} else {
@@ -134,6 +174,17 @@ func (k *Lock) end(lost *LostError) bool {
 func (k *Lock) loss() *LostError {
 	k.state.Lock()
 	defer k.state.Unlock()
+	return k.lost
+}
+
+// untrusted returns nil while the lock may be relied on, at this very moment:
+// after a pause of the process its context may not have ended yet.
+func (k *Lock) untrusted() *LostError {
+	k.state.Lock()
+	defer k.state.Unlock()
+	if k.lost == nil && !time.Now().Before(k.trusted) {
+		return &LostError{Reason: LossUnconfirmed, Err: k.failure}
+	}
 	return k.lost
 }
 

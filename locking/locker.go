@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/batch"
+	"github.com/holdfast-dev/holdfast/internal/session"
 )
 
 const (
@@ -31,8 +34,9 @@ type Options struct {
 	// locks live and die with one session, which Run keeps. It implies Restore.
 	// Without it Restore leaves the second stage to the caller.
 	Grants Grants
-	// Session names this replica to Grants; its ID is drawn anew for each
-	// session. A TTL of 0 means 15 s; heartbeats go out at a third of it.
+	// Session names this replica to Grants. Its ID is drawn anew for each
+	// session, and only the first one Succeeds. TTL is 1 s to 24 h, 0 means
+	// 15 s; heartbeats go out at a third of it.
 	Session Session
 	Log     zerolog.Logger
 	// OnEvent, if set, is called for each event, from several goroutines,
@@ -50,18 +54,50 @@ type Locker struct {
 	strays   strays
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
+	living   livingLocks
+
+	// Where there are Grants:
+	keeper   *session.Keeper[*standing] // else nil
+	releases *batch.Batch[Token, bool]
+	outage   outage
 }
 
-// New returns a Locker on b, or says which option is wrong.
+// New returns a Locker on b, or says which option is wrong. Where there are
+// Grants b may be nil: they are then asked by themselves, Namespace and Lease
+// mean nothing, and each try of a lock that waits asks them.
 func New(b Backend, o Options) (*Locker, error) {
-	if err := checkNamespace(o.Namespace); err != nil {
+	if b == nil && o.Grants == nil {
+		return nil, errors.New("a locker needs a backend, or grants")
+	}
+	if b == nil {
+		b, o.Lease = nowhere{}, maxLease
+	} else if err := o.checkEntries(); err != nil {
 		return nil, err
 	}
-	if o.Lease < minLease || o.Lease > maxLease {
-		return nil, fmt.Errorf("lease: found %s, expected %s to %s", o.Lease, minLease, maxLease)
-	}
 	o.Lease = wholeSeconds(o.Lease)
-	return &Locker{backend: b, options: o, nonces: newNonces(), renewals: newRenewals()}, nil
+	l := &Locker{backend: b, nonces: newNonces(), renewals: newRenewals()}
+	if o.Grants != nil {
+		if err := o.checkSession(); err != nil {
+			return nil, err
+		}
+		o.Restore = true
+		l.releases = newReleases(o.Grants)
+	}
+	l.options = o
+	if o.Grants != nil {
+		l.keeper = l.newKeeper()
+	}
+	return l, nil
+}
+
+func (o *Options) checkEntries() error {
+	if err := checkNamespace(o.Namespace); err != nil {
+		return err
+	}
+	if o.Lease < minLease || o.Lease > maxLease {
+		return fmt.Errorf("lease: found %s, expected %s to %s", o.Lease, minLease, maxLease)
+	}
+	return nil
 }
 
 // TryAcquire locks all requests, or none, and never waits for a holder. It
@@ -70,15 +106,38 @@ func New(b Backend, o Options) (*Locker, error) {
 //   - an error that wraps ErrUnavailable when the backend could not be asked,
 //   - one that wraps ErrUnclear when replies were lost, so that entries may be
 //     left behind, which Run removes,
-//   - an *UnsupportedError, ErrFull, or an error about the requests themselves.
+//   - an *UnsupportedError, ErrFull, or an error about the requests themselves:
+//     a *RequestError or ErrBadName.
 //
 // With Options.Restore, requests that are not exclusive, and jobs' own names,
 // are part of the lock without an entry here. The lock outlives ctx.
+//
+// With Options.Grants a *HeldError may also be about a lock that only waits, and
+// has waited longer. What keeps the backend from answering is no error then: the
+// grants decide alone. It is ErrUnavailable when the grants could not be asked,
+// and ErrNoSession when there is no session now, or ErrSessionLost when it was
+// lost meanwhile.
 func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)
 	if err != nil {
 		return nil, err
 	}
+	if l.keeper == nil {
+		return l.tryAlone(ctx, owner, normalized)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	a, err := l.newAttempt(owner, normalized)
+	if err != nil {
+		return nil, err
+	}
+	defer a.end(ctx)
+	return a.try(ctx)
+}
+
+// tryAlone is TryAcquire without Grants.
+func (l *Locker) tryAlone(ctx context.Context, owner Owner, normalized []Request) (*Lock, error) {
 	resources, err := l.stageOne(normalized)
 	if err != nil {
 		return nil, err
@@ -91,7 +150,7 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 	if err != nil {
 		return nil, err
 	}
-	lock := newLock(ctx, l, owner, sent, normalized, entries)
+	lock := newLock(ctx, l, owner, sent, normalized, asHeld(entries))
 	if !lock.keep(sent) {
 		lock.end(nil)
 		l.undo(ctx, entries)
@@ -102,6 +161,9 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 
 // stageOne returns the resources that get an entry here.
 func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
+	if l.backend == (nowhere{}) {
+		return nil, nil
+	}
 	resources := make([]Resource, 0, len(requests))
 	for _, r := range requests {
 		switch {
@@ -116,9 +178,10 @@ func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
 
 // addAll adds an entry for each resource, in order, or leaves none.
 func (l *Locker) addAll(ctx context.Context, owner Owner, since time.Time, resources []Resource) ([]entry, error) {
+	as := content{Holder: Holder{Owner: owner, Since: since.UTC()}}
 	entries := make([]entry, 0, len(resources))
 	for _, resource := range resources {
-		added, err := l.add(ctx, owner, since, resource)
+		added, err := l.add(ctx, as, resource)
 		if err != nil {
 			l.undo(ctx, entries)
 			return nil, err
@@ -140,11 +203,11 @@ func (l *Locker) undo(ctx context.Context, entries []entry) {
 }
 
 // add takes one resource's key, or says why not.
-func (l *Locker) add(ctx context.Context, owner Owner, since time.Time, resource Resource) (entry, error) {
+func (l *Locker) add(ctx context.Context, as content, resource Resource) (entry, error) {
 	var err error
 	for range addTries {
 		var e entry
-		if e, err = l.newEntry(owner, since, resource); err != nil {
+		if e, err = l.newEntry(as, resource); err != nil {
 			return entry{}, err
 		}
 		if err = l.backend.Add(ctx, e.key, e.value, l.options.Lease); err == nil {
@@ -202,11 +265,12 @@ func (l *Locker) read(resource Resource, value []byte) (held Holder, stray bool)
 }
 
 // newEntry returns what to store for one attempt at one resource.
-func (l *Locker) newEntry(owner Owner, since time.Time, resource Resource) (entry, error) {
+func (l *Locker) newEntry(as content, resource Resource) (entry, error) {
 	name := resource.Key()
 	e := entry{resource: resource, key: keyOf(l.options.Namespace, name), nonce: l.nonces.draw()}
+	as.Nonce, as.Resource = e.nonce, name
 	var err error
-	e.value, err = content{Nonce: e.nonce, Resource: name, Holder: Holder{Owner: owner, Since: since.UTC()}}.encode()
+	e.value, err = as.encode()
 	return e, err
 }
 

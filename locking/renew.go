@@ -87,6 +87,9 @@ func (k *Lock) noteFailure(failure error) {
 
 // renewEntry returns nil, a *LostError, or why the entry could not be renewed.
 func (k *Lock) renewEntry(ctx context.Context, e *held) error {
+	if e.absent {
+		return k.restore(ctx, e)
+	}
 	err := k.locker.backend.Renew(ctx, e.key, e.value, k.locker.options.Lease)
 	switch {
 	case err == nil:
@@ -105,7 +108,8 @@ func (k *Lock) renewEntry(ctx context.Context, e *held) error {
 // restore adds an entry that vanished, under a nonce of its own. Another's
 // entry is left alone, and looked at again with the next renewal.
 func (k *Lock) restore(ctx context.Context, e *held) error {
-	added, err := k.locker.add(ctx, k.owner, k.since, e.resource)
+	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id}
+	added, err := k.locker.add(ctx, as, e.resource)
 	var taken *HeldError
 	if errors.As(err, &taken) {
 		if !e.taken {
@@ -119,7 +123,11 @@ func (k *Lock) restore(ctx context.Context, e *held) error {
 		return err
 	}
 	k.locker.nonces.drop(e.nonce)
-	e.entry, e.taken = added, false
+	absent := e.absent
+	*e = held{entry: added}
+	if absent {
+		return nil
+	}
 	k.warn().Stringer("resource", e.resource).Msg("lock entry had vanished and was added again")
 	k.locker.emit(Event{Kind: EventRestored, Resource: e.resource, Owner: k.owner})
 	return nil

@@ -18,7 +18,20 @@ const (
 // strays, until ctx ends; it then returns nil. It is called once, and its
 // context should outlive the work that the locks protect: locks are not renewed
 // after it, and those that stand alone are then lost when their trust ends.
+//
+// With Options.Grants it also keeps the session. When ctx ends, all locks end
+// at once, with a *LostError as their cause, and are given back.
 func (l *Locker) Run(ctx context.Context) error {
+	if l.keeper == nil {
+		return l.keepEntries(ctx)
+	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() { l.keepSession(ctx) })
+	defer keeping.Wait()
+	return l.keepEntries(ctx)
+}
+
+func (l *Locker) keepEntries(ctx context.Context) error {
 	var workers errgroup.Group
 	workers.SetLimit(renewWorkers)
 	sweep := time.NewTicker(sweepEvery)

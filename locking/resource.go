@@ -23,6 +23,7 @@ const (
 	KindPath  Kind = "path"  // any "/"-separated name
 	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
 	KindJob   Kind = "job"   // a job's own name: its overlap policy
+	KindMemo  Kind = "memo"  // a value that is being computed: see Memo
 )
 
 const (
@@ -53,7 +54,7 @@ func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 // ParseKey is the inverse of Resource.Key.
 func ParseKey(key string) (Resource, error) {
 	kind, path, ok := strings.Cut(key, ":")
-	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob}, Kind(kind)) {
+	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindMemo}, Kind(kind)) {
 		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName, key)
 	}
 	return newResource(Kind(kind), path)
@@ -155,11 +156,12 @@ func Conflict(a, b Request) bool {
 }
 
 // Normalize returns the requests sorted by key, without repetitions, in a
-// slice of its own. It refuses a resource asked for in two modes, slots out of
-// range, and more than 1,000 requests.
+// slice of its own. It returns a *RequestError for a resource asked for in two
+// modes, slots out of range, and more than 1,000 requests, and an ErrBadName
+// for a zero resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
-		return nil, fmt.Errorf("at most %d resources in one lock, found %d", maxRequests, len(requests))
+		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d", maxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
 	slices.SortFunc(sorted, func(a, b Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
@@ -168,10 +170,18 @@ func Normalize(requests []Request) ([]Request, error) {
 			return nil, err
 		}
 		if i > 0 && sorted[i-1].Resource == r.Resource && sorted[i-1] != r {
-			return nil, fmt.Errorf("%s is asked for in two ways: %s and %s", r.Resource, sorted[i-1].Mode, r.Mode)
+			return nil, r.bad("asked for in two ways: %s and %s", sorted[i-1].way(), r.way())
 		}
 	}
 	return slices.Compact(sorted), nil
+}
+
+// way is how a request wants its resource, in words.
+func (r Request) way() string {
+	if r.Mode == Slotted {
+		return fmt.Sprintf("one of %d slots", r.Slots)
+	}
+	return string(r.Mode)
 }
 
 func (r Request) check() error {
@@ -181,14 +191,18 @@ func (r Request) check() error {
 	switch r.Mode {
 	case Exclusive, Shared:
 		if r.Slots != 0 {
-			return fmt.Errorf("%s: only slotted locks have slots, found %d", r.Resource, r.Slots)
+			return r.bad("only slotted locks have slots, found %d", r.Slots)
 		}
 	case Slotted:
 		if r.Slots < 1 || r.Slots > maxSlots {
-			return fmt.Errorf("%s: slots are 1 to %d, found %d", r.Resource, maxSlots, r.Slots)
+			return r.bad("slots are 1 to %d, found %d", maxSlots, r.Slots)
 		}
 	default:
-		return fmt.Errorf("%s: unknown mode %q", r.Resource, r.Mode)
+		return r.bad("unknown mode %q", r.Mode)
 	}
 	return nil
+}
+
+func (r Request) bad(format string, args ...any) error {
+	return &RequestError{Resource: r.Resource, Problem: fmt.Sprintf(format, args...)}
 }

@@ -137,8 +137,10 @@ func TestNormalizeRefuses(t *testing.T) {
 		"too many resources ": slices.Repeat([]Request{{Resource: a, Mode: Exclusive}}, 1001),
 	}
 	for name, requests := range tests {
-		if got, err := Normalize(requests); err == nil {
-			t.Errorf("%s: got %v", name, got)
+		got, err := Normalize(requests)
+		var bad *RequestError
+		if want := errors.As(err, &bad) && errors.Is(err, ErrBadRequest); got != nil || want == (name == "no resource") || !want && !errors.Is(err, ErrBadName) {
+			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
 }

@@ -3,48 +3,26 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
 )
 
 // transactionRate is pgbench's, a second: much less than it could do, so that
 // the machine has room for three replicas and the totals stay comparable.
 const transactionRate = 400
 
-var errNoPgbench = errors.New("pgbench is not installed: apt-get install postgresql (Debian's package, which brings it)")
-
 // pgbench is PostgreSQL's own load tool.
 type pgbench struct{ path string }
 
-// findPgbench looks in PATH, and then for the newest of Debian's versions.
 func findPgbench() (pgbench, error) {
-	if path, err := exec.LookPath("pgbench"); err == nil {
-		return pgbench{path}, nil
-	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/pgbench")
-	if err != nil {
-		return pgbench{}, fmt.Errorf("looking for pgbench: %w", err)
-	}
-	if len(found) == 0 {
-		return pgbench{}, errNoPgbench
-	}
-	return pgbench{slices.MaxFunc(found, func(a, b string) int { return majorVersion(a) - majorVersion(b) })}, nil
-}
-
-// majorVersion returns the 15 of /usr/lib/postgresql/15/bin/pgbench.
-func majorVersion(path string) int {
-	version, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
-	if err != nil {
-		return 0
-	}
-	return version
+	path, err := servertest.FindBinary("pgbench", "postgresql")
+	return pgbench{path}, err
 }
 
 // initialise makes pgbench's tables in the database.

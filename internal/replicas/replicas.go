@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,9 +36,9 @@ type Process struct {
 // Spec says what to start.
 type Spec struct {
 	Program string   // the binary; it is called as PROGRAM run -c CONFIG
-	Args    []string // in place of run, if set; -c CONFIG follows
+	Args    []string // in place of run, if set; in them too ${LISTEN} is the address and ${REPLICA} the name
 	Name    string   // the replica's name, ${REPLICA} in the configuration
-	Config  string   // YAML; admin.listen must be ${LISTEN}
+	Config  string   // YAML; admin.listen must be ${LISTEN}; if empty, there is no -c CONFIG
 	Dir     string   // where its configuration and log are written
 	Env     []string // besides the parent's
 }
@@ -50,20 +51,16 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := filepath.Join(spec.Dir, spec.Name+".yaml")
-	if err := os.WriteFile(config, []byte(spec.Config), 0o600); err != nil {
+	args, err := spec.arguments(listen)
+	if err != nil {
 		return nil, fmt.Errorf("replica %s: %w", spec.Name, err)
 	}
 	log, err := os.OpenFile(filepath.Join(spec.Dir, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("replica %s: %w", spec.Name, err)
 	}
-	args := spec.Args
-	if len(args) == 0 {
-		args = []string{"run"}
-	}
 	p := &Process{Name: spec.Name, URL: "http://" + listen, log: log, exited: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, spec.Program, append(append([]string{}, args...), "-c", config)...)
+	p.cmd = exec.CommandContext(ctx, spec.Program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	servertest.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
@@ -77,6 +74,23 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// arguments returns the program's arguments, and writes its configuration.
+func (s Spec) arguments(listen string) ([]string, error) {
+	args := []string{"run"}
+	if len(s.Args) > 0 {
+		args = nil
+	}
+	fill := strings.NewReplacer("${LISTEN}", listen, "${REPLICA}", s.Name)
+	for _, arg := range s.Args {
+		args = append(args, fill.Replace(arg))
+	}
+	if s.Config == "" {
+		return args, nil
+	}
+	config := filepath.Join(s.Dir, s.Name+".yaml")
+	return append(args, "-c", config), os.WriteFile(config, []byte(s.Config), 0o600)
 }
 
 // Ready waits until the replica can start runs.

@@ -11,23 +11,24 @@ import (
 	"syscall"
 )
 
-// findBinary returns the path of a server's program, or an error that says
-// what to install.
-func findBinary(name, debianPackage string) (string, error) {
+// FindBinary returns the path of a server's program, which need not be in
+// PATH, or an error that says what to install. Where PostgreSQL has several
+// versions, the newest counts.
+func FindBinary(name, debianPackage string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
-		return filepath.EvalSymlinks(path)
+		return path, nil
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if err != nil {
 		return "", fmt.Errorf("looking for %s: %w", name, err)
 	}
 	slices.SortFunc(found, func(a, b string) int { return majorVersion(b) - majorVersion(a) })
-	for _, path := range found {
+	for _, path := range append(found, "/usr/sbin/"+name) {
 		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed, and integration tests need it: apt-get install %s (or run go test -short)", name, debianPackage)
+	return "", fmt.Errorf("%s is not installed. Run: sudo apt-get install %s", name, debianPackage)
 }
 
 // majorVersion returns the 15 of /usr/lib/postgresql/15/bin/initdb.

@@ -1,6 +1,6 @@
-// Package servertest starts real servers for tests: PostgreSQL and memcached,
-// each on a free loopback port with its data in a temporary folder, and a TCP
-// proxy that breaks the connections between them and a client.
+// Package servertest starts real servers for tests: PostgreSQL, memcached and
+// HAProxy, each on a free loopback port with its data in a temporary folder, and
+// a TCP proxy that breaks the connections between them and a client.
 //
 // What is started is stopped by its own process id, and by the kernel when the
 // test binary dies first (on Linux). A server that is not installed is an error
@@ -20,5 +20,5 @@
 //		…
 //	}
 //
-// memcached starts in a few milliseconds: one a test is fine.
+// memcached and HAProxy start in a few milliseconds: one a test is fine.
 package servertest

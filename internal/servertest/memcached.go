@@ -37,7 +37,7 @@ type Memcached struct {
 // StartMemcached starts memcached on a free loopback port, with flags such as
 // "-M", "-m", "1" after its own, and returns once it answers.
 func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
-	program, err := findBinary("memcached", "memcached")
+	program, err := FindBinary("memcached", "memcached")
 	if err != nil {
 		return nil, err
 	}
@@ -138,35 +138,17 @@ func (m *Memcached) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.waitReady(ctx, p, logPath); err != nil {
+	// Another program on its port would have another process id.
+	err = p.waitReady(ctx, "memcached", logPath, func(ctx context.Context) bool {
+		pid, err := askPID(ctx, address(m.port))
+		return err == nil && pid == p.pid()
+	})
+	if err != nil {
 		return errors.Join(err, p.end(syscall.SIGKILL, stopGrace))
 	}
 	m.process = p
 	return nil
 }
-
-// waitReady returns once the process itself answers: another program on its
-// port would have another process id.
-func (m *Memcached) waitReady(ctx context.Context, p *process, logPath string) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	tick := time.NewTicker(readyChecks)
-	defer tick.Stop()
-	for {
-		if pid, err := askPID(ctx, address(m.port)); err == nil && pid == p.pid() {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.exited:
-			return fmt.Errorf("memcached ended at its start (%w): %s", errors.Join(errEnded, p.err), lastOutput(logPath))
-		case <-ctx.Done():
-			return fmt.Errorf("memcached did not answer: %w: %s", ctx.Err(), lastOutput(logPath))
-		}
-	}
-}
-
-var errEnded = errors.New("server ended")
 
 // askPID returns the process id that the memcached at addr says it has.
 func askPID(ctx context.Context, addr string) (int, error) {

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 const maxSocketPath = 100 // the kernel's limit is 107 bytes for folder, name and port
@@ -39,9 +38,12 @@ type Postgres struct {
 // connections and never waits for the disk. Settings such as "fsync=on" or
 // "max_connections=20" go after these and win.
 func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgres, error) {
-	initdb, err := findBinary("initdb", "postgresql")
+	initdb, err := FindBinary("initdb", "postgresql")
 	if err != nil {
 		return nil, err
+	}
+	if initdb, err = filepath.EvalSymlinks(initdb); err != nil { // its neighbours are where it really is
+		return nil, fmt.Errorf("folder of PostgreSQL's programs: %w", err)
 	}
 	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
 	if p.credential, err = account("postgres"); err != nil {
@@ -141,7 +143,9 @@ func (p *Postgres) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.waitReady(ctx, process); err != nil {
+	// The server's own pid file says it, as it does to pg_ctl.
+	err = process.waitReady(ctx, "PostgreSQL", p.LogPath(), func(context.Context) bool { return p.saysReady(process.pid()) })
+	if err != nil {
 		return errors.Join(err, process.end(syscall.SIGQUIT, stopGrace))
 	}
 	p.process = process
@@ -157,24 +161,6 @@ func (p *Postgres) defaults() []string {
 		"listen_addresses=" + loopback, "unix_socket_directories=" + sockets,
 		"max_connections=200", "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
 	}
-}
-
-// waitReady returns once the server's own pid file says so, as pg_ctl does.
-func (p *Postgres) waitReady(ctx context.Context, process *process) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	tick := time.NewTicker(readyChecks)
-	defer tick.Stop()
-	for !p.saysReady(process.pid()) {
-		select {
-		case <-tick.C:
-		case <-process.exited:
-			return fmt.Errorf("PostgreSQL ended at its start (%w): %s", errors.Join(errEnded, process.err), lastOutput(p.LogPath()))
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL did not get ready: %w: %s", ctx.Err(), lastOutput(p.LogPath()))
-		}
-	}
-	return nil
 }
 
 func (p *Postgres) saysReady(pid int) bool {

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -45,6 +46,26 @@ func (p *process) running() bool {
 	default:
 		return true
 	}
+}
+
+var errEnded = errors.New("server ended")
+
+// waitReady returns once the server says that it is ready.
+func (p *process) waitReady(ctx context.Context, server, logPath string, ready func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(readyChecks)
+	defer tick.Stop()
+	for !ready(ctx) {
+		select {
+		case <-tick.C:
+		case <-p.exited:
+			return fmt.Errorf("%s ended at its start (%w): %s", server, errors.Join(errEnded, p.err), lastOutput(logPath))
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not get ready: %w: %s", server, ctx.Err(), lastOutput(logPath))
+		}
+	}
+	return nil
 }
 
 // end sends the signal and waits until the process has ended; after the grace

@@ -80,7 +80,7 @@ func testGetMany(t *testing.T, f Fixture) {
 
 func testValues(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	values := [][]byte{{}, []byte("\r\nget k\r\n"), {0, 255, 0}, bytes.Repeat([]byte("x"), 4096)}
+	values := [][]byte{{}, []byte("\r\nget k\r\n"), {0, 255, 0}, bytes.Repeat([]byte("x"), locking.MaxValueBytes)}
 	for i, value := range values {
 		key := fmt.Sprintf("k%d", i)
 		check(t, "add", b.Add(t.Context(), key, value, lease), nil)
@@ -88,6 +88,8 @@ func testValues(t *testing.T, f Fixture) {
 		check(t, "renewal", b.Renew(t.Context(), key, value, lease), nil)
 		check(t, "delete", b.Delete(t.Context(), key, value), nil)
 	}
+	check(t, "add of more", b.Add(t.Context(), "more", make([]byte, locking.MaxValueBytes+1), lease), locking.ErrTooLarge)
+	checkGone(t, b, "more")
 	value := []byte("mine")
 	check(t, "add", b.Add(t.Context(), "copy", value, lease), nil)
 	copy(value, "ours")

@@ -33,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Kept", keptTests()},
 		{"Replies", replyTests()},
 		{"Gate", gateTests()},
+		{"Memo", memoTests()},
+		{"MemoFaults", memoFaultTests()},
 	}
 	// Not t.Parallel: it runs as many as there are processors, and these
 	// mostly wait for leases.

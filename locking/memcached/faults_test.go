@@ -335,6 +335,42 @@ func TestFullServer(t *testing.T) {
 	}
 }
 
+// TestFullServerOfLargeValues has no room for a value of several chunks, of
+// which memcached says so in other words.
+func TestFullServerOfLargeValues(t *testing.T) {
+	skipWithShort(t)
+	server := servertest.NewMemcached(t, "-M", "-m", "2")
+	b := connect(t, server.Addr())
+	value := make([]byte, 900_000)
+	for i := range 4 {
+		if err := b.Add(t.Context(), fmt.Sprintf("k%d", i), value, lease); err != nil {
+			if !errors.Is(err, locking.ErrFull) {
+				t.Errorf("add: %v", err)
+			}
+			return
+		}
+	}
+	t.Error("four values of 900 KB went into 2 MB")
+}
+
+// TestItemLimitOfTheServer sets -I below what a Memo may store, and above: then
+// the limit is the same as everywhere.
+func TestItemLimitOfTheServer(t *testing.T) {
+	skipWithShort(t)
+	small := connect(t, servertest.NewMemcached(t, "-I", "512k").Addr())
+	for size, want := range map[int]error{400_000: nil, 600_000: locking.ErrTooLarge} {
+		if err := small.Add(t.Context(), fmt.Sprintf("k%d", size), make([]byte, size), lease); !errors.Is(err, want) {
+			t.Errorf("%d bytes into 512 KiB: got %v, expected %v", size, err, want)
+		}
+	}
+	large := connect(t, servertest.NewMemcached(t, "-I", "4m").Addr())
+	for extra, want := range []error{nil, locking.ErrTooLarge} {
+		if err := large.Add(t.Context(), fmt.Sprintf("k%d", extra), make([]byte, locking.MaxValueBytes+extra), lease); !errors.Is(err, want) {
+			t.Errorf("%d bytes more than the limit into 4 MiB: got %v, expected %v", extra, err, want)
+		}
+	}
+}
+
 // fill adds keys until the server has no room, and returns them.
 func fill(t *testing.T, b *memcached.Backend, value []byte) (keys []string) {
 	t.Helper()

@@ -18,7 +18,7 @@ const maxKeys = 200
 
 // Add implements locking.Backend.
 func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	if err := locking.CheckKey(key); err != nil {
+	if err := errors.Join(locking.CheckKey(key), locking.CheckValue(value)); err != nil {
 		return err
 	}
 	item := &memcache.Item{Key: key, Value: value, Expiration: seconds(ttl)}

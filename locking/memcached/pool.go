@@ -148,10 +148,21 @@ func (s *slot) dial(timeout context.Context, network, address string) (net.Conn,
 	return c, nil
 }
 
-// conn is a connection whose deadline ends with its request's context.
+// conn is a connection whose deadline ends with its request's context, and
+// that brings no value which is larger than ours.
 type conn struct {
 	net.Conn
-	slot *slot
+	slot  *slot
+	guard guard // used by the request that runs
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if refused := c.guard.read(p[:n]); refused != nil {
+		return 0, refused
+	}
+	return n, err
 }
 
 // SetDeadline implements net.Conn.

@@ -70,9 +70,24 @@ func answered(err error) bool {
 }
 
 // unexpected reports whether a server said what gomemcache has no error for,
-// such as SERVER_ERROR: it then did nothing.
+// such as SERVER_ERROR.
 func unexpected(err error) bool {
 	return strings.Contains(err.Error(), "memcache: unexpected response line")
+}
+
+// refused reports whether a server said that it did nothing. Whatever else it
+// says is no answer: it may have done what it was asked.
+func refused(err error) bool {
+	const from = "memcache: unexpected response line from "
+	_, text, _ := strings.Cut(err.Error(), from)
+	_, line, _ := strings.Cut(text, ": ")
+	return strings.HasPrefix(line, `"ERROR\r\n`) || strings.HasPrefix(line, `"CLIENT_ERROR `) || strings.HasPrefix(line, `"SERVER_ERROR `)
+}
+
+// outOfMemory reports whether a server had no room: "out of memory storing
+// object", or, of a value in several chunks, "Out of memory during read".
+func outOfMemory(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "server_error out of memory")
 }
 
 // asked turns the error of a request that changes nothing into the package's.
@@ -91,10 +106,12 @@ func changed(err error) error {
 		return nil
 	case notSent(err):
 		return asked(err)
-	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
+	case unexpected(err) && outOfMemory(err):
 		return fmt.Errorf("%w: %w", locking.ErrFull, err)
-	case unexpected(err):
-		return fmt.Errorf("memcached refused: %w", err)
+	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR object too large"):
+		return fmt.Errorf("%w for this server (-I): %w", locking.ErrTooLarge, err)
+	case refused(err):
+		return fmt.Errorf("%w: memcached refused: %w", locking.ErrUnavailable, err)
 	case errors.Is(err, memcache.ErrNotStored):
 		return locking.ErrNotStored
 	case errors.Is(err, memcache.ErrCacheMiss):

@@ -30,6 +30,9 @@ func New() *Backend { return &Backend{} }
 
 // Add implements locking.Backend.
 func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	if err := locking.CheckValue(value); err != nil {
+		return err
+	}
 	return b.do(ctx, []string{key}, func(now time.Time) error {
 		if _, exists := b.live(key, now); exists {
 			return locking.ErrNotStored

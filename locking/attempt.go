@@ -1,0 +1,230 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// placeAfter is how long a lock waits for stage 1 alone. Then it asks the
+// grants for a place among the waiting, once, so that who has waited long goes
+// first; short waits cost the grants nothing.
+const placeAfter = time.Second
+
+// attempt is a lock with Grants on its way, from the first try to the last. It
+// belongs to one goroutine.
+type attempt struct {
+	*Locker
+	owner     Owner
+	requests  []Request
+	resources []Resource // that get an entry
+	wait      bool
+	patience  time.Duration // to wait for a session; 0 means not to
+	began     time.Time
+
+	life    *life
+	id      uuid.UUID // one in each session
+	asked   bool      // the grants may know of it
+	placed  bool      // the grants have refused it, and it has a place
+	blocker *blocker  // what was last in the way, where its entry may tell when it is gone
+}
+
+// blocker is an entry to poll, rather than the grants.
+type blocker struct {
+	HeldError
+	lock string // whose entry it must be; "" for anybody's
+}
+
+func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
+	resources, err := l.stageOne(requests)
+	if err != nil {
+		return nil, err
+	}
+	if owner.Replica == "" {
+		owner.Replica = l.options.Session.Replica
+	}
+	return &attempt{Locker: l, owner: owner.cleaned(), requests: requests, resources: resources, began: time.Now()}, nil
+}
+
+// try is one try. First stage 1, where what is held is seen cheaply; then the
+// grants decide. What has a place among the waiting asks the grants first,
+// and adds its entries after: it must not be kept out by the entries of others
+// who are only trying.
+func (a *attempt) try(ctx context.Context) (*Lock, error) {
+	if err := a.enterSession(ctx); err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	entries, err := a.stageOneTry(ctx, sent)
+	if err != nil && (a.placed || !a.wait || time.Since(a.began) < placeAfter) {
+		return nil, err
+	}
+	token, err := a.ask(ctx)
+	if err != nil {
+		a.undo(ctx, a.present(entries))
+		return nil, err
+	}
+	if entries == nil {
+		entries, _ = a.enter(ctx, sent, true)
+	}
+	return a.begin(ctx, sent, entries, token)
+}
+
+// stageOneTry returns a *HeldError while an entry is in the way. Otherwise it
+// returns the lock's own, or nil where they are to be added later.
+func (a *attempt) stageOneTry(ctx context.Context, sent time.Time) ([]held, error) {
+	if err := a.poll(ctx); err != nil || a.placed {
+		return nil, err
+	}
+	entries, err := a.enter(ctx, sent, false)
+	var refused *HeldError
+	if errors.As(err, &refused) {
+		a.blocker = &blocker{HeldError: *refused}
+	}
+	return entries, err
+}
+
+// enterSession makes sure that there is a session. In each one the lock has
+// an id of its own: a session that ended has taken its place with it.
+func (a *attempt) enterSession(ctx context.Context) error {
+	if a.life != nil && a.life.Context().Err() == nil {
+		return nil
+	}
+	a.leave()
+	next, err := a.keeper.Session()
+	if err != nil && a.patience > 0 {
+		bounded, cancel := context.WithTimeout(ctx, a.patience)
+		defer cancel()
+		next, err = a.keeper.Wait(bounded)
+	}
+	if err != nil {
+		return err
+	}
+	a.life, a.id = next, uuid.New()
+	a.life.Own.begin(a.id)
+	return nil
+}
+
+func (a *attempt) leave() {
+	if a.life != nil {
+		a.life.Own.leave(a.id)
+	}
+	a.life, a.asked, a.placed, a.blocker = nil, false, false, nil
+}
+
+// poll returns the blocker while its entry is there, or nil when it is gone or
+// stage 1 can't tell.
+func (a *attempt) poll(ctx context.Context) error {
+	b := a.blocker
+	if b == nil || a.outage.lasts() {
+		return nil
+	}
+	key := keyOf(a.options.Namespace, b.Resource.Key())
+	found, err := a.backend.Get(ctx, key)
+	if err != nil {
+		a.noteOutage(ctx, err)
+		return nil
+	}
+	value, exists := found[key]
+	c, ours := decode(value, b.Resource.Key())
+	if exists && (b.lock == "" || ours && c.Lock == b.lock) && !(ours && a.nonces.isStray(c.Nonce)) {
+		return &HeldError{Resource: b.Resource, Holder: c.Holder}
+	}
+	a.blocker = nil
+	return nil
+}
+
+// enter adds an entry for each resource, or returns a *HeldError and leaves
+// none. What can't be added for another reason is left out, and also what is
+// held where it is decided that the lock is ours: renewals add it later.
+func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
+	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String()}
+	entries := make([]held, 0, len(a.resources))
+	for _, resource := range a.resources {
+		e, err := a.enterOne(ctx, as, resource)
+		if errors.Is(err, ErrHeld) && !decided {
+			a.undo(ctx, a.present(entries))
+			return nil, err
+		}
+		if err != nil {
+			if e.entry, err = a.newEntry(as, resource); err != nil {
+				return entries, nil // no value can be made of it, now or later
+			}
+			e.absent = true
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (a *attempt) enterOne(ctx context.Context, as content, resource Resource) (held, error) {
+	if a.outage.lasts() {
+		return held{}, ErrUnavailable
+	}
+	added, err := a.add(ctx, as, resource)
+	if err != nil && !errors.Is(err, ErrHeld) {
+		a.noteOutage(ctx, err)
+	}
+	return held{entry: added}, err
+}
+
+func (a *attempt) noteOutage(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		a.outage.note(&a.options.Log, err)
+	}
+}
+
+// ask asks the grants, which decide.
+func (a *attempt) ask(ctx context.Context) (Token, error) {
+	a.asked = true
+	request := GrantRequest{ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait}
+	result, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: request})
+	if err != nil {
+		a.placed, a.blocker = a.wait, nil // it may be, or may even be granted: the next try asks first
+		if errors.Is(err, ErrSessionLost) {
+			a.life.End(err)
+		}
+		return 0, fmt.Errorf("grant of a lock: %w", err)
+	}
+	if result.Blocker == nil {
+		return result.Token, nil
+	}
+	b := result.Blocker
+	refused := HeldError{Resource: b.Resource, Holder: Holder{Owner: b.Holder, Since: b.Since}, Waiting: b.Waiting}
+	a.placed, a.asked, a.blocker = a.wait, a.wait, nil
+	if !b.Waiting {
+		a.blocker = &blocker{HeldError: refused, lock: b.ID.String()}
+	}
+	return 0, &refused
+}
+
+// begin makes the lock that was granted.
+func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held, token Token) (*Lock, error) {
+	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, entries)
+	lock.id, lock.token, lock.life = a.id.String(), token, a.life
+	if !a.life.Own.add(lock) {
+		lock.end(nil)
+		a.undo(ctx, a.present(entries))
+		return nil, fmt.Errorf("grant of a lock: %w: %w", ErrNoSession, context.Cause(a.life.Context()))
+	}
+	a.asked = false
+	lock.keep(sent)
+	return lock, nil
+}
+
+// end ends an attempt. Where it failed, nothing is left of it: if the grants
+// can't be told, a heartbeat finds it later.
+func (a *attempt) end(ctx context.Context) {
+	defer a.leave()
+	if !a.asked || a.life == nil || a.life.Context().Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if _, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
+		a.options.Log.Debug().Err(err).Msg("lock that was given up not withdrawn yet, a heartbeat does it")
+	}
+}

@@ -1,0 +1,96 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// countingBackend has nothing stored, and counts what is added.
+type countingBackend struct {
+	Backend
+	adds int
+}
+
+func (b *countingBackend) Add(context.Context, string, []byte, time.Duration) error {
+	b.adds++
+	return nil
+}
+
+// A process that was paused wakes with a lock whose time is over, before its
+// timers have run.
+func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
+	backend := &countingBackend{}
+	locker, err := New(backend, Options{Namespace: "test", Lease: minLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memo, err := NewMemo(locker, Owner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := memo.newComputation("list", time.Minute, func(context.Context) ([]byte, error) { return []byte("stale"), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := newLock(t.Context(), locker, Owner{}, time.Now(), nil, nil)
+	lock.trusted = time.Now()
+	lost := new(LostError)
+	for name, act := range map[string]func() ([]byte, error){
+		"computed": func() ([]byte, error) { return c.take(t.Context(), lock) },
+		"stored":   func() ([]byte, error) { return c.store(t.Context(), lock, nil) },
+	} {
+		if value, err := act(); !errors.As(err, &lost) || lost.Reason != LossUnconfirmed || value != nil {
+			t.Errorf("%s: got %q, %v", name, value, err)
+		}
+	}
+	if backend.adds != 0 {
+		t.Error("the value was stored")
+	}
+	lock.trusted = time.Now().Add(time.Minute)
+	if value, err := c.take(t.Context(), lock); err != nil || string(value) != "stale" || backend.adds != 1 {
+		t.Errorf("under a lock that stands: got %q, %v, and %d adds", value, err, backend.adds)
+	}
+}
+
+func TestMemosAreNobodysRelatives(t *testing.T) {
+	seen := map[Resource]string{}
+	for _, key := range []string{"a", "a/b", "a%2Fb", "a%252Fb", "a%b", "/a", "a/"} {
+		r, err := memoResource(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for other, its := range seen {
+			if r.Related(other) {
+				t.Errorf("%q and %q are related", key, its)
+			}
+		}
+		seen[r] = key
+		if parsed, err := ParseKey(r.Key()); err != nil || parsed != r {
+			t.Errorf("%q: %v, %v", r.Key(), parsed, err)
+		}
+	}
+}
+
+func TestFlightsEnd(t *testing.T) {
+	f := newFlights()
+	one, other := f.join("k"), f.join("k")
+	if one != other {
+		t.Fatal("two callers wait apart")
+	}
+	f.land("k", one, []byte("value"))
+	late := f.join("k")
+	if late == one {
+		t.Error("who came later gets a value from before")
+	}
+	f.leave("k", one)
+	f.leave("k", other)
+	if f.byKey["k"] != late {
+		t.Error("those who left took a later flight with them")
+	}
+	f.leave("k", late)
+	if len(f.byKey) != 0 {
+		t.Errorf("left: %v", f.byKey)
+	}
+}

@@ -1,0 +1,446 @@
+package locking_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+const ttl = 15 * time.Second // the default
+
+// duo is both stages, with faults.
+type duo struct {
+	entries *lockingtest.Faulty
+	grants  *lockingtest.FaultyGrants
+	stores  struct {
+		entries *memory.Backend
+		grants  *memory.Grants
+	}
+}
+
+func newDuo() *duo {
+	d := &duo{}
+	d.stores.entries, d.stores.grants = memory.New(), memory.NewGrants()
+	d.entries, d.grants = lockingtest.NewFaulty(d.stores.entries), lockingtest.NewFaultyGrants(d.stores.grants)
+	return d
+}
+
+// other is another replica on the same stores.
+func (d *duo) other() *duo {
+	o := &duo{stores: d.stores}
+	o.entries, o.grants = lockingtest.NewFaulty(d.stores.entries), lockingtest.NewFaultyGrants(d.stores.grants)
+	return o
+}
+
+// start returns a locker that runs until the bubble's test ends, and is ready.
+func (d *duo) start(t *testing.T, replica string) *locking.Locker {
+	t.Helper()
+	locker := start(t, d.entries, locking.Options{Grants: d.grants, Session: locking.Session{Replica: replica}, Log: zerolog.Nop()})
+	if err := locker.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return locker
+}
+
+func TestOptionsWithGrants(t *testing.T) {
+	session := func(replica string, ttl time.Duration) locking.Session {
+		return locking.Session{Replica: replica, TTL: ttl}
+	}
+	grants, entries := memory.NewGrants(), memory.New()
+	tests := map[string]struct {
+		backend locking.Backend
+		options locking.Options
+		valid   bool
+	}{
+		"both stages":         {entries, locking.Options{Namespace: "n", Lease: lease, Grants: grants, Session: session("a", 0)}, true},
+		"grants alone":        {nil, locking.Options{Grants: grants, Session: session("a", 0)}, true},
+		"neither":             {nil, locking.Options{Namespace: "n", Lease: lease}, false},
+		"no name":             {nil, locking.Options{Grants: grants}, false},
+		"shortest session":    {nil, locking.Options{Grants: grants, Session: session("a", time.Second)}, true},
+		"session too short":   {nil, locking.Options{Grants: grants, Session: session("a", time.Second-1)}, false},
+		"negative session":    {nil, locking.Options{Grants: grants, Session: session("a", -1)}, false},
+		"longest session":     {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour)}, true},
+		"session too long":    {nil, locking.Options{Grants: grants, Session: session("a", 24*time.Hour+1)}, false},
+		"entries still count": {entries, locking.Options{Lease: lease, Grants: grants, Session: session("a", 0)}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := locking.New(test.backend, test.options); (err == nil) != test.valid {
+				t.Errorf("got %v, expected it to be valid: %v", err, test.valid)
+			}
+		})
+	}
+}
+
+func TestLockerWithoutAnythingSaysSo(t *testing.T) {
+	locker, err := locking.New(nil, locking.Options{Grants: memory.NewGrants(), Session: locking.Session{Replica: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.Gate(t.Context(), "g", time.Minute); !errors.Is(err, locking.ErrUnavailable) {
+		t.Errorf("gate: %v", err)
+	}
+	if err := locker.Clear(t.Context(), exclusive(t, "a"), "run"); err != nil {
+		t.Errorf("clear: %v", err)
+	}
+}
+
+func TestLocksEndExactlyWhenTheirSessionIsTrustedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		k := lock(t, locker, "a")
+		confirmed := time.Now() // the session was opened in this instant
+		d.grants.Always(lockingtest.Unavailable)
+		time.Sleep(ttl - time.Nanosecond)
+		synctest.Wait()
+		if k.Context().Err() != nil {
+			t.Fatalf("ended %s after its session was confirmed: %v", time.Since(confirmed), context.Cause(k.Context()))
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		var lost *locking.LostError
+		if cause := context.Cause(k.Context()); !errors.As(cause, &lost) || lost.Reason != locking.LossSession || !errors.Is(cause, locking.ErrSessionLost) {
+			t.Errorf("cause: %v", cause)
+		}
+		d.grants.Choose(nil)
+		if err := k.Release(t.Context()); !errors.Is(err, locking.ErrSessionLost) {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+func TestSessionOutlivesManyTTLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		k := lock(t, d.start(t, "a"), "a")
+		beats := d.grants.Count(lockingtest.OpBeat)
+		time.Sleep(10*ttl + time.Millisecond)
+		synctest.Wait()
+		if got := d.grants.Count(lockingtest.OpBeat) - beats; got != 30 {
+			t.Errorf("%d heartbeats in ten TTLs", got)
+		}
+		if sweeps := d.grants.Count(lockingtest.OpSweep); sweeps < 30 {
+			t.Errorf("%d sweeps in ten TTLs", sweeps)
+		}
+		if k.Context().Err() != nil {
+			t.Errorf("ended: %v", context.Cause(k.Context()))
+		}
+		release(t, k)
+	})
+}
+
+// TestPlaceAfterASecond shows what waiting behind an entry asks of the grants:
+// nothing for a second, and then once.
+func TestPlaceAfterASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		holder, waiting := d.start(t, "a"), d.other()
+		waiter := waiting.start(t, "b")
+		k := lock(t, holder, "m")
+		done := make(chan error, 1)
+		go func() {
+			_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Elapsed: time.Hour, Delay: 100 * time.Millisecond})
+			done <- err
+		}()
+		asked := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := waiting.grants.Count(lockingtest.OpGrant); got != want {
+				t.Errorf("the grants were asked %d times, expected %d", got, want)
+			}
+		}
+		time.Sleep(time.Second - time.Nanosecond)
+		asked(0)
+		time.Sleep(time.Nanosecond)
+		asked(1)
+		time.Sleep(time.Minute)
+		asked(1)
+		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+			t.Errorf("%d adds while the entry stood", adds)
+		}
+		release(t, k)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		asked(2)
+	})
+}
+
+// TestBlockerWithoutAnEntryIsAskedForOnceATry is the price of what stage 1
+// does not know.
+func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		holder, waiting := d.start(t, "a"), d.other()
+		waiter := waiting.start(t, "b")
+		shared := exclusive(t, "m")
+		shared[0].Mode = locking.Shared
+		if _, err := holder.TryAcquire(t.Context(), locking.Owner{}, shared); err != nil {
+			t.Fatal(err)
+		}
+		_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
+		if !errors.Is(err, locking.ErrHeld) {
+			t.Errorf("got %v", err)
+		}
+		if got := waiting.grants.Count(lockingtest.OpGrant); got != 10 {
+			t.Errorf("the grants were asked %d times in 10 tries", got)
+		}
+		if adds := waiting.entries.Count(lockingtest.OpAdd); adds != 1 {
+			t.Errorf("%d entries were added, expected one before it had its place", adds)
+		}
+	})
+}
+
+func TestOutageIsAskedAboutOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		d.entries.Always(lockingtest.Unavailable)
+		for range 100 { // in 10 s
+			release(t, lock(t, locker, "a", "b"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		if adds := d.entries.Count(lockingtest.OpAdd); adds != 5 {
+			t.Errorf("%d adds of 200, expected one in two seconds", adds)
+		}
+		d.entries.Choose(nil)
+		time.Sleep(2 * time.Second)
+		release(t, lock(t, locker, "a", "b"))
+		if n := d.stores.entries.Len(); n != 0 {
+			t.Errorf("%d entries left", n)
+		}
+	})
+}
+
+// TestCallsOfOneMomentGoTogether counts calls of the store.
+func TestCallsOfOneMomentGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 200
+		d := newDuo()
+		d.grants = lockingtest.NewFaultyGrants(slowGrants{d.stores.grants})
+		locker := d.start(t, "a")
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				k, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, fmt.Sprint(i), fmt.Sprint(i, "/b"))[:1])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := k.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if grants, releases := d.grants.Count(lockingtest.OpGrant), d.grants.Count(lockingtest.OpRelease); grants > 3 || releases > 3 {
+			t.Errorf("%d grants and %d releases for %d locks at once", grants, releases, callers)
+		}
+	})
+}
+
+// slowGrants take a millisecond, as a store does, in which others ask.
+type slowGrants struct{ locking.Grants }
+
+func (s slowGrants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	time.Sleep(time.Millisecond)
+	return s.Grants.Grant(ctx, session, requests)
+}
+
+func (s slowGrants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+	time.Sleep(time.Millisecond)
+	return s.Grants.Release(ctx, tokens)
+}
+
+// TestBatchesNameNoMoreThanAllowed asks for many large locks at once.
+func TestBatchesNameNoMoreThanAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		sizes := &sizes{Grants: slowGrants{d.stores.grants}}
+		locker := start(t, nil, locking.Options{Grants: sizes, Session: locking.Session{Replica: "a"}})
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 12 {
+			var names []string
+			for j := range 300 {
+				names = append(names, fmt.Sprintf("%d/%d", i, j))
+			}
+			all.Go(func() {
+				if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, names...)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if sizes.largest > locking.MaxGrants || sizes.largest < 900 {
+			t.Errorf("the largest call named %d resources", sizes.largest)
+		}
+	})
+}
+
+// sizes notes how many resources the largest call names.
+type sizes struct {
+	locking.Grants
+	largest int
+}
+
+func (s *sizes) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	named := 0
+	for _, r := range requests {
+		named += len(r.Requests)
+	}
+	s.largest = max(s.largest, named)
+	return s.Grants.Grant(ctx, session, requests)
+}
+
+// TestHangingGrantsDoNotKeepACallerWhoseContextEnded has the store take a call
+// and not answer.
+func TestHangingGrantsDoNotKeepACallerWhoseContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		hang := &stalled{Grants: d.stores.grants}
+		locker := start(t, nil, locking.Options{Grants: hang, Session: locking.Session{Replica: "a"}})
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := locker.TryAcquire(ctx, locking.Owner{}, exclusive(t, "a")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		time.Sleep(ttl) // the call landed, and a heartbeat gave its claim back
+		synctest.Wait()
+		beat, err := d.stores.grants.Heartbeat(t.Context(), hang.session)
+		if err != nil || len(beat.Claims) != 0 || !hang.landed {
+			t.Errorf("left: %+v, %v; landed: %v", beat, err, hang.landed)
+		}
+	})
+}
+
+// TestTryThatIsCutShortTellsWhoWasInTheWay has the deadline come while the
+// grants are being asked.
+func TestTryThatIsCutShortTellsWhoWasInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		holder := d.start(t, "a")
+		locker := start(t, nil, locking.Options{Grants: &tired{Grants: d.stores.grants}, Session: locking.Session{Replica: "b"}})
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lock(t, holder, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := locker.Acquire(ctx, locking.Owner{}, exclusive(t, "a"), retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
+		var held *locking.HeldError
+		var exhausted *retry.ExhaustedError
+		if !errors.As(err, &held) || !errors.As(err, &exhausted) || exhausted.Attempts != 2 || exhausted.Waited != time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(ttl) // until the store's call has timed out
+	})
+}
+
+// TestLockWhoseReplyWasLostAsksTheGrantsFirst has another's entry come in
+// between: the lock has been granted, and must not wait for that.
+func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		d.grants.Times(lockingtest.OpGrant, lockingtest.LoseReply, 1)
+		time.AfterFunc(50*time.Millisecond, func() {
+			if err := d.stores.entries.Add(t.Context(), "test:path:m", []byte("other"), time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		begun := time.Now()
+		k, err := locker.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Attempts: 100, Delay: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != 100*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		release(t, k)
+	})
+}
+
+// tired answers the first call for a lock, and none after it.
+type tired struct {
+	locking.Grants
+	asked int
+}
+
+func (g *tired) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	if g.asked++; g.asked == 1 {
+		return g.Grants.Grant(ctx, session, requests)
+	}
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+}
+
+// stalled answers a call for a lock only after its context has ended, and
+// takes effect even so.
+type stalled struct {
+	locking.Grants
+	session uuid.UUID
+	landed  bool
+}
+
+func (h *stalled) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	<-ctx.Done()
+	h.session = session
+	results, err := h.Grants.Grant(context.WithoutCancel(ctx), session, requests)
+	h.landed = err == nil && results[0].Token != 0
+	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+}
+
+// TestStopIsPromptWhenNothingAnswers ends Run while both stages are away.
+func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := newLocker(t, d.entries, locking.Options{Grants: d.grants, Session: locking.Session{Replica: "a"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- locker.Run(ctx) }()
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var locks []*locking.Lock
+		for i := range 100 {
+			locks = append(locks, lock(t, locker, fmt.Sprint(i)))
+		}
+		d.entries.Always(lockingtest.Unavailable)
+		d.grants.Always(lockingtest.Unavailable)
+		begun := time.Now()
+		cancel()
+		synctest.Wait()
+		for _, k := range locks {
+			if k.Context().Err() == nil {
+				t.Fatal("a lock goes on after Run's context ended")
+			}
+		}
+		if err := <-ended; err != nil || time.Since(begun) > 10*time.Second {
+			t.Errorf("ended after %s: %v", time.Since(begun), err)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package lockingtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+func badInputTests() map[string]func(*testing.T, LockerFixture) {
+	return map[string]func(*testing.T, LockerFixture){
+		"Names":    testBadNames,
+		"Requests": testBadRequests,
+		"Long":     testLongNamesGranted,
+		"Largest":  testLargestGrantedLock,
+		"Foreign":  testForeignEntries,
+		"HashMeet": testEntryOfAnotherName,
+		"FreeText": testOwnersOfGrants,
+	}
+}
+
+// testBadNames shows that no such name becomes a resource.
+func testBadNames(t *testing.T, _ LockerFixture) {
+	for _, name := range []string{"", "/", "//", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\x00b", "a\nb", "a\x7f", "\u0085", "\xff", strings.Repeat("n", 1025)} {
+		for what, parse := range map[string]func(string) (locking.Resource, error){"path": locking.Path, "slot": locking.Slot, "job": locking.Job} {
+			if r, err := parse(name); !errors.Is(err, locking.ErrBadName) || !r.IsZero() {
+				t.Errorf("%s %.20q: %v, %v", what, name, r, err)
+			}
+		}
+	}
+}
+
+func testBadRequests(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	many := make([]locking.Request, 1001)
+	for i := range many {
+		many[i] = writes(fmt.Sprint("many/", i))
+	}
+	before := m.tries()
+	for what, requests := range map[string][]locking.Request{
+		"two modes":          {writes("free"), writes("a"), reads("a")},
+		"two numbers":        {slot("a", 1), slot("a", 2), writes("free")},
+		"no slots":           {slot("a", 0), writes("free")},
+		"too many slots":     {slot("a", 1001), writes("free")},
+		"negative slots":     {slot("a", -1)},
+		"slots of a writer":  {{Resource: resource("path:a"), Mode: locking.Exclusive, Slots: 1}},
+		"an unknown mode":    {{Resource: resource("path:a"), Mode: "upgrade"}},
+		"too many resources": many,
+	} {
+		_, tried := m.try(t, "job", requests...)
+		_, waited := m.Acquire(t.Context(), m.owner("job"), requests, retry.Policy{Attempts: 5, Delay: 1 << 60})
+		for _, err := range []error{tried, waited} {
+			var bad *locking.RequestError
+			if !errors.As(err, &bad) || !errors.Is(err, locking.ErrBadRequest) || bad.Problem == "" {
+				t.Errorf("%s: got %v", what, err)
+			}
+		}
+	}
+	_, err := m.try(t, "job", locking.Request{Mode: locking.Exclusive}, writes("free"))
+	check(t, "no resource", err, locking.ErrBadName)
+	if asked := m.tries() - before; asked != 0 {
+		t.Errorf("stores were asked %d times", asked)
+	}
+	c.checkNothingLeft("a", "free", "many")
+}
+
+func testLongNamesGranted(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	a, b := c.join("replica-1"), c.join("replica-2")
+	names := []string{longName(1024), longName(1023), deepName(512), "with space", "with\u00a0space", "größe", `quote"quote`, `back\slash`, "%d_%s"}
+	var requests []locking.Request
+	for _, name := range names {
+		requests = append(requests, writes(name))
+	}
+	lock := a.gets(t, "job", requests...)
+	for i, name := range names {
+		if held := b.isRefused(t, "job", requests[i]); held.Resource != requests[i].Resource {
+			t.Errorf("%.20q: %v", name, held)
+		}
+		b.isRefused(t, "job", reads(name))
+	}
+	b.isRefused(t, "job", writes("a")) // above the deep one
+	free(t, lock)
+	c.checkNothingLeft(names...)
+}
+
+func testLargestGrantedLock(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	a, b := c.join("replica-1"), c.join("replica-2")
+	var all []locking.Request
+	for i := range 1000 {
+		all = append(all, writes(fmt.Sprintf("large/%d", i)))
+	}
+	lock := a.gets(t, "job", all...)
+	b.isRefused(t, "job", writes("large"))
+	b.isRefused(t, "job", writes("large/500/x"))
+	free(t, lock)
+	c.checkNothingLeft("large")
+}
+
+// testForeignEntries has values lie on the key that are not ours, however
+// they look: they are held by unknown, and left alone.
+func testForeignEntries(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	c.needsEntries()
+	m := c.join("replica-1")
+	long := `{"nonce":"` + strings.Repeat("x", 3000) + `","resource":"path:other"}`
+	for _, value := range []string{"", "1", "null", "[]", `{"nonce":`, `{"nonce":7,"resource":"path:a"}`, `{"nonce":"x","resource":"path:other","job":"other"}`, long, "\x00\xff\r\n"} {
+		check(t, "add", c.Add(t.Context(), "test:path:a", []byte(value), lease), nil)
+		held := m.isRefused(t, "", writes("z"), writes("a"), reads("r"))
+		if held.Holder.Known() || held.Resource != resource("path:a") {
+			t.Errorf("%.40q: %v", value, held)
+		}
+		checkValue(t, c.store, "test:path:a", value)
+		check(t, "delete", c.Delete(t.Context(), "test:path:a", []byte(value)), nil)
+	}
+	c.checkNothingLeft("a", "z", "r")
+}
+
+// testEntryOfAnotherName puts the entry of one long name under the key of
+// another, as if their hashes met: the full name is compared.
+func testEntryOfAnotherName(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	c.needsEntries()
+	a, b := c.join("replica-1"), c.join("replica-2")
+	one, other := longName(1000), longName(999)
+	first, second := a.gets(t, "first", writes(one)), a.gets(t, "second", writes(other))
+	_, value := c.entry(t, one)
+	key := c.replace(t, other, string(value))
+	held := b.isRefused(t, "", writes(other))
+	if held.Holder.Known() {
+		t.Errorf("the holder of %.10s is taken for that of %.10s: %v", one, other, held)
+	}
+	check(t, "delete", c.Delete(t.Context(), key, value), nil)
+	free(t, first, second)
+}
+
+func testOwnersOfGrants(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	a, b := c.join("replica-1"), c.join("replica-2")
+	owner := locking.Owner{Replica: strings.Repeat("ü", 3000), Job: "a\x00b\xff", Run: `"<&>` + "\r\n"}
+	for _, wanted := range []locking.Request{writes("a"), reads("a")} {
+		lock, err := a.TryAcquire(t.Context(), owner, []locking.Request{wanted})
+		check(t, "lock", err, nil)
+		_, err = b.try(t, "other", writes("a"))
+		var held *locking.HeldError
+		if !errors.As(err, &held) {
+			t.Fatalf("%v: %v", wanted, err)
+		}
+		if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " || got.Run != `"<&>  ` {
+			t.Errorf("%v: the holder is %q", wanted, got)
+		}
+		free(t, lock)
+	}
+}

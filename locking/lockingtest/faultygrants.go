@@ -1,0 +1,167 @@
+package lockingtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// The operations of grants.
+const (
+	OpOpen     Op = "open"
+	OpBeat     Op = "heartbeat"
+	OpEnd      Op = "end"
+	OpGrant    Op = "grant"
+	OpWithdraw Op = "withdraw"
+	OpRelease  Op = "release"
+	OpSweep    Op = "sweep"
+)
+
+// FaultyGrants are grants that pass operations on to other, real ones, and
+// make chosen ones fail. Every fault is told as ErrUnavailable, as a store of
+// grants does. Its methods may be called concurrently.
+type FaultyGrants struct {
+	grants locking.Grants
+
+	mu     sync.Mutex
+	choose func(op Op) Fault
+	late   []func()
+	counts map[Op]int
+	opened uuid.UUID // the last session
+}
+
+// NewFaultyGrants returns FaultyGrants on grants that let all pass.
+func NewFaultyGrants(grants locking.Grants) *FaultyGrants {
+	return &FaultyGrants{grants: grants, counts: map[Op]int{}}
+}
+
+// Choose lets choose decide about each operation from now on; it is called for
+// one at a time. nil lets all pass.
+func (f *FaultyGrants) Choose(choose func(op Op) Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.choose = choose
+}
+
+// Times makes the next n operations of a kind fail.
+func (f *FaultyGrants) Times(op Op, fault Fault, n int) {
+	f.Choose(func(found Op) Fault {
+		if found != op || n == 0 {
+			return None
+		}
+		n--
+		return fault
+	})
+}
+
+// Always makes all operations fail.
+func (f *FaultyGrants) Always(fault Fault) { f.Choose(func(Op) Fault { return fault }) }
+
+// Land does, at last, what Late has put off.
+func (f *FaultyGrants) Land() {
+	f.mu.Lock()
+	late := f.late
+	f.late = nil
+	f.mu.Unlock()
+	for _, land := range late {
+		land()
+	}
+}
+
+// Count returns how many operations of a kind were asked for.
+func (f *FaultyGrants) Count(op Op) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[op]
+}
+
+func (f *FaultyGrants) next(op Op) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[op]++
+	if f.choose == nil {
+		return None
+	}
+	return f.choose(op)
+}
+
+func (f *FaultyGrants) do(ctx context.Context, op Op, act func(context.Context) error) error {
+	switch f.next(op) {
+	case None:
+		return act(ctx)
+	case LoseReply:
+		_ = act(ctx) // whatever it says is what gets lost
+	case Late:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.late = append(f.late, func() { _ = act(context.WithoutCancel(ctx)) })
+	}
+	return fmt.Errorf("%w: planned", locking.ErrUnavailable)
+}
+
+// OpenSession implements locking.Grants.
+func (f *FaultyGrants) OpenSession(ctx context.Context, s locking.Session) error {
+	return f.do(ctx, OpOpen, func(ctx context.Context) error {
+		f.mu.Lock()
+		f.opened = s.ID
+		f.mu.Unlock()
+		return f.grants.OpenSession(ctx, s)
+	})
+}
+
+// Session returns the id of the session that was opened last; zero before.
+func (f *FaultyGrants) Session() uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.opened
+}
+
+// Heartbeat implements locking.Grants.
+func (f *FaultyGrants) Heartbeat(ctx context.Context, session uuid.UUID) (beat locking.Beat, err error) {
+	err = f.do(ctx, OpBeat, func(ctx context.Context) (err error) {
+		beat, err = f.grants.Heartbeat(ctx, session)
+		return err
+	})
+	return beat, err
+}
+
+// EndSession implements locking.Grants.
+func (f *FaultyGrants) EndSession(ctx context.Context, session uuid.UUID) error {
+	return f.do(ctx, OpEnd, func(ctx context.Context) error { return f.grants.EndSession(ctx, session) })
+}
+
+// Grant implements locking.Grants.
+func (f *FaultyGrants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) (results []locking.GrantResult, err error) {
+	err = f.do(ctx, OpGrant, func(ctx context.Context) (err error) {
+		results, err = f.grants.Grant(ctx, session, requests)
+		return err
+	})
+	return results, err
+}
+
+// Withdraw implements locking.Grants.
+func (f *FaultyGrants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error {
+	return f.do(ctx, OpWithdraw, func(ctx context.Context) error { return f.grants.Withdraw(ctx, session, ids) })
+}
+
+// Release implements locking.Grants.
+func (f *FaultyGrants) Release(ctx context.Context, tokens []locking.Token) (stood []bool, err error) {
+	err = f.do(ctx, OpRelease, func(ctx context.Context) (err error) {
+		stood, err = f.grants.Release(ctx, tokens)
+		return err
+	})
+	return stood, err
+}
+
+// Sweep implements locking.Grants.
+func (f *FaultyGrants) Sweep(ctx context.Context) (swept []locking.Released, err error) {
+	err = f.do(ctx, OpSweep, func(ctx context.Context) (err error) {
+		swept, err = f.grants.Sweep(ctx)
+		return err
+	})
+	return swept, err
+}

@@ -1,0 +1,308 @@
+package lockingtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+func lifeTests() map[string]func(*testing.T, LockerFixture) {
+	return map[string]func(*testing.T, LockerFixture){
+		"NoSession":        testWithoutASession,
+		"WaitsForSession":  testAcquireWaitsForASession,
+		"Ready":            testReady,
+		"SessionLost":      testLocksEndWithTheirSession,
+		"WaitsThroughLoss": testWaiterSurvivesItsSession,
+		"ClaimTaken":       testClaimTakenByForce,
+		"TakenBefore":      testReleaseOfATakenClaim,
+		"ReleaseAll":       testReleaseAll,
+		"End":              testEndOfRun,
+		"AfterTheEnd":      testAfterTheEnd,
+		"DeadOnes":         testLocksOfTheDeadAreFreed,
+		"FormerLife":       testFormerLifeIsSucceeded,
+		"Namesakes":        testNamesakesDoNotEndEachOther,
+		"KeptEntries":      testEntriesAreKept,
+	}
+}
+
+func testWithoutASession(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.hire("replica-1")
+	_, err := m.try(t, "job", writes("a"))
+	check(t, "lock before there is a session", err, locking.ErrNoSession)
+	if errors.Is(err, locking.ErrHeld) {
+		t.Errorf("no session is no other answer: %v", err)
+	}
+	c.checkNothingLeft("a")
+}
+
+func testAcquireWaitsForASession(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.hire("replica-1")
+	_, err := m.Acquire(t.Context(), m.owner("impatient"), []locking.Request{writes("a")}, retry.Policy{Elapsed: 5 * time.Millisecond, Delay: time.Millisecond})
+	check(t, "lock without a session", err, locking.ErrNoSession)
+	m.grants.Times(OpOpen, Unavailable, 2)
+	done := make(chan outcome, 1)
+	go func() {
+		lock, err := m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")}, retry.Policy{}) // one try
+		done <- outcome{lock, err}
+	}()
+	c.run(m)
+	free(t, (<-done).must(t))
+	c.checkNothingLeft("a")
+}
+
+func testReady(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.hire("replica-1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := m.Ready(ctx)
+	check(t, "readiness", err, locking.ErrNoSession)
+	check(t, "readiness", err, context.Canceled)
+	c.run(m)
+	c.ready(m)
+	_, err = m.try(t, "job", writes("a"))
+	check(t, "lock once ready", err, nil)
+	m.stop()
+	check(t, "readiness after the end", m.Ready(t.Context()), locking.ErrNoSession)
+}
+
+func checkSessionLost(t *testing.T, err error) {
+	t.Helper()
+	checkLost(t, err, locking.LossSession)
+	check(t, "cause", err, locking.ErrSessionLost)
+}
+
+func testLocksEndWithTheirSession(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	locks := []*locking.Lock{m.gets(t, "one", writes("a")), m.gets(t, "two", reads("b")), m.gets(t, "three", slot("c", 2))}
+	c.expire(m)
+	for _, lock := range locks {
+		checkSessionLost(t, awaitEnd(t, lock))
+	}
+	await(t, "events", func() bool { return len(m.seen(locking.EventLost)) == len(locks) })
+	for _, lock := range locks {
+		checkSessionLost(t, lock.Release(t.Context()))
+	}
+	c.ready(m) // it has opened another session, and swept the lost one
+	free(t, m.gets(t, "next", writes("a"), writes("b"), writes("c")))
+	c.checkNothingLeft("a", "b", "c")
+}
+
+func testWaiterSurvivesItsSession(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	a, b := c.join("replica-1"), c.join("replica-2")
+	blocker := a.gets(t, "blocker", reads("m"))
+	done := b.waits(t, t.Context(), "waiter", writes("m"))
+	c.awaitPlaces(b, 1)
+	former := b.grants.Session()
+	c.expire(b)
+	await(t, "another session", func() bool { return b.grants.Session() != former })
+	free(t, blocker)
+	free(t, (<-done).must(t))
+	c.checkNothingLeft("m")
+}
+
+func testClaimTakenByForce(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	taken, kept := m.gets(t, "taken", writes("a")), m.gets(t, "kept", writes("b"))
+	_, err := c.grants.Release(t.Context(), []locking.Token{taken.Token()})
+	check(t, "force", err, nil)
+	err = awaitEnd(t, taken)
+	checkLost(t, err, locking.LossClaim)
+	check(t, "cause", err, locking.ErrSuperseded)
+	checkLost(t, taken.Release(t.Context()), locking.LossClaim)
+	check(t, "the other's context", kept.Context().Err(), nil)
+	free(t, kept)
+	c.checkNothingLeft("a", "b")
+}
+
+// testReleaseOfATakenClaim releases before a heartbeat could tell.
+func testReleaseOfATakenClaim(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	m.grants.Choose(func(op Op) Fault {
+		if op == OpBeat {
+			return Unavailable
+		}
+		return None
+	})
+	lock := m.gets(t, "job", writes("a"))
+	_, err := c.grants.Release(t.Context(), []locking.Token{lock.Token()})
+	check(t, "force", err, nil)
+	err = lock.Release(t.Context())
+	checkLost(t, err, locking.LossClaim)
+	if again := lock.Release(t.Context()); !errors.Is(again, err) {
+		t.Errorf("released again: %v", again)
+	}
+	c.checkNothingLeft("a")
+}
+
+func testReleaseAll(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	a, b := c.join("replica-1"), c.join("replica-2")
+	var locks []*locking.Lock
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprint("n", i))
+		locks = append(locks, a.gets(t, "job", []locking.Request{writes(names[i]), reads(names[i])}[i%2]))
+	}
+	other := b.gets(t, "other", writes("other"))
+	free(t, locks[0])
+	check(t, "release of all", a.ReleaseAll(t.Context()), nil)
+	for _, lock := range locks {
+		check(t, "cause", context.Cause(lock.Context()), locking.ErrReleased)
+	}
+	check(t, "context of another's", other.Context().Err(), nil)
+	check(t, "release of nothing", a.ReleaseAll(t.Context()), nil)
+	free(t, other)
+	c.checkNothingLeft(names...)
+	lost := a.gets(t, "job", writes("a"))
+	_, err := c.grants.Release(t.Context(), []locking.Token{lost.Token()})
+	check(t, "force", err, nil)
+	if lost.Context().Err() == nil { // else a heartbeat came first
+		checkLost(t, a.ReleaseAll(t.Context()), locking.LossClaim)
+	}
+}
+
+func testEndOfRun(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	locks := []*locking.Lock{m.gets(t, "one", writes("a")), m.gets(t, "two", reads("b"), writes("c"))}
+	holder := c.join("replica-2").gets(t, "holder", reads("d"))
+	waiter := m.waits(t, t.Context(), "waiter", writes("d"))
+	c.awaitPlaces(m, 1)
+	m.stop()
+	for _, lock := range locks {
+		checkSessionLost(t, context.Cause(lock.Context()))
+	}
+	o := <-waiter
+	check(t, "who waited", o.err, locking.ErrNoSession)
+	if exhausted := new(retry.ExhaustedError); errors.As(o.err, &exhausted) {
+		t.Errorf("it went on waiting for a session that can't come: %v", o.err)
+	}
+	free(t, holder)
+	c.checkNothingLeft("a", "b", "c", "d")
+	for _, lock := range locks {
+		checkSessionLost(t, lock.Release(t.Context()))
+	}
+}
+
+func testAfterTheEnd(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	m := c.join("replica-1")
+	m.stop()
+	_, err := m.try(t, "job", writes("a"))
+	check(t, "try", err, locking.ErrNoSession)
+	_, err = m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")}, retry.Policy{Attempts: 2, Delay: time.Millisecond})
+	check(t, "wait", err, locking.ErrNoSession)
+	check(t, "release of nothing", m.ReleaseAll(t.Context()), nil)
+	c.checkNothingLeft("a")
+}
+
+// testLocksOfTheDeadAreFreed has one member take back what another left, with
+// its entries, and long before their lease ends.
+func testLocksOfTheDeadAreFreed(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	long := func(o *locking.Options) {
+		if c.store != nil {
+			longLease(o)
+		}
+	}
+	dead, living := c.join("replica-1", long), c.join("replica-2", long)
+	kept := living.gets(t, "kept", writes("k"))
+	for i := range 20 {
+		dead.gets(t, "lost", writes(fmt.Sprint("s/", i)), reads(fmt.Sprint("r/", i)))
+	}
+	c.kill(dead)
+	o := <-living.waits(t, t.Context(), "next", writes("s"), writes("r"))
+	free(t, o.must(t))
+	if c.store != nil {
+		for i := range 20 {
+			await(t, "removal of an entry", func() bool { return c.entryOf(fmt.Sprint("s/", i)) != nil })
+		}
+		check(t, "entry of the living", c.entryOf("k"), nil)
+	}
+	check(t, "context of the living", kept.Context().Err(), nil)
+	free(t, kept)
+	c.checkNothingLeft("s", "r", "k")
+}
+
+func succeeding(o *locking.Options) { o.Session.Succeeds = true }
+
+func testFormerLifeIsSucceeded(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	former, other := c.join("replica-1", succeeding), c.join("replica-2", succeeding)
+	kept := other.gets(t, "kept", writes("k"))
+	former.gets(t, "lost", writes("a"), reads("b"))
+	former.grants.Always(Unavailable) // it is dead, and its session lives on
+	if former.faults != nil {
+		former.faults.Always(Unavailable)
+	}
+	former.stop()
+	next := c.join("replica-1", succeeding)
+	free(t, next.gets(t, "next", writes("a"), writes("b"))) // at once
+	check(t, "context of another's", kept.Context().Err(), nil)
+	free(t, kept)
+	c.checkNothingLeft("a", "b", "k")
+}
+
+// testNamesakesDoNotEndEachOther has two processes of one configured name:
+// the second takes over, the first then begins anew beside it.
+func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	first := c.join("replica-1", succeeding)
+	former := first.grants.Session()
+	second := c.join("replica-1", succeeding)
+	lock := second.gets(t, "job", writes("a"))
+	await(t, "another session of the first", func() bool { return first.grants.Session() != former })
+	c.ready(first)
+	sessions := [2]uuid.UUID{first.grants.Session(), second.grants.Session()}
+	beats := second.grants.Count(OpBeat)
+	await(t, "heartbeats", func() bool { return second.grants.Count(OpBeat) > beats+1 })
+	if now := [2]uuid.UUID{first.grants.Session(), second.grants.Session()}; now != sessions {
+		t.Errorf("sessions %v, then %v", sessions, now)
+	}
+	check(t, "context", lock.Context().Err(), nil)
+	first.isRefused(t, "job", writes("a"))
+	free(t, lock)
+}
+
+// testEntriesAreKept has an entry vanish: it is added again, and the lock goes on.
+func testEntriesAreKept(t *testing.T, f LockerFixture) {
+	c := newCluster(t, f)
+	c.needsEntries()
+	m := c.join("replica-1")
+	lock := m.gets(t, "job", writes("a"))
+	c.vanish(t, "a")
+	await(t, "restoration", func() bool { return len(m.seen(locking.EventRestored)) == 1 })
+	check(t, "entry", c.entryOf("a"), nil)
+	check(t, "context", lock.Context().Err(), nil)
+	free(t, lock)
+	c.checkNothingLeft("a")
+}
+
+// together calls do for each of n at once, and waits.
+func together(n int, do func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			do(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}

@@ -1,0 +1,284 @@
+package lockingtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// LockerFixture is both stages, each empty, and ways to reach them.
+type LockerFixture struct {
+	Fixture       // stage 1; Connect is nil where there is none
+	GrantsFixture // stage 2
+}
+
+// RunLocker runs the suite of a Locker with Grants. open is called for each
+// test, with the test's own t, and returns stores of its own.
+func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture) {
+	groups := []struct {
+		name  string
+		tests map[string]func(*testing.T, LockerFixture)
+	}{
+		{"Modes", modeTests()},
+		{"Turns", turnTests()},
+		{"Lives", lifeTests()},
+		{"Faults", grantFaultTests()},
+		{"BadInput", badInputTests()},
+		{"Crowds", crowdTests()},
+	}
+	places := make(chan struct{}, 12) // see Run
+	var all sync.WaitGroup
+	for _, group := range groups {
+		all.Go(func() {
+			t.Run(group.name, func(t *testing.T) {
+				var tests sync.WaitGroup
+				for name, test := range group.tests {
+					tests.Go(func() {
+						places <- struct{}{}
+						defer func() { <-places }()
+						t.Run(name, func(t *testing.T) { test(t, open(t)) })
+					})
+				}
+				tests.Wait()
+			})
+		})
+	}
+	all.Wait()
+}
+
+const (
+	memberTTL = 9 * time.Second
+	atOnce    = time.Millisecond // between tries of those that wait in tests
+)
+
+// cluster is both stages of a test, and what it does to them behind the
+// members' backs.
+type cluster struct {
+	*testing.T
+	fixture LockerFixture
+	*store  // nil where there is no stage 1
+	grants  locking.Grants
+}
+
+func newCluster(t *testing.T, f LockerFixture) *cluster {
+	c := &cluster{T: t, fixture: f, grants: f.GrantsFixture.Connect(t)}
+	if f.Fixture.Connect != nil {
+		c.store = newStore(t, f.Fixture)
+	}
+	return c
+}
+
+// needsEntries skips the test where there is no stage 1.
+func (c *cluster) needsEntries() {
+	c.Helper()
+	if c.store == nil {
+		c.Skip("there is no stage 1")
+	}
+}
+
+// member is one Locker of a cluster, with what it reported.
+type member struct {
+	*replica
+	grants *FaultyGrants
+	stop   func() // ends Run and waits for its end
+}
+
+// hire returns a member that does not run yet.
+func (c *cluster) hire(name string, change ...func(*locking.Options)) *member {
+	c.Helper()
+	m := &member{replica: &replica{name: name}, grants: NewFaultyGrants(c.fixture.GrantsFixture.Connect(c.T))}
+	o := locking.Options{
+		Grants: m.grants, Session: locking.Session{Replica: name, Version: "1", TTL: memberTTL},
+		Log: zerolog.Nop(), OnEvent: m.note,
+	}
+	var backend locking.Backend
+	if c.store != nil {
+		m.faults = NewFaulty(recorded{c.store.Connect(c.T), c.keys})
+		backend, o.Namespace, o.Lease = m.faults, "test", lease
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	locker, err := locking.New(backend, o)
+	if err != nil {
+		c.Fatal(err)
+	}
+	m.Locker = locker
+	return m
+}
+
+// join returns a member that runs until the test ends, and has a session.
+func (c *cluster) join(name string, change ...func(*locking.Options)) *member {
+	c.Helper()
+	m := c.hire(name, change...)
+	c.run(m)
+	c.ready(m)
+	return m
+}
+
+func (c *cluster) run(m *member) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	m.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.Errorf("end of %s: %v", m.name, err)
+		}
+	})
+	c.Cleanup(m.stop)
+}
+
+func (c *cluster) ready(m *member) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	if err := m.Ready(ctx); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// kill lets a member end as a dead process does: what it had stays behind
+// until its session expires, as it then does at once.
+func (c *cluster) kill(m *member) {
+	c.Helper()
+	m.grants.Always(Unavailable)
+	if m.faults != nil {
+		m.faults.Always(Unavailable)
+	}
+	m.stop()
+	c.expire(m)
+}
+
+// expire makes a member's session expire.
+func (c *cluster) expire(m *member) {
+	c.Helper()
+	next := locking.Session{ID: uuid.New(), Replica: m.name, TTL: sessionTTL, Succeeds: true}
+	check(c.T, "session that succeeds", c.grants.OpenSession(c.Context(), next), nil)
+	check(c.T, "its end", c.grants.EndSession(c.Context(), next.ID), nil)
+}
+
+// checkNothingLeft checks that nothing of the names is held, waited for, or
+// left as an entry.
+func (c *cluster) checkNothingLeft(names ...string) {
+	c.Helper()
+	s := locking.Session{ID: uuid.New(), Replica: "auditor", TTL: sessionTTL}
+	check(c.T, "session", c.grants.OpenSession(c.Context(), s), nil)
+	for _, name := range names {
+		results, err := c.grants.Grant(c.Context(), s.ID, []locking.GrantRequest{ask(writes(name))})
+		if err != nil || results[0].Blocker != nil {
+			c.Errorf("%s is not free: %+v, %v", name, results, err)
+		}
+	}
+	check(c.T, "end", c.grants.EndSession(c.Context(), s.ID), nil)
+	if c.store != nil {
+		c.checkEmpty(c.T)
+	}
+}
+
+// awaitFree waits until nothing of the names is held or waited for.
+func (c *cluster) awaitFree(names ...string) {
+	c.Helper()
+	s := locking.Session{ID: uuid.New(), Replica: "auditor", TTL: sessionTTL}
+	check(c.T, "session", c.grants.OpenSession(c.Context(), s), nil)
+	for _, name := range names {
+		r := ask(writes(name))
+		await(c.T, name+" to be free", func() bool {
+			results, err := c.grants.Grant(c.Context(), s.ID, []locking.GrantRequest{r})
+			return err == nil && results[0].Token != 0
+		})
+	}
+	check(c.T, "end", c.grants.EndSession(c.Context(), s.ID), nil)
+}
+
+func (m *member) try(t *testing.T, job string, requests ...locking.Request) (*locking.Lock, error) {
+	t.Helper()
+	return m.TryAcquire(t.Context(), m.owner(job), requests)
+}
+
+// gets acquires what must be free.
+func (m *member) gets(t *testing.T, job string, requests ...locking.Request) *locking.Lock {
+	t.Helper()
+	lock, err := m.try(t, job, requests...)
+	if err != nil {
+		t.Fatalf("lock of %v for %s: %v", requests, job, err)
+	}
+	if lock.Token() == 0 {
+		t.Errorf("lock of %v has no token", requests)
+	}
+	return lock
+}
+
+// isRefused checks that job holds one of the requests' resources or a relative.
+func (m *member) isRefused(t *testing.T, by string, requests ...locking.Request) *locking.HeldError {
+	t.Helper()
+	_, err := m.try(t, "refused", requests...)
+	return checkRefused(t, err, by)
+}
+
+func checkRefused(t *testing.T, err error, by string) *locking.HeldError {
+	t.Helper()
+	var held *locking.HeldError
+	if !errors.As(err, &held) || !errors.Is(err, locking.ErrHeld) || held.Holder.Job != by {
+		t.Errorf("got %v, expected it to be held by %s", err, by)
+		return &locking.HeldError{}
+	}
+	return held
+}
+
+// waits acquires in the background; what became of it comes by the channel.
+func (m *member) waits(t *testing.T, ctx context.Context, job string, requests ...locking.Request) <-chan outcome {
+	t.Helper()
+	done := make(chan outcome, 1)
+	go func() {
+		lock, err := m.Acquire(ctx, m.owner(job), requests, retry.Policy{Elapsed: 4 * patience, Delay: atOnce})
+		done <- outcome{lock, err}
+	}()
+	return done
+}
+
+type outcome struct {
+	lock *locking.Lock
+	err  error
+}
+
+// must returns what was acquired.
+func (o outcome) must(t *testing.T) *locking.Lock {
+	t.Helper()
+	if o.err != nil {
+		t.Fatalf("lock: %v", o.err)
+	}
+	return o.lock
+}
+
+func free(t *testing.T, locks ...*locking.Lock) {
+	t.Helper()
+	for _, lock := range locks {
+		check(t, "release", lock.Release(t.Context()), nil)
+	}
+}
+
+// awaitPlaces waits until n locks wait for their turn in the store of grants.
+func (c *cluster) awaitPlaces(m *member, n int) {
+	c.Helper()
+	await(c.T, "places among the waiting", func() bool { return len(m.places(c.T)) == n })
+}
+
+// places returns what of a member waits. It asks as its heartbeat does.
+func (m *member) places(t *testing.T) []uuid.UUID {
+	t.Helper()
+	beat, err := m.grants.grants.Heartbeat(t.Context(), m.grants.Session())
+	if err != nil {
+		t.Fatalf("places: %v", err)
+	}
+	return beat.Waiting
+}

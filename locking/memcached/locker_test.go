@@ -1,0 +1,22 @@
+package memcached_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// TestLockerConformance has entries in memcached, and grants beside.
+func TestLockerConformance(t *testing.T) {
+	skipWithShort(t)
+	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
+		server, grants := servertest.NewMemcached(t, "-t", "1"), memory.NewGrants()
+		var f lockingtest.LockerFixture
+		f.Fixture.Connect = func(t *testing.T) locking.Backend { return connect(t, server.Addr()) }
+		f.GrantsFixture.Connect = func(*testing.T) locking.Grants { return grants }
+		return f
+	})
+}

@@ -1,0 +1,195 @@
+package locking_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+func newMemo(t *testing.T, l *locking.Locker) *locking.Memo {
+	t.Helper()
+	m, err := locking.NewMemo(l, locking.Owner{Replica: "replica"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// fixed computes the value that it is given.
+func fixed(value string) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) { return []byte(value), nil }
+}
+
+func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]byte, error), want string) {
+	t.Helper()
+	if got, err := m.Do(t.Context(), "list", time.Hour, compute); err != nil || string(got) != want {
+		t.Errorf("got %q, %v; expected %q", got, err, want)
+	}
+}
+
+// A locker that does not run renews nothing, as one whose process was killed;
+// what its caller computed is found to be worthless when it wakes.
+func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New()
+		dead, living := newMemo(t, newLocker(t, backend, locking.Options{})), newMemo(t, start(t, backend, locking.Options{}))
+		begun := time.Now()
+		wake := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			first := true
+			checkMemo(t, dead, func(ctx context.Context) ([]byte, error) {
+				if !first {
+					t.Error("it computed again, where another's value stands")
+				}
+				first = false
+				<-ctx.Done()
+				if took := time.Since(begun); took != trust {
+					t.Errorf("the context ended after %v, expected %v", took, trust)
+				}
+				if lost := new(locking.LostError); !errors.As(context.Cause(ctx), &lost) || lost.Reason != locking.LossUnconfirmed {
+					t.Errorf("cause: %v", context.Cause(ctx))
+				}
+				<-wake
+				return []byte("stale"), nil
+			}, "fresh")
+		})
+		synctest.Wait()
+		for range 3 {
+			all.Go(func() {
+				checkMemo(t, living, func(context.Context) ([]byte, error) {
+					if took := time.Since(begun); took < lease || took > lease+250*time.Millisecond {
+						t.Errorf("handed over after %v, expected %v and one poll at most", took, lease)
+					}
+					return []byte("fresh"), nil
+				}, "fresh")
+			})
+		}
+		time.Sleep(time.Minute)
+		close(wake)
+		all.Wait()
+	})
+}
+
+func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New()
+		memo := newMemo(t, start(t, backend, locking.Options{}))
+		begun := 0
+		_, err := memo.Do(t.Context(), "list", time.Hour, func(ctx context.Context) ([]byte, error) {
+			begun++
+			found, err := backend.Get(ctx, "test:memo:list")
+			if err != nil || len(found) != 1 {
+				t.Errorf("the lock: %v, %v", found, err)
+			}
+			if err := backend.Delete(ctx, "test:memo:list", found["test:memo:list"]); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		lost := new(locking.LostError)
+		if !errors.As(err, &lost) || lost.Reason != locking.LossVanished || begun != 3 {
+			t.Errorf("got %v after %d turns, expected a lost lock after 3", err, begun)
+		}
+		checkMemo(t, memo, fixed("fresh"), "fresh")
+	})
+}
+
+func TestMemoPollsOftenerTheLongerItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New()
+		faulty := lockingtest.NewFaulty(backend)
+		computer, waiter := newMemo(t, start(t, backend, locking.Options{})), newMemo(t, newLocker(t, faulty, locking.Options{}))
+		var all sync.WaitGroup
+		all.Go(func() {
+			checkMemo(t, computer, func(context.Context) ([]byte, error) {
+				time.Sleep(time.Minute)
+				return []byte("value"), nil
+			}, "value")
+		})
+		synctest.Wait()
+		all.Go(func() { checkMemo(t, waiter, fixed("other"), "value") })
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := faulty.Count(lockingtest.OpGet); n < 5 || n > 12 {
+			t.Errorf("%d looks in the first second, expected about 7", n)
+		}
+		all.Wait()
+		if n := faulty.Count(lockingtest.OpGet); n < 470 || n > 600 {
+			t.Errorf("%d looks in a minute, expected about 530", n)
+		}
+		if n := faulty.Count(lockingtest.OpAdd); n != 1 {
+			t.Errorf("%d adds, expected 1: it asks for the lock again when that is free", n)
+		}
+	})
+}
+
+func TestMemoTimeIsCutToWholeSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memo := newMemo(t, newLocker(t, memory.New(), locking.Options{}))
+		if _, err := memo.Do(t.Context(), "list", 2900*time.Millisecond, fixed("first")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*time.Second - time.Nanosecond)
+		checkMemo(t, memo, fixed("second"), "first")
+		time.Sleep(time.Nanosecond)
+		checkMemo(t, memo, fixed("second"), "second")
+	})
+}
+
+func TestMemoComputesUnderItsCallersContext(t *testing.T) {
+	memo := newMemo(t, newLocker(t, memory.New(), locking.Options{}))
+	type key struct{}
+	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Hour)
+	defer cancel()
+	var kept context.Context
+	if _, err := memo.Do(ctx, "list", time.Hour, func(inner context.Context) ([]byte, error) {
+		kept = inner
+		want, _ := ctx.Deadline()
+		if got, has := inner.Deadline(); !has || !got.Equal(want) || inner.Value(key{}) != "value" || inner.Err() != nil {
+			t.Errorf("deadline %v, value %v, %v", got, inner.Value(key{}), inner.Err())
+		}
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if kept.Err() == nil {
+		t.Error("compute's context goes on after it")
+	}
+}
+
+func ExampleMemo() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	locker, err := locking.New(memory.New(), locking.Options{Namespace: "staging", Lease: 30 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go locker.Run(ctx) // renews the lock while a value is computed
+	lists, err := locking.NewMemo(locker, locking.Owner{Replica: "replica-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		list, err := lists.Do(ctx, "orders?sort=name", time.Minute, func(context.Context) ([]byte, error) {
+			fmt.Println("computing")
+			return []byte("the list"), nil
+		})
+		fmt.Println(string(list), err)
+	}
+	// Output:
+	// computing
+	// the list <nil>
+	// the list <nil>
+}

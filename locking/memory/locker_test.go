@@ -1,0 +1,29 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+func TestLockerConformance(t *testing.T) {
+	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
+		backend, f := memory.New(), lockingtest.LockerFixture{GrantsFixture: grantsAlone()}
+		f.Fixture.Connect = func(*testing.T) locking.Backend { return backend }
+		return f
+	})
+}
+
+// TestLockerConformanceWithoutEntries has no stage 1: the grants do all.
+func TestLockerConformanceWithoutEntries(t *testing.T) {
+	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
+		return lockingtest.LockerFixture{GrantsFixture: grantsAlone()}
+	})
+}
+
+func grantsAlone() lockingtest.GrantsFixture {
+	grants := memory.NewGrants()
+	return lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return grants }}
+}

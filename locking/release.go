@@ -1,0 +1,101 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-dev/holdfast/internal/batch"
+)
+
+// releasesAtOnce bounds how many locks ReleaseAll releases at a time.
+const releasesAtOnce = 256
+
+// livingLocks are a Locker's locks that have not ended.
+type livingLocks struct {
+	mu  sync.Mutex
+	all map[*Lock]struct{}
+}
+
+func (s *livingLocks) add(lock *Lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[*Lock]struct{}{}
+	}
+	s.all[lock] = struct{}{}
+}
+
+func (s *livingLocks) remove(lock *Lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, lock)
+}
+
+func (s *livingLocks) list() []*Lock {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*Lock, 0, len(s.all))
+	for lock := range s.all {
+		list = append(list, lock)
+	}
+	return list
+}
+
+// ReleaseAll releases every lock that is held as it is called, and returns
+// what Release of them returned, joined. What is being acquired is left alone.
+func (l *Locker) ReleaseAll(ctx context.Context) error {
+	locks := l.living.list()
+	problems := make([]error, len(locks))
+	var all errgroup.Group
+	all.SetLimit(releasesAtOnce)
+	for i, lock := range locks {
+		all.Go(func() error {
+			problems[i] = lock.Release(ctx)
+			return nil
+		})
+	}
+	_ = all.Wait() // the problems are each lock's own
+	return errors.Join(problems...)
+}
+
+func newReleases(grants Grants) *batch.Batch[Token, bool] {
+	return batch.New(batch.Options[Token, bool]{
+		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants, Whole: func(error) bool { return true },
+	})
+}
+
+// giveBack gives the claim back and then removes the entries: who finds them
+// gone is not refused. One that can't be given back is a stranger to the next
+// heartbeat.
+func (k *Lock) giveBack(ctx context.Context) error {
+	defer k.locker.undo(ctx, k.locker.present(k.entries))
+	defer k.life.Own.remove(k.token)
+	if k.loss() != nil {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	stood, err := k.locker.releases.Ask(bounded, k.token)
+	switch {
+	case err != nil:
+		return fmt.Errorf("release of a lock: %w", err)
+	case !stood && k.life.Context().Err() != nil:
+		return &LostError{Reason: LossSession, Err: context.Cause(k.life.Context())}
+	case !stood:
+		return &LostError{Reason: LossClaim, Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
+	}
+	return nil
+}
+
+// drop takes the lock's entries away from it, for somebody else to remove.
+func (k *Lock) drop() []entry {
+	k.work.Lock()
+	defer k.work.Unlock()
+	entries := k.locker.present(k.entries)
+	k.entries = nil
+	return entries
+}

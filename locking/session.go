@@ -1,0 +1,154 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/session"
+)
+
+const (
+	defaultTTL = 15 * time.Second
+	minTTL     = time.Second
+	maxTTL     = 24 * time.Hour
+)
+
+// life is one session of a Locker.
+type life = session.Life[*standing]
+
+func (o *Options) checkSession() error {
+	if o.Session.Replica == "" {
+		return errors.New("session: the replica has no name")
+	}
+	if o.Session.TTL == 0 {
+		o.Session.TTL = defaultTTL
+	}
+	if o.Session.TTL < minTTL || o.Session.TTL > maxTTL {
+		return fmt.Errorf("session's TTL: found %s, expected %s to %s", o.Session.TTL, minTTL, maxTTL)
+	}
+	return nil
+}
+
+func (l *Locker) newKeeper() *session.Keeper[*standing] {
+	return session.New(session.Options[*standing]{
+		TTL: l.options.Session.TTL, Interval: l.options.Session.TTL / 3, Log: l.options.Log,
+		Open: l.openSession, Beat: l.beat, End: l.options.Grants.EndSession,
+		Begin: func(s *life) *standing { return newStanding(l.options.Grants, s.ID) },
+		Lost:  func(s *life, cause error) { s.Own.lose(cause) },
+	})
+}
+
+// Ready returns nil as soon as the Locker has a session, at once where it has
+// no Grants, and otherwise an error that wraps ErrNoSession when ctx ends or
+// Run has returned.
+func (l *Locker) Ready(ctx context.Context) error {
+	if l.keeper == nil {
+		return nil
+	}
+	_, err := l.keeper.Wait(ctx)
+	return err
+}
+
+// openSession opens a session. Only the first one succeeds former lives: two
+// replicas of one name would else end each other's in turns. What those left is
+// taken back at once.
+func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) error {
+	s := l.options.Session
+	s.ID, s.Succeeds = id, s.Succeeds && first
+	if err := l.options.Grants.OpenSession(ctx, s); err != nil {
+		return err
+	}
+	l.sweepGrants(ctx)
+	return nil
+}
+
+// beat sends a heartbeat and compares its answer with what is known here.
+func (l *Locker) beat(ctx context.Context, s *life) (func(context.Context), error) {
+	known := s.Own.locks()
+	beat, err := l.options.Grants.Heartbeat(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		for token, lock := range known {
+			if _, stands := beat.Claims[token]; !stands {
+				lock.lose(&LostError{Reason: LossClaim, Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
+			}
+		}
+		if err := l.giveBackStrangers(ctx, s, beat); err != nil {
+			l.options.Log.Warn().Err(err).Msg("claims of locks that were given up stand, the next heartbeat tries again")
+		}
+	}, nil
+}
+
+func (l *Locker) giveBackStrangers(ctx context.Context, s *life, beat Beat) error {
+	claims, places := s.Own.strangers(beat)
+	var problems []error
+	for len(claims) > 0 {
+		n := min(len(claims), MaxGrants)
+		_, err := l.options.Grants.Release(ctx, claims[:n])
+		problems, claims = append(problems, err), claims[n:]
+	}
+	for len(places) > 0 {
+		n := min(len(places), MaxGrants)
+		problems = append(problems, l.options.Grants.Withdraw(ctx, s.ID, places[:n]))
+		places = places[n:]
+	}
+	return errors.Join(problems...)
+}
+
+// keepSession keeps a session until ctx ends; then its locks end, it is ended,
+// and last their entries are removed: who finds them gone is not refused.
+func (l *Locker) keepSession(ctx context.Context) {
+	var sweeps sync.WaitGroup
+	sweeps.Go(func() {
+		for pause(ctx, l.options.Session.TTL/3) {
+			if _, err := l.keeper.Session(); err == nil {
+				l.sweepGrants(ctx)
+			}
+		}
+	})
+	last := l.keeper.Run(ctx)
+	sweeps.Wait()
+	if last == nil {
+		return
+	}
+	var left []entry
+	for _, lock := range last.Own.locks() {
+		left = append(left, lock.drop()...)
+	}
+	if err := l.removeAll(ctx, left); err != nil {
+		l.options.Log.Debug().Err(err).Msg("entries of locks were not all removed at the end of their session")
+	}
+}
+
+// sweepGrants takes back what expired sessions held, and removes their entries,
+// so that nobody waits for the end of a lease.
+func (l *Locker) sweepGrants(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(sweepTimeout, l.options.Session.TTL/3))
+	defer cancel()
+	swept, err := l.options.Grants.Sweep(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.options.Log.Warn().Err(err).Msg("locks of dead sessions not looked for")
+		}
+		return
+	}
+	var left []remnant
+	for _, r := range swept {
+		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).Str("run", r.Owner.Run).
+			Int64("token", int64(r.Token)).Msg("lock of a dead session taken back")
+		resources, _ := l.stageOne(r.Requests) // with Restore nothing is refused
+		for _, resource := range resources {
+			left = append(left, remnant{resource, func(c content) bool { return c.Lock == r.ID.String() }})
+		}
+	}
+	if err := l.clear(ctx, left); err != nil {
+		l.options.Log.Debug().Err(err).Msg("entries of dead sessions not removed, they expire")
+	}
+}
