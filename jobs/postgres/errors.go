@@ -52,6 +52,12 @@ func isRefused(err error) bool {
 	return errors.As(err, &answer) && answer.Code == divisionByZero
 }
 
+// isTimeout reports whether a statement waited for too long.
+func isTimeout(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && (answer.Code == "55P03" || answer.Code == "57014")
+}
+
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,22 +19,45 @@ const (
 	// has both wait for each other in one direction.
 	lockPlaces = `SELECT FROM holdfast.waits WHERE run = ANY($1) ORDER BY run FOR UPDATE`
 
-	// grant decides, by the rule of conflicts, on locks of which no two want
-	// related resources. One that has its claim is not decided on again. One
-	// that has no place among the waiting is younger than all that have.
-	grant = `
+	// asked are the locks that have no claim yet. One that has no place among
+	// the waiting is younger than all that have.
+	asked = `
 WITH mine AS (
-    SELECT q.run, coalesce(w.since, 'infinity') AS since, q.owner, q.waits
+    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits
     FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
     LEFT JOIN LATERAL (SELECT w.since FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
     LEFT JOIN LATERAL (SELECT true AS stands FROM holdfast.claims c WHERE c.run = q.run OFFSET 0) c ON true
     WHERE c.stands IS NULL
-), ` + conflicts + `, granted AS (
+), ` + conflicts
+
+	// refuse looks before any fence is locked: to be refused takes none. Whoever
+	// polls then keeps nobody from a fence, and one who waits for a name is
+	// not kept from it by all who in turn lock what lies beneath. It remembers
+	// for the statements that follow whom it has refused.
+	refuse = asked + `
+SELECT b.run, b.holder_id, b.resource, b.holder, b.holder_since, b.waiting,
+    (SELECT set_config('holdfast.refused', coalesce(array_agg(run)::text, '{}'), true) FROM blocked)
+FROM (SELECT) always LEFT JOIN blocked b ON true`
+
+	refused = `unnest(current_setting('holdfast.refused')::uuid[]) AS r (run)`
+
+	// fencesWanted are the names of those that were not refused.
+	fencesWanted = `ANY(ARRAY(
+    SELECT n.name FROM unnest($1::text[], $2::uuid[]) AS n (name, run) WHERE NOT EXISTS (SELECT FROM ` + refused + ` WHERE r.run = n.run)))`
+	lockWantedAlone = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR NO KEY UPDATE`
+	lockWantedShare = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR SHARE`
+
+	// grant decides, by the rule of conflicts, on locks of which no two want
+	// related resources. It grants nothing to those that were refused before:
+	// their fences are not locked.
+	grant = asked + `, refused AS (
+    SELECT run FROM blocked UNION SELECT r.run FROM ` + refused + `
+), granted AS (
     INSERT INTO holdfast.claims (token, run, session, owner, granted_at)
-    SELECT nextval('holdfast.tokens'), m.run, $1, m.owner, clock_timestamp()
-    FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
+    SELECT nextval('holdfast.tokens'), m.run, m.session, m.owner, clock_timestamp()
+    FROM mine m WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = m.run)
     ON CONFLICT (run) DO NOTHING RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
@@ -42,20 +66,35 @@ WITH mine AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner)
-    SELECT b.run, $1, clock_timestamp(), m.owner FROM blocked b JOIN mine m USING (run) WHERE m.waits
+    SELECT m.run, m.session, clock_timestamp(), m.owner FROM mine m JOIN refused r USING (run) WHERE m.waits
     ON CONFLICT (run) DO NOTHING RETURNING run
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, run, mode, slots)
     SELECT p.name, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
 )
-SELECT run, holder_id, resource, holder, holder_since, waiting FROM blocked`
+SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
 	// grantOutcomes reads the claims, of now or of an earlier try whose reply
 	// was lost, or which is only just being answered.
-	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND c.session = $1`
+	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
+
+	// takePlaces has locks wait without a look at who is in their way.
+	takePlaces = `
+WITH new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since, owner)
+    SELECT q.run, $1, clock_timestamp(), q.owner FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
+    WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
+    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run
+)
+INSERT INTO holdfast.wants (resource, run, mode, slots)
+SELECT p.name, p.run, p.mode, p.slots
+FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
+JOIN new_waits USING (run) WHERE p.own`
 )
 
-// Grant decides on each request in one round trip.
+// Grant decides on each request in one round trip. Where fences can't be had
+// because ever more share them, those that would wait take their places first,
+// to which whoever comes later yields, and it is tried once more.
 func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	if err := checkGrants(requests); err != nil {
 		return nil, fmt.Errorf("grant: %w", err)
@@ -64,22 +103,45 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking
 	if err != nil {
 		return nil, fmt.Errorf("grant: %w", err)
 	}
+	results, err := g.decide(ctx, session, requests, owners)
+	if isTimeout(err) && ctx.Err() == nil && slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
+		err = g.pipeline(ctx, "place among the waiting", func(b *pgx.Batch) {
+			b.Queue(joinByHash)
+			b.Queue(holdLiving, session, g.store.lockTimeout)
+			b.Queue(takePlaces, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...)
+		})
+		if err == nil {
+			results, err = g.decide(ctx, session, requests, owners)
+		}
+	}
+	return results, err
+}
+
+func everyPlace(requests []locking.GrantRequest) []int {
+	places := make([]int, len(requests))
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// decide is one try of Grant.
+func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest, owners []string) ([]locking.GrantResult, error) {
 	results := make([]locking.GrantResult, len(requests))
 	places := make(grantPlaces, len(requests))
 	for i, r := range requests {
 		places[r.ID] = &results[i]
 	}
-	err = g.pipeline(ctx, "grant", func(b *pgx.Batch) {
+	err := g.pipeline(ctx, "grant", func(b *pgx.Batch) {
 		wanted, ids := grantsWanted(requests)
-		all := slices.Concat(wanted...)
 		b.Queue(joinByHash)
-		b.Queue(holdLiving, session)
-		b.Queue(addFences, fenceNames(all))
+		b.Queue(holdLiving, session, g.store.lockTimeout)
+		b.Queue(refuse, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...).Query(places.readBlockers)
+		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
 		b.Queue(lockPlaces, ids)
-		queueFences(b, all)
+		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {
-			columns := grantColumns(requests, owners, wave)
-			b.Queue(grant, append([]any{session}, columns...)...).Query(places.readBlockers)
+			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).Query(places.readBlockers)
 		}
 		b.Queue(grantOutcomes, session, ids).Query(places.readTokens)
 		b.Queue(requireSession, session)
@@ -88,6 +150,31 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking
 		return nil, err
 	}
 	return results, checkAnswered(requests, results)
+}
+
+// queueWantedFences locks the fences of those that were not refused in one
+// sorted pass.
+func queueWantedFences(b *pgx.Batch, ids []rawID, wanted [][]locking.Request) {
+	by := map[string][]rawID{} // who wants a name, or what lies beneath
+	for i, requests := range wanted {
+		for _, name := range fenceNames(requests) {
+			by[name] = append(by[name], ids[i])
+		}
+	}
+	for _, group := range fenceGroups(slices.Concat(wanted...)) {
+		var names []string
+		var runs []rawID
+		for _, name := range group.names {
+			for _, id := range by[name] {
+				names, runs = append(names, name), append(runs, id)
+			}
+		}
+		if group.share {
+			b.Queue(lockWantedShare, names, runs)
+		} else {
+			b.Queue(lockWantedAlone, names, runs)
+		}
+	}
 }
 
 // checkGrants refuses what no caller may send: an id twice would be granted
@@ -160,21 +247,24 @@ func (p grantPlaces) readTokens(rows pgx.Rows) error {
 	var id uuid.UUID
 	var token locking.Token
 	_, err := pgx.ForEachRow(rows, []any{&id, &token}, func() error {
-		p[id].Token = token
+		*p[id] = locking.GrantResult{Token: token} // of a call that overlaps this one, whoever was in its way
 		return nil
 	})
 	return err
 }
 
 func (p grantPlaces) readBlockers(rows pgx.Rows) error {
-	var id uuid.UUID
-	var key string
-	var b locking.GrantBlocker
-	_, err := pgx.ForEachRow(rows, []any{&id, &b.ID, &key, &b.Holder, &b.Since, &b.Waiting}, func() (err error) {
-		found := b
-		found.Since = b.Since.UTC()
-		found.Resource, err = locking.ParseKey(key)
-		p[id].Blocker = &found
+	var id, holder *uuid.UUID
+	var key, setting *string
+	var owner *locking.Owner
+	var since *time.Time
+	var waiting *bool
+	_, err := pgx.ForEachRow(rows, []any{&id, &holder, &key, &owner, &since, &waiting, &setting}, func() error {
+		if id == nil {
+			return nil // nobody is refused
+		}
+		resource, err := locking.ParseKey(*key)
+		p[*id].Blocker = &locking.GrantBlocker{ID: *holder, Resource: resource, Holder: *owner, Since: since.UTC(), Waiting: *waiting}
 		return err
 	})
 	return err

@@ -25,6 +25,7 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 	} {
 		t.Run(c.first+" then "+c.second, func(t *testing.T) {
 			s := newStage(t)
+			s.fences("path:a", "path:a/b", "path:a/b/c", "path:a/b/c/d")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			first := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.first))
 			awaitWaiting(s, "a", first) // granted, not committed
@@ -42,6 +43,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"}, {"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
 		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
 			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			lock := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.lock))
 			awaitWaiting(s, "a", lock)
@@ -55,6 +57,7 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("a run on %s then %s", c.table, c.lock), func(t *testing.T) {
 			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			run := s.start(s.a, s.session(s.a, "a"), request(t, "job", c.table))
 			awaitWaiting(s, "a", run)
@@ -82,16 +85,16 @@ func TestLocksOfOneBatchExclude(t *testing.T) {
 	}
 }
 
-// Four locks that want names in a circle: were fences locked in the order in
-// which they are asked for, each would hold what the other waits for.
+// Two batches that want names in opposite orders: were fences locked in the
+// order in which they are asked for, each would hold what the other waits for.
 func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	s := newStage(t)
 	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
-	s.release(s.a, s.hold(s.a, a, wish(t, "path:1", "path:2", "path:3"))) // the fences exist
+	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:2' FOR UPDATE")
-	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2"), wish(t, "path:3"))
+	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2/x"), wish(t, "path:3"))
 	awaitWaiting(s, "a", first) // has 1, is at 2
-	second := s.grant(s.b, b, wish(t, "path:3"), wish(t, "path:1"))
+	second := s.grant(s.b, b, wish(t, "path:3/y"), wish(t, "path:1"))
 	awaitWaiting(s, "b", second) // at 1, and does not have 3
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -213,7 +216,7 @@ func TestLostReplyToAGrant(t *testing.T) {
 	proxied, proxy := openProxied(t, s.url)
 	session := s.locks(s.b, "b")
 	s.release(proxied, s.hold(proxied, session, wish(t, "path:warm")))
-	lost, none := wish(t, "path:a", "shared path:b/c"), wish(t)
+	lost, none := waits(wish(t, "path:a", "shared path:b/c")), wish(t)
 	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 	done := s.grant(proxied, session, lost, none)
 	awaitWaiting(s, "a", done)
@@ -464,11 +467,12 @@ func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 
 func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 	s := newStage(t)
-	runs, locks := s.session(s.a, "a"), s.locks(s.a, "a")
+	runs, idle, locks := s.session(s.a, "a"), s.session(s.a, "idle"), s.locks(s.a, "a")
 	run := s.granted(s.a, runs, request(t, "job", "orders"))
 	s.hold(s.a, locks, wish(t, "path:a"))
-	s.expire(runs)
-	s.expire(locks)
+	for _, session := range []uuid.UUID{runs, idle, locks} {
+		s.expire(session)
+	}
 	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 1 {
 		t.Fatalf("sweep of locks: %+v, %v", released, err)
 	}
@@ -476,8 +480,8 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 		t.Errorf("run is %s: whoever sweeps locks does not know whether it is to be recovered", state)
 	}
 	swept, err := s.b.Sweep(t.Context(), map[string]bool{"job": true})
-	if err != nil || len(swept.Lost) != 1 {
-		t.Errorf("sweep: %+v, %v", swept, err)
+	if err != nil || len(swept.Lost) != 1 || len(swept.Sessions) != 2 {
+		t.Errorf("sweep: %+v, %v, expected the run and the sessions of both schedulers", swept, err)
 	}
 }
 
@@ -621,4 +625,64 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 	if blocker.ID != waiter.ID || !blocker.Waiting || blocker.Holder != waiter.Owner || blocker.Resource.Key() != "table:public" {
 		t.Errorf("blocker %+v", blocker)
 	}
+}
+
+// Whoever is refused touches no fence: those who poll would keep a name from
+// the one whom they wait for.
+func TestRefusalTakesNoFence(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	s.hold(s.a, session, wish(t, "path:a/b"))
+	s.refused(s.a, session, waits(wish(t, "path:a")))
+	s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE")
+	s.refused(s.b, session, wish(t, "path:a/b")) // by the holder
+	s.refused(s.b, session, waits(wish(t, "path:a/b", "path:a/b/c")))
+	s.left(1, 1, 2, 3)
+}
+
+// A name is kept from one who wants it by others who in turn lock what lies
+// beneath. It takes its place among the waiting without the fence, so that no
+// more of them come.
+func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	s.fences("path:a", "path:a/b")
+	s.a.lockTimeout = "200ms"
+	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
+	before := s.inTransaction(t, share)
+	parent := s.grant(s.a, session, waits(wish(t, "path:a")))
+	for query[int](s, "SELECT count(*) FROM holdfast.waits") == 0 {
+		next := s.inTransaction(t, share) // there is always one who shares it
+		if err := before.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before = next
+	}
+	if blocker := s.refused(s.b, session, wish(t, "path:a/b")); !blocker.Waiting {
+		t.Errorf("refused by %+v", blocker)
+	}
+	if err := before.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.tokens(parent)[0] == 0 {
+		t.Error("it was refused in the end")
+	}
+	s.left(1, 1, 0, 0)
+}
+
+// Who was refused is not granted after all when its blocker goes meanwhile: it
+// has not locked its fence.
+func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	blocker := s.hold(s.a, session, wish(t, "path:a"))
+	resume := s.pause("b", "holdfast.fences", "INSERT", "true")
+	done := s.grant(s.b, session, waits(wish(t, "path:a")), wish(t, "path:new"))
+	awaitWaiting(s, "b", done) // before the fences
+	s.release(s.a, blocker)
+	resume()
+	if got := s.tokens(done); got[0] != 0 || got[1] == 0 {
+		t.Errorf("tokens %v", got)
+	}
+	s.left(1, 1, 1, 1) // it has its place all the same
 }

@@ -18,24 +18,33 @@ const (
 	requireSession = `
 SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
-	// holdLiving is requireSession and holdSession in one.
-	holdLiving = `SELECT 1 / count(*) FROM (` + holdSession + `) s`
+	// holdLiving is requireSession and holdSession in one. It also bounds each
+	// of the statements that follow: a row that many share in turn is waited
+	// for sharer by sharer, each within the lock timeout.
+	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true) FROM (` + holdSession + `) s`
 
-	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run`
+	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL`
 
 	// A claim that an open transaction of its owner holds is left to a sweep.
+	// Here and elsewhere rows are found first, by their index, and then locked
+	// in order: asked for both at once, PostgreSQL may walk the index that has
+	// the order, from end to end.
 	endClaims = `
 WITH gone AS (
-    DELETE FROM holdfast.claims WHERE token IN (
-        SELECT token FROM holdfast.claims WHERE session = $1 AND owner IS NOT NULL ORDER BY token FOR UPDATE SKIP LOCKED)
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.session = $1 AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 
 	endPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run IN (
-        SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL ORDER BY run FOR UPDATE)
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT run FROM holdfast.waits
+        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.owner IS NOT NULL))
+        ORDER BY run FOR UPDATE))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`

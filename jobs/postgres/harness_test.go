@@ -166,6 +166,13 @@ func (s *stage) session(store *Store, replica string) uuid.UUID {
 	return id
 }
 
+// fences adds fences: two that want a new one would meet where it is added,
+// whatever they lock.
+func (s *stage) fences(names ...string) {
+	s.t.Helper()
+	s.exec("INSERT INTO holdfast.fences SELECT unnest($1::text[])", names)
+}
+
 func (s *stage) expire(session uuid.UUID) {
 	s.t.Helper()
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,7 +13,9 @@ import (
 const (
 	releaseClaims = `
 WITH gone AS (
-    DELETE FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL RETURNING token
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL ORDER BY token FOR UPDATE))
+    RETURNING token
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
 )
@@ -22,15 +23,17 @@ SELECT token FROM gone`
 
 	withdrawPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run = ANY($2) AND session = $1 AND owner IS NOT NULL RETURNING run
+    DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 
-	lockClaimsOf = `SELECT FROM holdfast.claims WHERE run = ANY($1) ORDER BY token FOR UPDATE`
-
 	withdrawClaims = `
 WITH gone AS (
-    DELETE FROM holdfast.claims WHERE run = ANY($2) AND session = $1 AND owner IS NOT NULL RETURNING token
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE))
+    RETURNING token
 )
 DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 )
@@ -43,11 +46,8 @@ func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, er
 		return nil, fmt.Errorf("release: %w", err)
 	}
 	stood := make([]bool, len(tokens))
-	sorted := slices.Compact(slices.Sorted(slices.Values(tokens)))
 	err := g.pipeline(ctx, "release", func(b *pgx.Batch) {
-		b.Queue(joinByHash)
-		b.Queue(lockClaims, sorted)
-		b.Queue(releaseClaims, sorted).Query(func(rows pgx.Rows) error {
+		b.Queue(releaseClaims, tokens).Query(func(rows pgx.Rows) error {
 			gone := make(map[locking.Token]bool, len(tokens))
 			var token locking.Token
 			_, err := pgx.ForEachRow(rows, []any{&token}, func() error {
@@ -77,9 +77,7 @@ func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID
 		runs[i] = id
 	}
 	return g.pipeline(ctx, "withdrawal", func(b *pgx.Batch) {
-		b.Queue(joinByHash)
 		b.Queue(lockPlaces, runs)
-		b.Queue(lockClaimsOf, runs)
 		b.Queue(withdrawPlaces, session, runs)
 		b.Queue(withdrawClaims, session, runs)
 	})

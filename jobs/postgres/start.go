@@ -68,7 +68,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT nextval('holdfast.tokens'), m.run, $1, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
     RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (

@@ -27,23 +27,27 @@ RETURNING replica`
 	// Nobody is to adopt the place of a lock.
 	endSweptPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run IN (
-        SELECT w.run FROM holdfast.waits w JOIN holdfast.sessions s ON s.id = w.session
-        WHERE s.sweep = $1 AND s.ended_at IS NULL AND w.owner IS NOT NULL ORDER BY w.run FOR UPDATE OF w)
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT run FROM holdfast.waits
+        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = ` + sweptSessions + ` AND w.owner IS NOT NULL))
+        ORDER BY run FOR UPDATE))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 
+	sweptSessions = `ANY(ARRAY(SELECT s.id FROM holdfast.sessions s WHERE s.sweep = $1 AND s.ended_at IS NULL))`
+
 	// A claim that an open transaction of its job or program holds is passed
 	// over: that transaction may yet commit, and then the run was not lost.
 	releaseSwept = `
-WITH dead AS (
-    SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $1 AND s.ended_at IS NULL AND c.owner IS NOT NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
-), gone AS (
-    DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run, c.owner
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.session = ` + sweptSessions + ` AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE SKIP LOCKED))
+    RETURNING token, run, owner
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token RETURNING g.token, g.resource, g.mode, g.slots
+    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone)) RETURNING token, resource, mode, slots
 )
 SELECT gone.run, gone.token, gone.owner, f.requests
 FROM gone LEFT JOIN (

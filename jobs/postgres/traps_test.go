@@ -28,6 +28,7 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %s then %s", c.mode, c.first, c.second), func(t *testing.T) {
 			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
 			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
 			earlier := request(t, "first", c.first)
 			earlier.Requests[0].Mode = c.mode

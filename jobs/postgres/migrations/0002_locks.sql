@@ -7,3 +7,6 @@ CREATE INDEX waits_session ON holdfast.waits (session);
 -- A session either has runs or locks, and is swept by those who know what to
 -- do with them.
 ALTER TABLE holdfast.sessions ADD COLUMN locks boolean NOT NULL DEFAULT false;
+
+-- A token below which nobody has the name any more.
+ALTER TABLE holdfast.fences ADD COLUMN floor bigint NOT NULL DEFAULT 0;
