@@ -54,6 +54,7 @@ type Event struct {
 	Requests []Request     `json:"requests,omitempty"`
 	Token    locking.Token `json:"token,omitempty"`
 	Number   int           `json:"number,omitempty"` // of the lock's commits
+	From     int64         `json:"from,omitempty"`   // of Granted: when its claim was asked for, where that is known
 	Session  uuid.UUID     `json:"session,omitzero"`
 	TTL      int64         `json:"ttl,omitempty"` // of a Confirmed session, in nanoseconds
 	Replica  string        `json:"replica,omitempty"`

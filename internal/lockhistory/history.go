@@ -28,6 +28,7 @@ type Lock struct {
 	Session  uuid.UUID // Nil where it isn't known
 
 	Acquired Span
+	From     int64 // within Acquired: when the claim was asked for that was given; 0 where it isn't known
 	Released *Span // nil: never asked
 	Given    bool  // the release's answer: the lock was held until then
 	Lost     int64 // when its context ended by a loss; 0: it didn't
@@ -106,7 +107,7 @@ func (k *Lock) take(e Event) error {
 	}
 	switch e.Kind {
 	case Granted:
-		k.Acquired.Return, k.Token, k.Session = e.At, e.Token, e.Session
+		k.Acquired.Return, k.Token, k.Session, k.From = e.At, e.Token, e.Session, e.From
 	case Release:
 		k.Released = &Span{e.At, never}
 	case Commit:

@@ -44,7 +44,8 @@ func (l *Locker) acquire(requests []locking.Request, ask func() (*locking.Lock, 
 	case err != nil:
 		answer.Kind, answer.Text = AcquireUnclear, err.Error()
 	default:
-		answer.Token, answer.Session = lock.Token(), r.sessionOf(lock.Token())
+		known := r.takeUp(lock.Token())
+		answer.Token, answer.Session, answer.From = lock.Token(), known.session, known.from
 	}
 	r.record(answer)
 	if err != nil {

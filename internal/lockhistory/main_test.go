@@ -4,17 +4,26 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
 )
 
+var server *servertest.Postgres
+
 func TestMain(m *testing.M) {
-	if os.Getenv(asClock) != "" {
+	var err error
+	switch {
+	case os.Getenv(asClock) != "":
 		r := NewRecorder(os.Stdout, "clock")
 		r.Note("now")
-		if err := r.Err(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		err = r.Err()
+	case os.Getenv(asWorker) != "":
+		err = runWorker(os.Getenv(asWorker))
+	default:
+		os.Exit(servertest.Main(m, func(pg *servertest.Postgres) { server = pg }, "track_commit_timestamp=on"))
 	}
-	os.Exit(m.Run())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }

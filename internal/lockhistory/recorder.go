@@ -17,17 +17,23 @@ import (
 type Recorder struct {
 	process string
 
-	mu       sync.Mutex
-	to       io.Writer
-	locks    int
-	sessions map[locking.Token]uuid.UUID // of claims that Grants gave and no lock has taken up yet
-	err      error
+	mu     sync.Mutex
+	to     io.Writer
+	locks  int
+	claims map[locking.Token]claim // that Grants gave and no lock has taken up yet
+	err    error
+}
+
+// claim is what Grants knows of a claim.
+type claim struct {
+	session uuid.UUID
+	from    int64 // it was not given before
 }
 
 // NewRecorder returns a recorder for the process of this name, which no other
 // process of the history may have.
 func NewRecorder(to io.Writer, process string) *Recorder {
-	return &Recorder{to: to, process: process, sessions: map[locking.Token]uuid.UUID{}}
+	return &Recorder{to: to, process: process, claims: map[locking.Token]claim{}}
 }
 
 // Err returns the first error of writing; what came after it is not written.
@@ -64,17 +70,17 @@ func (r *Recorder) newLock() string {
 	return fmt.Sprintf("%s/%d", r.process, r.locks)
 }
 
-func (r *Recorder) claimed(token locking.Token, session uuid.UUID) {
+func (r *Recorder) claimed(token locking.Token, c claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions[token] = session
+	r.claims[token] = c
 }
 
-// sessionOf returns whose claim a token is, once.
-func (r *Recorder) sessionOf(token locking.Token) uuid.UUID {
+// takeUp returns what is known of a claim, once.
+func (r *Recorder) takeUp(token locking.Token) claim {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	session := r.sessions[token]
-	delete(r.sessions, token)
-	return session
+	c := r.claims[token]
+	delete(r.claims, token)
+	return c
 }

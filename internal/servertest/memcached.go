@@ -112,14 +112,14 @@ func (m *Memcached) Stop() error { return errors.Join(m.Kill(), os.RemoveAll(m.d
 func (m *Memcached) Pause() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return stop(m.process.pid())
+	return Freeze(m.process.pid())
 }
 
 // Resume ends a Pause.
 func (m *Memcached) Resume() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return resume(m.process.pid())
+	return Thaw(m.process.pid())
 }
 
 func (m *Memcached) start(ctx context.Context) error {
