@@ -384,6 +384,107 @@ func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
 	})
 }
 
+// TestLockThatIsGrantedAsItsSessionEndsIsNone has the answer come after the
+// session was trusted.
+func TestLockThatIsGrantedAsItsSessionEndsIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		d.grants = lockingtest.NewFaultyGrants(sluggish{d.stores.grants})
+		locker := d.start(t, "a")
+		d.grants.Choose(func(op lockingtest.Op) lockingtest.Fault {
+			if op == lockingtest.OpBeat {
+				return lockingtest.Unavailable
+			}
+			return lockingtest.None
+		})
+		time.Sleep(ttl - time.Second)
+		k, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m"))
+		if k != nil || !errors.Is(err, locking.ErrSessionLost) || !errors.Is(err, locking.ErrNoSession) {
+			t.Errorf("got %v, %v", k, err)
+		}
+		if n := d.stores.entries.Len(); n != 0 {
+			t.Errorf("%d entries left", n)
+		}
+	})
+}
+
+// sluggish answers a call for a lock after four seconds.
+type sluggish struct{ locking.Grants }
+
+func (s sluggish) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	results, err := s.Grants.Grant(ctx, session, requests)
+	time.Sleep(4 * time.Second)
+	return results, err
+}
+
+// TestEntriesComeSoonAfterAnOutage shows that those who wait don't have to ask
+// the grants for longer than a second after it.
+func TestEntriesComeSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		d.entries.Always(lockingtest.Unavailable)
+		k := lock(t, locker, "m")
+		time.Sleep(1500 * time.Millisecond)
+		d.entries.Choose(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := d.stores.entries.Len(); n != 1 {
+			t.Errorf("%d entries", n)
+		}
+		second := lock(t, locker, "n")
+		if n := d.stores.entries.Len(); n != 2 {
+			t.Errorf("%d entries after the outage", n)
+		}
+		release(t, k)
+		release(t, second)
+	})
+}
+
+// TestGrantThatFindsTheSessionLostEndsItsLocks does not leave it to the next
+// heartbeat.
+func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		locker := d.start(t, "a")
+		k := lock(t, locker, "m")
+		succeeds := locking.Session{ID: uuid.New(), Replica: "a", TTL: time.Hour, Succeeds: true}
+		if err := d.stores.grants.OpenSession(t.Context(), succeeds); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "n")); !errors.Is(err, locking.ErrSessionLost) {
+			t.Errorf("got %v", err)
+		}
+		<-k.Context().Done()
+		if err := locker.Ready(t.Context()); err != nil || !time.Now().Equal(begun) {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestSweepThatHangsDoesNotKeepTheSession has it hang from the start.
+func TestSweepThatHangsDoesNotKeepTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()}, Session: locking.Session{Replica: "a", TTL: 3 * time.Second}})
+		if err := locker.Ready(t.Context()); err != nil || time.Since(begun) > time.Second {
+			t.Fatalf("after %s: %v", time.Since(begun), err)
+		}
+		k := lock(t, locker, "m")
+		time.Sleep(time.Minute)
+		release(t, k)
+	})
+}
+
+// unswept never ends a sweep before its time.
+type unswept struct{ locking.Grants }
+
+func (unswept) Sweep(ctx context.Context) ([]locking.Released, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, ctx.Err())
+}
+
 // tired answers the first call for a lock, and none after it.
 type tired struct {
 	locking.Grants

@@ -163,13 +163,12 @@ func (k *Keeper[T]) open(ctx context.Context, first bool) (*Life[T], error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.options.TTL, callTimeout))
 	defer cancel()
 	l := &Life[T]{ID: uuid.New(), over: make(chan struct{})}
-	sent := time.Now()
 	if err := k.options.Open(bounded, l.ID, first); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	l.Own = k.options.Begin(l)
-	l.expiry = time.AfterFunc(time.Until(sent.Add(k.options.TTL)), func() { l.cancel(k.unconfirmed()) })
+	l.expiry = time.AfterFunc(k.options.TTL, func() { l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL)) })
 	context.AfterFunc(l.ctx, func() {
 		l.expiry.Stop()
 		k.options.Lost(l, context.Cause(l.ctx))
@@ -182,10 +181,6 @@ func (k *Keeper[T]) open(ctx context.Context, first bool) (*Life[T], error) {
 	}
 	k.options.Log.Info().Stringer("session", l.ID).Msg("session opened")
 	return l, nil
-}
-
-func (k *Keeper[T]) unconfirmed() error {
-	return fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL)
 }
 
 // beat renews the session until it is lost or ctx ends.
@@ -224,10 +219,7 @@ func (k *Keeper[T]) renew(ctx context.Context, l *Life[T]) error {
 	if err != nil {
 		return err
 	}
-	if !l.expiry.Stop() {
-		return k.unconfirmed()
-	}
-	l.expiry.Reset(time.Until(sent.Add(k.options.TTL)))
+	l.expiry.Reset(time.Until(sent.Add(k.options.TTL))) // at once, if that has passed
 	act(bounded)
 	return nil
 }

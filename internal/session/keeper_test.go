@@ -161,15 +161,23 @@ func TestHangingStore(t *testing.T) {
 		if lived := time.Since(opened); lived != ttl {
 			t.Errorf("it lived %s", lived)
 		}
+		s.set(func(s *scripted) { s.slow = 0 })
+		wait(t, k)
+		if without := time.Since(opened) - ttl; without > ttl/3+time.Second {
+			t.Errorf("there was no session for %s after the store had come back", without)
+		}
 	})
 }
 
 func TestLostSessionIsFollowedByANewOne(t *testing.T) {
 	s := &scripted{}
 	last := keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
-		first := wait(t, k)
+		first, opened := wait(t, k), time.Now()
 		s.set(func(s *scripted) { s.fail = session.ErrLost })
 		<-first.Context().Done()
+		if told := time.Since(opened); told != interval {
+			t.Errorf("lost %s after it was opened, expected at the next heartbeat", told)
+		}
 		s.set(func(s *scripted) { s.fail = nil })
 		second := wait(t, k)
 		if second.ID == first.ID || second.Own != "b" {

@@ -219,7 +219,9 @@ func testPlacedPassesOthersEntries(t *testing.T, f LockerFixture) {
 	blocker := a.gets(t, "blocker", reads("m"))
 	done := b.waits(t, t.Context(), "waiter", writes("m"))
 	c.awaitPlaces(b, 1)
-	check(t, "another's entry", c.Add(t.Context(), "test:path:m", []byte(othersEntry), lease), nil)
+	await(t, "removal of the waiter's own entry", func() bool {
+		return c.Add(t.Context(), "test:path:m", []byte(othersEntry), lease) == nil
+	})
 	free(t, blocker)
 	lock := (<-done).must(t)
 	check(t, "context", lock.Context().Err(), nil)

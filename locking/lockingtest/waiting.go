@@ -24,6 +24,7 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		"WithinABatch":           testWaitersOfABatch,
 		"SlotsOfWaiters":         testSlotsOfWaiters,
 		"SlotForAWaiter":         testSlotForAWaiter,
+		"OneSlotForAWaiter":      testGrantedWaiterHasOneSlot,
 		"ReadersWaitTogether":    testReadersWaitTogether,
 	}
 	for name, pair := range map[string][2]locking.Request{
@@ -252,6 +253,22 @@ func testSlotForAWaiter(t *testing.T, f GrantsFixture) {
 		if result.Token == 0 {
 			t.Errorf("%d: two slots are free, and %+v", i, result.Blocker)
 		}
+	}
+}
+
+// testGrantedWaiterHasOneSlot shows that it does not count twice.
+func testGrantedWaiterHasOneSlot(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	s := c.session("one")
+	writer, waiter := ask(writes("api")), waiting(ask(slot("api", 3)))
+	token := c.granted(s, writer)
+	c.refused(s, waiter, writer)
+	c.release(token)
+	c.granted(s, waiter)
+	c.granted(s, ask(slot("api", 3)))
+	c.granted(s, ask(slot("api", 3)))
+	if c.grant(s, ask(slot("api", 3)))[0].Blocker == nil {
+		t.Error("a fourth of three slots was given")
 	}
 }
 

@@ -163,7 +163,8 @@ func (n names) elder(r locking.Request, age uint64) *stake {
 }
 
 // elderThanSlot is elder for a slot among those that wait for the same name:
-// each older one has one of the slots that are free.
+// each older one has one of the slots that are free. What it returns may be
+// younger: then nothing older is in the way.
 func (n *name) elderThanSlot(r locking.Request, age uint64) *stake {
 	if front := n.here.waiters.shared.Front(); front != nil && front.Value.(*stake).age < age {
 		return front.Value.(*stake)
@@ -171,9 +172,6 @@ func (n *name) elderThanSlot(r locking.Request, age uint64) *stake {
 	free := r.Slots - n.here.holders.other.Len()
 	for e := n.here.waiters.other.Front(); e != nil; e = e.Next() {
 		s := e.Value.(*stake)
-		if s.age >= age {
-			return nil
-		}
 		if free--; s.Mode != locking.Slotted || free <= 0 {
 			return s
 		}
