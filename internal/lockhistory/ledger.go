@@ -1,9 +1,7 @@
 package lockhistory
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -59,62 +57,24 @@ func (h *History) contradiction(k *Lock, detail string) *Violation {
 	return &Violation{Rule: RuleLedger, Locks: []*Lock{k}, Detail: detail, history: h}
 }
 
-// writing is the time from a lock's first fence check to its last commit.
-type writing struct {
-	lock        *Lock
-	first, last int64
-}
-
-// writings returns when each lock wrote, the earliest first.
-func (h *History) writings(ledger []Written) []writing {
+// writings returns when each lock wrote, the earliest first: from its first
+// fence check to its last commit.
+func (h *History) writings(ledger []Written) []stay {
 	byID := map[string]*Lock{}
 	for _, k := range h.Locks {
 		byID[k.ID] = k
 	}
-	found := map[string]*writing{}
+	found := map[string]*stay{}
 	for _, w := range ledger {
 		if found[w.Lock] == nil {
-			found[w.Lock] = &writing{byID[w.Lock], w.Fenced, w.Committed}
+			found[w.Lock] = &stay{byID[w.Lock], w.Fenced, w.Committed}
 		}
 		at := found[w.Lock]
-		at.first, at.last = min(at.first, w.Fenced), max(at.last, w.Committed)
+		at.from, at.until = min(at.from, w.Fenced), max(at.until, w.Committed)
 	}
-	var all []writing
+	var all []stay
 	for _, at := range found {
 		all = append(all, *at)
 	}
-	slices.SortFunc(all, func(a, b writing) int {
-		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.lock.Token, b.lock.Token))
-	})
-	return all
-}
-
-// replay puts the writings into the model by the store's clock, in which they
-// have one order only, and reports whether it is allowed.
-func replay(all []writing) bool {
-	r := relate(locksOf(all))
-	state := r.nothing()
-	var under []writing
-	for _, next := range all {
-		under = slices.DeleteFunc(under, func(before writing) bool {
-			over := before.last <= next.first
-			if over {
-				state = state.without(before.lock)
-			}
-			return over
-		})
-		if !r.admits(state, next.lock) {
-			return false
-		}
-		state, under = r.grant(state, next.lock), append(under, next)
-	}
-	return true
-}
-
-func locksOf(all []writing) []*Lock {
-	var locks []*Lock
-	for _, w := range all {
-		locks = append(locks, w.lock)
-	}
-	return locks
+	return inOrder(all)
 }

@@ -60,28 +60,53 @@ func (r *relation) nothing() holding { return holding{high: make([]locking.Token
 
 // admits reports whether the lock may be granted beside what is held.
 func (r *relation) admits(s holding, k *Lock) bool {
+	if !r.bears(s.locks, k) || !r.grows(s.high, k) {
+		return false
+	}
 	for _, mine := range r.of[k] {
-		inSlots := 0
-		for _, other := range s.locks {
-			for _, theirs := range r.of[other] {
-				if r.conflicts[mine][theirs] {
-					return false
-				}
-				if r.sameSlots[mine][theirs] {
-					inSlots++
-				}
-			}
-		}
-		if wanted := r.classes[mine]; wanted.Mode == locking.Slotted && inSlots >= wanted.Slots {
+		if wanted := r.classes[mine]; wanted.Mode == locking.Slotted && len(r.slotted(s.locks, mine)) >= wanted.Slots {
 			return false
 		}
-		for theirs, token := range s.high {
+	}
+	return true
+}
+
+// bears reports whether none of the locks conflicts with k.
+func (r *relation) bears(locks []*Lock, k *Lock) bool {
+	for _, mine := range r.of[k] {
+		for _, other := range locks {
+			if slices.ContainsFunc(r.of[other], func(theirs int) bool { return r.conflicts[mine][theirs] }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// grows reports whether the lock's token is above those of all conflicting
+// locks before it.
+func (r *relation) grows(high []locking.Token, k *Lock) bool {
+	for _, mine := range r.of[k] {
+		for theirs, token := range high {
 			if r.conflicts[mine][theirs] && k.Token != 0 && k.Token <= token {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// slotted returns, of each of the locks that has a slot of the same name as a
+// class, how many slots it says that there are.
+func (r *relation) slotted(locks []*Lock, class int) (slots []int) {
+	for _, k := range locks {
+		for _, theirs := range r.of[k] {
+			if r.sameSlots[class][theirs] {
+				slots = append(slots, r.classes[theirs].Slots)
+			}
+		}
+	}
+	return slots
 }
 
 func (r *relation) grant(s holding, k *Lock) holding {

@@ -37,7 +37,7 @@ type Violation struct {
 	Detail string  // more words, where there are any
 
 	history *History
-	ledger  []writing // set where the ledger alone shows it
+	ledger  []stay // set where the ledger alone shows it
 }
 
 // ruleOf names what is wrong with locks that are illegal together, and legal
@@ -63,8 +63,8 @@ func (h *History) ruleOf(core []*Lock) Rule {
 	return ruleOfHolders(core)
 }
 
-// ruleOfWritings does so for locks that are illegal by their commits.
-func ruleOfWritings(core []writing) Rule {
+// ruleOfStays does so for locks that are illegal by their commits.
+func ruleOfStays(core []stay) Rule {
 	blind := slices.Clone(core)
 	for i, w := range core {
 		lock := *w.lock
@@ -169,7 +169,7 @@ func (v *Violation) tell(b *strings.Builder, title string, lines []line, unit ti
 func (v *Violation) commitLines() []line {
 	var lines []line
 	for _, w := range v.ledger {
-		lines = append(lines, line{w.first, w.lock.ID + " passes its first fence"}, line{w.last, w.lock.ID + " commits the last time"})
+		lines = append(lines, line{w.from, w.lock.ID + " passes its first fence"}, line{w.until, w.lock.ID + " commits the last time"})
 	}
 	return lines
 }

@@ -50,6 +50,11 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
 			s.lock("two", 42, 30, 40, slot("a", 1)).released(50, 60)
 		}},
+		{"slots that no order allows", RuleSlots, []locking.Token{41, 43}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 3)).released(50, 60)
+			s.lock("two", 42, 10, 20, slot("b", 1)).released(50, 60)
+			s.lock("three", 43, 30, 40, slot("a", 1)).released(50, 60)
+		}},
 		{"a slot beside a reader", RuleModes, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 2)).released(50, 60)
 			s.lock("two", 42, 30, 40, shared("a")).released(50, 60)
@@ -72,6 +77,11 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"a token that goes back, as the releases tell", RuleToken, []locking.Token{41, 42}, func(s *story) {
 			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
 			s.lock("two", 41, 10, 40, exclusive("a")).released(50, 60)
+		}},
+		{"a token that goes back, as the call for the claim tells", RuleToken, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 42, 20, 30, exclusive("a")).released(40, 50)
+			s.lock("two", 41, 10, 70, exclusive("a"))
+			s.events[len(s.events)-1].From = ms(60)
 		}},
 		{"a token twice", RuleToken, []locking.Token{41, 41}, func(s *story) {
 			s.lock("one", 41, 10, 20, shared("a"))
@@ -196,6 +206,10 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 		{"a slot that one of three sees as free, by its own number", func(s *story) {
 			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
 			s.lock("two", 42, 30, 40, slot("a", 2)).released(50, 60)
+		}},
+		{"the same, known later and written later", func(s *story) {
+			s.lock("one", 41, 10, 40, slot("a", 1)).commit(41, 45).written(20, 21).released(50, 60)
+			s.lock("two", 42, 20, 30, slot("a", 2)).commit(31, 45).written(19, 22).released(50, 60)
 		}},
 		{"tokens of those that don't conflict", func(s *story) {
 			s.lock("one", 42, 10, 20, shared("a")).released(25, 26)

@@ -27,7 +27,7 @@ type workerSpec struct {
 	Name      string // in the history
 	Replica   string // as which it succeeds former ones
 	URL       string
-	Memcached string
+	Memcached string // "": the grants stand alone
 	File      string // of its history
 	Seed      uint64
 	TTL       time.Duration
@@ -66,9 +66,11 @@ func runWorker(text string) (err error) {
 		return err
 	}
 	defer store.Close()
-	backend, err := memcached.New(memcached.Options{Servers: []string{spec.Memcached}})
-	if err != nil {
-		return err
+	var backend locking.Backend
+	if spec.Memcached != "" {
+		if backend, err = memcached.New(memcached.Options{Servers: []string{spec.Memcached}}); err != nil {
+			return err
+		}
 	}
 	locker, err := locking.New(backend, locking.Options{
 		Namespace: store.ClusterID().String(), Lease: 10 * time.Second, Grants: r.Grants(store.Grants()),

@@ -65,10 +65,12 @@ func (w *workload) once(ctx context.Context, r *rand.Rand) {
 	} else {
 		k, err = w.locker.Acquire(ctx, owner, requests, patience)
 	}
-	if err != nil {
-		if !errors.Is(err, locking.ErrHeld) {
-			pause(ctx, 20*time.Millisecond) // there is no session, or no store: not at once again
-		}
+	switch {
+	case errors.Is(err, locking.ErrHeld):
+		pause(ctx, time.Duration(r.Int64N(int64(5*time.Millisecond))))
+		return
+	case err != nil: // there is no session, or no store
+		pause(ctx, 20*time.Millisecond)
 		return
 	}
 	w.use(k, r)
