@@ -76,6 +76,9 @@ var sessionRules = []rule{
 		c.granted(other, theirs)
 		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl, Succeeds: true}
 		c.must(c.Store.Open(c.ctx, s))
+		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
+			c.Errorf("the former life is shown as living: %+v", view)
+		}
 		c.dead(former)
 		later := c.session("one")
 		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
