@@ -3,6 +3,7 @@ module github.com/holdfast-dev/holdfast
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gofrs/flock v0.13.1

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // options returns Options on a free loopback port over the history.
@@ -45,13 +46,13 @@ func contention() Options {
 	merge := running(11, "merge-events", "replica-3", 4*time.Second)
 	vacuum := running(12, "report/weekly", "replica-1", 75*time.Second)
 	retrying := waiting(23, "sync-vendors", 8*time.Second, "", rollup)
-	retrying.BlockedBy, retrying.Reason, retrying.Attempt = nil, jobs.ReasonRetry, 2
+	retrying.BlockedBy, retrying.Reason, retrying.Attempt, retrying.CreatedAt = nil, jobs.ReasonRetry, 2, ago(2*time.Minute)
 	retrying.Error = "vendor api: 503 Service Unavailable"
 	prune := waiting(20, "prune-orders", 40*time.Minute, "table:public/orders", rollup)
 	older := waiting(22, "export-orders", 19*time.Second, "public/orders", prune)
 	older.Reason, older.Key = jobs.ReasonOlderWaiter, "night-fix"
 	skipped := done(30, "rollup-hourly", "replica-2", 95*time.Second, 0, jobs.Skipped)
-	skipped.StartedAt, skipped.Reason = nil, jobs.ReasonLockHeld
+	skipped.StartedAt, skipped.Attempt, skipped.Reason = nil, 0, jobs.ReasonLockHeld
 	skipped.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(rollup)}
 	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
 	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique constraint \"vendors_pkey\" (SQLSTATE 23505)", 3
@@ -166,6 +167,10 @@ func hostile() Options {
 	o := options(h)
 	o.Stage1 = &stage1{err: errors.New("dial " + script)}
 	o.Replica, o.Version = script, script
+	server := troubled(script + strings.Repeat("z", 200))
+	server.State, server.Error, server.Version = memcached.StateUnreachable, script+strings.Repeat("E", 2000), script
+	server.Settings[0].Value = script
+	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
 	o.Upcoming = upcoming(Due{script, noon.Add(time.Minute), []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o

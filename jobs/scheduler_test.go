@@ -1,11 +1,13 @@
 package jobs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,13 @@ func (c *cluster) options(name string, handlers []jobs.Registration, table ...jo
 // start runs a replica; the returned function stops it and waits for its end.
 func (c *cluster) start(o jobs.Options) (stop func()) {
 	c.t.Helper()
+	_, stop = c.begin(o)
+	return stop
+}
+
+// begin is start for tests that ask the replica too.
+func (c *cluster) begin(o jobs.Options) (replica *jobs.Scheduler, stop func()) {
+	c.t.Helper()
 	scheduler, err := jobs.New(o)
 	if err != nil {
 		c.t.Fatal(err)
@@ -65,7 +74,7 @@ func (c *cluster) start(o jobs.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Run(ctx) }()
-	return func() {
+	return scheduler, func() {
 		c.t.Helper()
 		cancel()
 		if err := <-ended; err != nil {
@@ -265,7 +274,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 		"timeout":           {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return context.Cause(ctx) }, time.Second, "timed_out timeout", "timeout: it had not ended after 1s"},
 		"done in spite":     {func(ctx context.Context, _ *jobs.Run, _ struct{}) error { <-ctx.Done(); return nil }, time.Second, "succeeded", ""},
 		"ignores its end":   {func(context.Context, *jobs.Run, struct{}) error { time.Sleep(30 * time.Second); return nil }, time.Second, "timed_out timeout", "handler ignored the end of its context and was left behind"},
-		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error { return fmt.Errorf("write: %w", jobs.ErrSuperseded) }, 0, "lost claim_lost", "write: run is superseded: its claim is gone"},
+		"superseded inside": {func(context.Context, *jobs.Run, struct{}) error { return fmt.Errorf("write: %w", jobs.ErrSuperseded) }, 0, "lost claim_lost", "write: superseded: its claim is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -343,6 +352,32 @@ func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
 	}
 }
 
+func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var attempts []int
+		flaky := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			attempts = append(attempts, run.Attempt)
+			time.Sleep(2 * time.Second)
+			return errors.New("not yet")
+		})
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Retry = retry.Policy{Attempts: 3, Delay: time.Second}
+		stop := c.start(c.options("a", []jobs.Registration{flaky}, j))
+		time.Sleep(11 * time.Second) // in its first attempt
+		stop()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
+			t.Errorf("after stop: %+v", r)
+		}
+		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))
+		time.Sleep(time.Minute)
+		heir()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" || !slices.Equal(attempts, []int{1, 2, 3}) {
+			t.Errorf("runs %+v, attempts %v", r, attempts)
+		}
+	})
+}
+
 func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -408,8 +443,49 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" || r[0].Attempt != 1 {
 			t.Errorf("runs: %+v", r)
+		}
+	})
+}
+
+// TestReplicasWithDifferentServers has one replica join whose list differs,
+// and leave again: the other says so once.
+func TestReplicasWithDifferentServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var log bytes.Buffer
+		first, second := c.options("a", nil), c.options("b", nil)
+		first.LockServers, second.LockServers = "one", "two"
+		first.Log = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
+		scheduler, err := jobs.New(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- scheduler.Run(ctx) }()
+		lists := func(want int) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			if got := scheduler.ServerLists(); got != want {
+				t.Errorf("%d lists, expected %d", got, want)
+			}
+		}
+		lists(1)
+		stop := c.start(second)
+		lists(2)
+		lists(2)
+		stop()
+		lists(1)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for text, want := range map[string]int{"different lists of lock servers": 1, "the same list of lock servers again": 1} {
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want, log.String())
+			}
 		}
 	})
 }

@@ -19,7 +19,7 @@ var (
 	ErrNoSession = session.ErrNone
 	// ErrSuperseded says that a claim is gone: whatever its owner does now
 	// must not take effect.
-	ErrSuperseded = errors.New("claim is gone")
+	ErrSuperseded = errors.New("superseded: its claim is gone")
 )
 
 // Token is a claim's number. It grows with each claim of the cluster, so of

@@ -202,8 +202,12 @@ func TestRelatedMeansSameOrBeneath(t *testing.T) {
 func TestNormalizeIsANormalForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var requests []Request
+		ways := map[Resource]Request{}
 		for _, r := range rapid.SliceOfN(anyResource(), 0, 20).Draw(t, "resources") {
-			requests = append(requests, Request{Resource: r, Mode: Exclusive})
+			if _, seen := ways[r]; !seen {
+				ways[r] = requestOn(r).Draw(t, "request")
+			}
+			requests = append(requests, ways[r])
 		}
 		before := slices.Clone(requests)
 		once, err := Normalize(requests)

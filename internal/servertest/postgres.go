@@ -214,14 +214,14 @@ func (p *Postgres) Restart(ctx context.Context) error {
 func (p *Postgres) Pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.each(stop)
+	return p.each(Freeze)
 }
 
 // Resume ends a Pause.
 func (p *Postgres) Resume() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.each(resume)
+	return p.each(Thaw)
 }
 
 // each acts on the server first, so that a stopped one starts no further
@@ -247,7 +247,7 @@ func (p *Postgres) end(signal syscall.Signal) error {
 	if !p.process.running() {
 		return nil
 	}
-	if err := p.each(resume); err != nil {
+	if err := p.each(Thaw); err != nil {
 		return err
 	}
 	return p.process.end(signal, stopGrace)

@@ -91,9 +91,9 @@ func (p *process) end(signal syscall.Signal, grace time.Duration) error {
 	return nil
 }
 
-// stop stops the process with the given id from running, and returns when it
-// has. One that has ended is no error.
-func stop(pid int) error {
+// Freeze stops the process with the given id from running, and returns when
+// none of its threads does. One that has ended is no error.
+func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop of process %d: %w", pid, err)
 	}
@@ -107,8 +107,8 @@ func stop(pid int) error {
 	}
 }
 
-// resume lets the process run again. One that has ended is no error.
-func resume(pid int) error {
+// Thaw lets a frozen process run again. One that has ended is no error.
+func Thaw(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("resumption of process %d: %w", pid, err)
 	}

@@ -38,6 +38,12 @@ var sessionRules = []rule{
 		c.must(c.Store.Open(c.ctx, s))
 		c.dead(s.ID)
 	}},
+	{"a session says which lock servers its replica has", func(c *check) {
+		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, LockServers: "5f3a"}
+		c.must(c.Store.Open(c.ctx, with))
+		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
+		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
+	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
 	{"an expired session never revives", func(c *check) {
 		s := c.session("one")
@@ -61,6 +67,31 @@ var sessionRules = []rule{
 		c.must(c.Store.End(c.ctx, s))
 		if again := c.replica(s).EndedAt; ended == nil || again == nil || !again.Equal(*ended) {
 			c.Errorf("ended at %v, then at %v", ended, again)
+		}
+	}},
+	{"one that succeeds others of its name expires them", func(c *check) {
+		former, other := c.session("one"), c.session("two")
+		mine, theirs := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
+		c.granted(former, mine)
+		c.granted(other, theirs)
+		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl, Succeeds: true}
+		c.must(c.Store.Open(c.ctx, s))
+		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
+			c.Errorf("the former life is shown as living: %+v", view)
+		}
+		c.dead(former)
+		later := c.session("one")
+		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
+		for _, living := range []uuid.UUID{s.ID, other, later} {
+			_, err := c.Store.Heartbeat(c.ctx, living)
+			c.must(err)
+		}
+		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
+			c.Fatalf("lost %+v, expected run %s", lost, mine.Run)
+		}
+		c.granted(s.ID, request("a", 2, table("s/a")))
+		if view := c.replica(former); view.EndedAt == nil {
+			c.Errorf("the former life was not ended: %+v", view)
 		}
 	}},
 	{"a heartbeat lists every claim of its session and no other", func(c *check) {

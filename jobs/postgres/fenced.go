@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -38,7 +39,6 @@ WITH gone AS (
     WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
 )
 SELECT 1 / count(*) FROM ended`
-	divisionByZero = "22012"
 
 	// The store's own statements are look-ups by key (see beginPipeline); the
 	// job's are planned as the session is set.
@@ -54,12 +54,13 @@ var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Se
 // transaction, and so write outside the fence.
 var ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
 
-// Fence is the fence check: it must be the first statement of each
-// transaction by which a run writes. It returns jobs.ErrSuperseded when the
-// claim is gone; the transaction must then be rolled back. It also bounds the
-// transaction's statements and lock waits by ctx's deadline, and an idle
-// pause inside it by a minute more, so that a paused replica cannot hold its
-// claim for ever.
+// Fence is the fence check, for transactions on connections of a program's
+// own: it must be the first statement of each transaction by which a run or the
+// owner of a lock writes. It returns jobs.ErrSuperseded, which is
+// locking.ErrSuperseded, when the claim is gone; the transaction must then be
+// rolled back. It also bounds the transaction's statements and lock waits by
+// ctx's deadline, and an idle pause inside it by a minute more, so that a
+// paused replica cannot hold its claim for ever.
 func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
 	answer := queueFence(ctx, b, token)
@@ -127,12 +128,37 @@ func rollback(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx) {
 // writes is committed only if the run's claim stands, and no run that
 // conflicts with it is granted before that. fn's error rolls back.
 func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	return fenced(ctx, run, func(_ *Store, _ *pgxpool.Conn, tx pgx.Tx) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.fenced(ctx, run.Token, committing(ctx, fn))
+}
+
+// InLock is InTx for a program that schedules nothing: what fn writes is
+// committed only if the lock's claim stands, and nothing that conflicts with
+// the lock is granted before that. ctx should be the lock's context, or one
+// made from it, so that fn ends when the lock is lost; its deadline bounds the
+// transaction as it does with Fence. It returns locking.ErrSuperseded when the
+// claim is gone. Any other error that is not fn's own may hide a commit whose
+// reply was lost. The lock's Release waits for the transaction to end.
+func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.Tx) error) error {
+	if lock.Token() == 0 {
+		return errNoToken
+	}
+	return s.fenced(ctx, lock.Token(), committing(ctx, fn))
+}
+
+var errNoToken = errors.New("fenced transaction: the lock has no token, its locker has no grants")
+
+// committing is the use of a fenced transaction that ends with its commit.
+func committing(ctx context.Context, fn func(tx pgx.Tx) error) func(*pgxpool.Conn, pgx.Tx) error {
+	return func(_ *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
 		return tx.Commit(ctx)
-	})
+	}
 }
 
 // CompleteInTx is InTx, and records the run as succeeded in the same
@@ -140,7 +166,11 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 // that the handler does. When the reply to the commit is lost it finds out
 // what became of it, and does not run fn again.
 func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
-	return fenced(ctx, run, func(s *Store, conn *pgxpool.Conn, tx pgx.Tx) error {
+	s, err := storeOf(run)
+	if err != nil {
+		return err
+	}
+	return s.fenced(ctx, run.Token, func(conn *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
 			return err
 		}
@@ -157,24 +187,28 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 	})
 }
 
-// fenced calls use with a transaction that began with the fence check, and
-// rolls back what use has not committed.
-func fenced(ctx context.Context, run *jobs.Run, use func(*Store, *pgxpool.Conn, pgx.Tx) error) error {
+func storeOf(run *jobs.Run) (*Store, error) {
 	s, ok := run.Store().(*Store)
 	if !ok {
-		return fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL", run.Store())
+		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL", run.Store())
 	}
+	return s, nil
+}
+
+// fenced calls use with a transaction that began with the fence check, and
+// rolls back what use has not committed.
+func (s *Store) fenced(ctx context.Context, token locking.Token, use func(*pgxpool.Conn, pgx.Tx) error) error {
 	conn, err := s.work.Acquire(ctx)
 	if err != nil {
 		return wrap("fenced transaction", err)
 	}
 	defer conn.Release()
-	tx, err := beginFenced(ctx, conn, run.Token)
+	tx, err := beginFenced(ctx, conn, token)
 	if err != nil {
 		return err
 	}
 	defer rollback(ctx, conn, tx)
-	return use(s, conn, tx)
+	return use(conn, tx)
 }
 
 // finishAndCommit records the run as succeeded, commits, and undoes what the
@@ -187,8 +221,7 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, run *jo
 	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText())).QueryRow(func(row pgx.Row) error {
 		var one int64
 		err := row.Scan(&one)
-		var refused *pgconn.PgError
-		if errors.As(err, &refused) && refused.Code == divisionByZero {
+		if isRefused(err) {
 			return fmt.Errorf("finish in the job's transaction: %w", jobs.ErrSuperseded)
 		}
 		return err

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,41 +15,36 @@ import (
 )
 
 const (
-	selectRuns = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, ''
-FROM holdfast.runs r`
+	recordColumns = `
+    r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
-	listRuns = selectRuns + `
-WHERE ($1 = '' OR r.job = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2)) AND ($3 = '' OR r.replica = $3)
-    AND ($4::timestamptz IS NULL OR (r.created_at, r.id) < ($4, $5))
-ORDER BY r.created_at DESC, r.id DESC LIMIT $6`
+	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
 
 	oneRun = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, coalesce(o.output, '')
+SELECT` + recordColumns + `, coalesce(o.output, '')
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
-SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id::text, g.token, c.granted_at, s.expires_at
-FROM holdfast.grants g JOIN holdfast.claims c USING (token)
-JOIN holdfast.runs r ON r.id = c.run JOIN holdfast.sessions s ON s.id = c.session
+SELECT g.resource, g.mode, g.slots, s.replica, coalesce(c.owner ->> 'job', r.job), coalesce(c.owner ->> 'run_id', r.id::text),
+    g.token, c.granted_at, s.expires_at
+FROM holdfast.grants g JOIN holdfast.claims c USING (token) JOIN holdfast.sessions s ON s.id = c.session
+LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description, j.version, j.updated_at
-FROM holdfast.jobs j ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
 
 	lastRuns = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, ''
+SELECT` + recordColumns + `, ''
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
-    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id)
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
 )
@@ -91,7 +88,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)
@@ -101,27 +98,65 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	return views, wrap("jobs", err)
 }
 
-// Runs returns a page of the history.
+// Runs returns a page of the history. It is planned for what is asked: one
+// plan for all filters would walk the whole history for most of them.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
-	states := make([]string, len(f.States))
-	for i, state := range f.States {
-		states[i] = string(state)
-	}
-	var before *time.Time
-	var beforeID uuid.UUID
-	if f.Before != nil {
-		before, beforeID = &f.Before.CreatedAt, f.Before.ID
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	rows, err := s.views.Query(ctx, listRuns, f.Job, states, f.Replica, before, beforeID, min(limit, jobs.MaxBatch))
+	query, args := runsQuery(f)
+	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("runs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	return records, wrap("runs", err)
+}
+
+// runsQuery asks for each state by itself, so that every part walks an index
+// from its end and stops at the limit, however long the history. Of those that
+// succeeded there is no index: they are most of it.
+func runsQuery(f jobs.RunFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	where := " WHERE true"
+	if f.Job != "" {
+		where += " AND r.job = " + arg(f.Job)
+	}
+	if f.Replica != "" {
+		where += " AND r.replica = " + arg(f.Replica)
+	}
+	if f.Before != nil {
+		where += " AND (r.created_at, r.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	order := fmt.Sprintf(" ORDER BY created_at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch))
+	if len(f.States) == 0 {
+		return selectRuns + where + order, args
+	}
+	var parts []string
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND "+inState(state, arg)+order+") part")
+	}
+	return strings.Join(parts, " UNION ALL ") + order, args
+}
+
+// inState is the condition of a run to be in the state. What waits and what
+// runs is in tables of its own.
+func inState(state jobs.State, arg func(any) string) string {
+	switch state {
+	case jobs.Waiting:
+		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.waits)) AND r.state = 'waiting'"
+	case jobs.Running:
+		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)) AND r.state = 'running'"
+	case jobs.Succeeded:
+		return "r.state = 'succeeded'"
+	default:
+		return "r.trouble = " + arg(state)
+	}
 }
 
 // Run returns one run with its output.
@@ -145,13 +180,17 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var r jobs.Record
 	var token *jobs.Token
 	var blocker []byte
+	var waits *time.Time
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Output)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output)
 	if err != nil {
 		return r, err
 	}
 	if token != nil {
 		r.Token = *token
+	}
+	if waits != nil {
+		r.WaitSince = waits.UTC()
 	}
 	r.Due, r.CreatedAt, r.StartedAt, r.FinishedAt = r.Due.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
 	r.BlockedBy, err = parseBlocker(blocker)
@@ -174,7 +213,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.Running)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers, &v.Running)
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -83,6 +85,17 @@ func fenceGroups(requests []locking.Request) []fenceGroup {
 	return groups
 }
 
+// queueFences locks the fences of the requests in one sorted pass.
+func queueFences(b *pgx.Batch, requests []locking.Request) {
+	for _, group := range fenceGroups(requests) {
+		if group.share {
+			b.Queue(lockFencesShare, group.names)
+		} else {
+			b.Queue(lockFencesAlone, group.names)
+		}
+	}
+}
+
 // probe is one name to look up for a request: its own, or an ancestor's.
 type probe struct {
 	request locking.Request
@@ -100,6 +113,21 @@ func probes(requests []locking.Request) []probe {
 		}
 	}
 	return all
+}
+
+// probeColumns are the columns of the probes of what each id wants.
+func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
+	var owners []rawID
+	var names, modes []string
+	var slots []int
+	var own, deep []bool
+	for i, requests := range wanted {
+		for _, p := range probes(requests) {
+			owners, names, modes = append(owners, ids[i]), append(names, p.name), append(modes, string(p.request.Mode))
+			slots, own, deep = append(slots, p.request.Slots), append(own, p.own), append(deep, p.deep)
+		}
+	}
+	return []any{owners, names, modes, slots, own, deep}
 }
 
 // mayHaveDescendants is false for schema/table: nothing is named beneath it.

@@ -33,24 +33,22 @@ ON CONFLICT DO NOTHING`
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
 	insertRuns = `
-INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, session, replica, created_at)
-SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
-     AS r (id, job, due, key, recovery, attempt, version)
+INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
+SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
+FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[])
+     AS r (id, job, due, key, recovery, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE (SELECT r.version > 0 AND j.version > r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
+WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
 	lockFencesAlone = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE`
 	lockFencesShare = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE`
 
-	// admit decides on runs of which no two want related resources. It looks
-	// at each wanted name, at its ancestors, and at what lies beneath it
-	// ("/" is followed by "0" in byte order), among what is granted and among
-	// what older waiting runs of living sessions want. Where the session has
-	// expired since insertRuns, what that wrote is left to others to adopt:
-	// whether it lives is asked once, so that no run falls in between.
+	// admit decides, by the rule of conflicts, on runs of which no two want
+	// related resources. Where the session has expired since insertRuns, what
+	// that wrote is left to others to adopt: whether it lives is asked once, so
+	// that no run falls in between.
 	admit = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
@@ -65,53 +63,12 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
     WHERE NOT EXISTS (SELECT FROM alive)
     ON CONFLICT (run) DO NOTHING
-), probe AS (
-    SELECT p.*, m.since
-    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
-    JOIN mine m USING (run)
-), met AS (
-    SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter, g.resource = p.name COLLATE "C" AS same
-    FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" OFFSET 0) g
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, false
-    FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
-    WHERE p.deep
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, w.resource = p.name COLLATE "C"
-    FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, false
-    FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w
-        WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
-    WHERE p.deep
-), against AS (
-    SELECT run, resource, token, waiter FROM met
-    WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
-  UNION ALL
-    SELECT run, resource, min(token), NULL FROM met
-    WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
-    GROUP BY run, resource, slots HAVING count(*) >= slots
-), blocked AS (
-    SELECT DISTINCT ON (a.run) a.run, m.since,
-        CASE WHEN a.token IS NULL THEN 'older_waiter' WHEN a.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END AS reason,
-        jsonb_build_object('resource', a.resource, 'holder',
-            jsonb_build_object('replica', h.replica, 'job', h.job, 'run_id', h.id)) AS blocker
-    FROM against a JOIN mine m USING (run)
-    LEFT JOIN LATERAL (SELECT c.run FROM holdfast.claims c WHERE c.token = a.token OFFSET 0) c ON true
-    LEFT JOIN LATERAL (SELECT h.replica, h.job, h.id FROM holdfast.runs h WHERE h.id = coalesce(a.waiter, c.run) OFFSET 0) h ON true
-    ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token
-), granted AS (
+), ` + conflicts + `, granted AS (
     INSERT INTO holdfast.claims (token, run, session, granted_at)
     SELECT nextval('holdfast.tokens'), m.run, $1, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
     RETURNING token, run
-), new_grants AS (
+), ` + raiseFloors + `, new_grants AS (
     INSERT INTO holdfast.grants (resource, token, mode, slots)
     SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
 ), ended_waits AS (
@@ -126,20 +83,13 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET reason = b.reason, blocker = b.blocker
+UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
+    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
-
-	// olderWaiter has a row when w belongs to a waiting run of a living session
-	// that is older than p.
-	olderWaiter = `
-        SELECT FROM holdfast.waits o
-        WHERE o.run = w.run AND (o.since, o.run) < (p.since, p.run) AND EXISTS (
-            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
-        OFFSET 0`
 
 	// keepUndecided is for a session that expired after its runs were
 	// inserted and before they were decided on: without a place among the
@@ -154,7 +104,7 @@ ON CONFLICT (run) DO NOTHING`
 	// whose reply was lost.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
-    coalesce(q.version > 0 AND j.version > q.version, false)
+    coalesce(q.version > 0 AND j.version <> q.version, false)
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
@@ -169,19 +119,14 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 	}
 	err := s.pipeline(ctx, "start", func(b *pgx.Batch) {
 		wanted := wantedBy(requests)
+		all := slices.Concat(wanted...)
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
-		b.Queue(addFences, fenceNames(wanted))
+		b.Queue(addFences, fenceNames(all))
 		b.Queue(insertRuns, append([]any{session}, runColumns(requests)...)...)
-		for _, group := range fenceGroups(wanted) {
-			if group.share {
-				b.Queue(lockFencesShare, group.names)
-			} else {
-				b.Queue(lockFencesAlone, group.names)
-			}
-		}
-		for _, wave := range waves(requests) {
-			b.Queue(admit, append([]any{session}, admitColumns(wave)...)...)
+		queueFences(b, all)
+		for _, wave := range waves(wanted) {
+			b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
 		}
 		b.Queue(keepUndecided, session, idsOf(requests))
 		queueOutcomes(b, session, requests, results)
@@ -200,12 +145,13 @@ func idsOf(requests []jobs.StartRequest) []uuid.UUID {
 	return ids
 }
 
-func wantedBy(requests []jobs.StartRequest) []locking.Request {
-	var all []locking.Request
-	for _, r := range requests {
-		all = append(all, r.Requests...)
+// wantedBy returns what each of the requests wants.
+func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
+	wanted := make([][]locking.Request, len(requests))
+	for i, r := range requests {
+		wanted[i] = r.Requests
 	}
-	return all
+	return wanted
 }
 
 // firingOrder is the order in which everybody inserts runs.
@@ -217,23 +163,23 @@ func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
+	recoveries, versions := make([]int, n), make([]int64, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
-		recoveries[i], attempts[i], versions[i] = r.Firing.Recovery, r.Attempt, r.Version
+		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
 	}
-	return []any{ids, names, dues, keys, recoveries, attempts, versions}
+	return []any{ids, names, dues, keys, recoveries, versions}
 }
 
-// waves splits the requests, in order, into sets of which no two members want
-// conflicting resources: within a set nobody's grant can refuse another, so
-// one statement may decide on all of it.
-func waves(requests []jobs.StartRequest) [][]jobs.StartRequest {
-	var all [][]jobs.StartRequest
+// waves splits what several want, in order, into sets of places of which no
+// two members want conflicting resources: within a set nobody's grant can
+// refuse another, so one statement may decide on all of it.
+func waves(wanted [][]locking.Request) [][]int {
+	var all [][]int
 	seen := map[bool]waveMarks{true: newWaveMarks(), false: newWaveMarks()} // by whether the request was shared
-	for _, r := range requests {
+	for i, requests := range wanted {
 		wave := 0
-		looked := probes(r.Requests)
+		looked := probes(requests)
 		for _, p := range looked {
 			wave = max(wave, seen[false].after(p))
 			if p.request.Mode != locking.Shared {
@@ -243,7 +189,7 @@ func waves(requests []jobs.StartRequest) [][]jobs.StartRequest {
 		if wave == len(all) {
 			all = append(all, nil)
 		}
-		all[wave] = append(all[wave], r)
+		all[wave] = append(all[wave], i)
 		for _, p := range looked {
 			seen[p.request.Mode == locking.Shared].mark(p, wave+1)
 		}
@@ -271,21 +217,16 @@ func (m waveMarks) mark(p probe, next int) {
 	}
 }
 
-func admitColumns(wave []jobs.StartRequest) []any {
-	n := len(wave)
+// admitColumns are the columns of the requests at these places.
+func admitColumns(requests []jobs.StartRequest, places []int) []any {
+	n := len(places)
 	ids, sinces, attempts := make([]rawID, n), make([]time.Time, n), make([]int, n)
-	var owners []rawID
-	var names, modes []string
-	var slots []int
-	var own, deep []bool
-	for i, r := range wave {
-		ids[i], sinces[i], attempts[i] = r.Run, r.WaitSince, r.Attempt
-		for _, p := range probes(r.Requests) {
-			owners, names, modes = append(owners, r.Run), append(names, p.name), append(modes, string(p.request.Mode))
-			slots, own, deep = append(slots, p.request.Slots), append(own, p.own), append(deep, p.deep)
-		}
+	wanted := make([][]locking.Request, n)
+	for i, place := range places {
+		r := requests[place]
+		ids[i], sinces[i], attempts[i], wanted[i] = r.Run, r.WaitSince, r.Attempt, r.Requests
 	}
-	return []any{ids, sinces, attempts, owners, names, modes, slots, own, deep}
+	return append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...)
 }
 
 func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {

@@ -179,8 +179,13 @@ SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'forc
 // transaction: all take effect or none. Each sees what was committed before
 // it began.
 func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
+	return wrap(what, s.send(ctx, queue))
+}
+
+// send is pipeline, with the error as the driver has it.
+func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	queue(b)
-	return wrap(what, s.pool.SendBatch(ctx, b).Close())
+	return s.pool.SendBatch(ctx, b).Close()
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,14 +30,16 @@ FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token
 JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.session
 ORDER BY g.resource, g.token`
 
-	listJobs = `SELECT name, hash, schedule, zone, handler, resources, description, version, updated_at FROM holdfast_jobs ORDER BY name`
+	listJobs = `
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
 
 	lastRuns = `
 SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
     SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -88,7 +91,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &updated)
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &updated)
 		if err != nil {
 			return err
 		}
@@ -133,9 +136,9 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 	if len(f.States) == 0 {
 		return selectRuns + where + order, args
 	}
-	parts := make([]string, len(f.States))
-	for i, state := range f.States {
-		parts[i] = "SELECT * FROM (" + selectRuns + where + " AND r.state = " + arg(state) + order + ")"
+	var parts []string
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND r.state = "+arg(state)+order+")")
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args
 }
@@ -179,7 +182,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.Running); err != nil {
+		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
 			return err
 		}
 		if known, live := s.lives.get(v.Session); live {

@@ -1,4 +1,5 @@
--- Sessions: the lives of replicas. Never revived; kept for an hour after their end.
+-- Sessions: the lives of replicas and of programs. Never revived; kept for an
+-- hour after their end. Those of programs have locks and no runs.
 CREATE TABLE holdfast.sessions (
     id         uuid PRIMARY KEY,
     replica    text NOT NULL,
@@ -8,33 +9,55 @@ CREATE TABLE holdfast.sessions (
     renewed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    sweep      uuid -- the sweep that is ending it, or ended it
+    sweep      uuid, -- the sweep that is ending it, or ended it
+    locks      boolean NOT NULL DEFAULT false
 );
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
 
--- Jobs: the newest definition of each, and how far its dues have been checked.
+-- Definitions: all that were ever registered. What decides is never changed.
+CREATE TABLE holdfast.definitions (
+    job         text COLLATE "C" NOT NULL,
+    hash        text COLLATE "C" NOT NULL,
+    version     bigint NOT NULL,
+    schedule    text NOT NULL,
+    zone        text NOT NULL,
+    handler     text NOT NULL,
+    resources   jsonb NOT NULL,
+    recover     boolean NOT NULL,
+    description text NOT NULL,
+    PRIMARY KEY (job, hash),
+    UNIQUE (job, version)
+);
+
+-- Jobs: which definition of each is in force, and how far its dues have been
+-- checked. Apart from the definitions, so that moving the cursor is cheap.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
     version       bigint NOT NULL,
-    hash          text NOT NULL,
-    schedule      text NOT NULL,
-    zone          text NOT NULL,
-    handler       text NOT NULL,
-    resources     jsonb NOT NULL,
-    description   text NOT NULL,
     checked_until timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
-);
+) WITH (fillfactor = 70);
 
--- Runs: the history. No index names state or a column that a run changes in
--- its life, so that each change of a run is a heap-only update.
+-- Session jobs: which definitions a session carries. The rows of one that has
+-- ended say that what they had in force is still to be settled.
+CREATE TABLE holdfast.session_jobs (
+    session uuid NOT NULL,
+    job     text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (session, job)
+);
+CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
+
+-- Runs: the history. No index names a column that a run changes on its way to
+-- success, nor does the condition of one, so that each change on that way is a
+-- heap-only update. trouble is the state of a run that ended otherwise.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
     due         timestamptz NOT NULL,
     key         text COLLATE "C" NOT NULL DEFAULT '',
     recovery    int NOT NULL DEFAULT 0,
-    attempt     int NOT NULL,
+    attempt     int NOT NULL DEFAULT 0, -- 0 until it has started
     state       text NOT NULL,
     session     uuid,
     replica     text NOT NULL DEFAULT '',
@@ -45,12 +68,15 @@ CREATE TABLE holdfast.runs (
     reason      text NOT NULL DEFAULT '',
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
-    error       text NOT NULL DEFAULT ''
+    error       text NOT NULL DEFAULT '',
+    trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
 CREATE UNIQUE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
+CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
+CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) WHERE trouble IS NOT NULL;
 
 -- Outputs: apart, so that a page of history does not carry them.
 CREATE TABLE holdfast.outputs (
@@ -58,13 +84,15 @@ CREATE TABLE holdfast.outputs (
     output text NOT NULL
 );
 
--- Claims: the right of a run to act. Deleted, nothing more of it can commit.
+-- Claims: the right of a run, or of a program's lock, to act. Deleted, nothing
+-- more of it can commit.
 CREATE SEQUENCE holdfast.tokens;
 CREATE TABLE holdfast.claims (
     token      bigint PRIMARY KEY,
     run        uuid NOT NULL UNIQUE,
     session    uuid NOT NULL,
-    granted_at timestamptz NOT NULL
+    granted_at timestamptz NOT NULL,
+    owner      jsonb -- of a lock: its id is the run
 );
 CREATE INDEX claims_session ON holdfast.claims (session);
 
@@ -78,23 +106,28 @@ CREATE TABLE holdfast.grants (
 );
 CREATE INDEX grants_token ON holdfast.grants (token);
 
--- Waits: the runs that wait, and what for. A run without a living session is
--- free to be adopted.
+-- Waits: the runs and locks that wait, and what for. A run without a living
+-- session is free to be adopted; the place of a lock ends with its session.
 CREATE TABLE holdfast.waits (
     run     uuid PRIMARY KEY,
     session uuid,
-    since   timestamptz NOT NULL
+    since   timestamptz NOT NULL,
+    owner   jsonb -- of a lock
 );
+CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
+    since    timestamptz NOT NULL, -- as in waits: the oldest is found first
     run      uuid NOT NULL,
     mode     text NOT NULL,
     slots    int NOT NULL,
-    PRIMARY KEY (resource, run)
+    PRIMARY KEY (resource, since, run)
 );
 CREATE INDEX wants_run ON holdfast.wants (run);
 
--- Fences: a lock point a resource. Never updated, so that it never bloats.
+-- Fences: a lock point a resource, and a token below which nobody has it any
+-- more. Updated once in a thousand tokens, so that it does not bloat.
 CREATE TABLE holdfast.fences (
-    resource text COLLATE "C" PRIMARY KEY
+    resource text COLLATE "C" PRIMARY KEY,
+    floor    bigint NOT NULL DEFAULT 0
 );

@@ -1,14 +1,14 @@
-package configs
+package nearest
 
 import "testing"
 
-func TestNearest(t *testing.T) {
+func TestOf(t *testing.T) {
 	keys := []string{"tables", "read_tables", "timeout", "timezone", "name"}
 	for name, want := range map[string]string{
 		"tabels": "tables", "table": "tables", "Tables": "tables", "readtables": "read_tables", "read-tables": "read_tables",
 		"time_out": "timeout", "tiemzone": "timezone", "nmae": "name", "n": "", "colour": "", "": "", "xyzzy": "",
 	} {
-		if got := nearest(name, keys); got != want {
+		if got := Of(name, keys); got != want {
 			t.Errorf("%q: found %q, expected %q", name, got, want)
 		}
 	}

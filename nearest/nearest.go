@@ -1,14 +1,15 @@
-package configs
+// Package nearest finds what somebody who mistyped a name may have meant.
+package nearest
 
 import (
 	"fmt"
 	"strings"
 )
 
-// suggestion returns `; did you mean "x"?` for the candidate nearest to name,
-// or, when none is near, the candidates.
-func suggestion(name string, candidates []string) string {
-	if near := nearest(name, candidates); near != "" {
+// Hint returns `; did you mean "x"?` for the candidate nearest to name, or, when
+// none is near, `; expected one of` and the candidates; "" without candidates.
+func Hint(name string, candidates []string) string {
+	if near := Of(name, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	if len(candidates) == 0 {
@@ -17,9 +18,9 @@ func suggestion(name string, candidates []string) string {
 	return "; expected one of " + strings.Join(candidates, ", ")
 }
 
-// nearest returns the candidate that takes the fewest edits from name, if
+// Of returns the candidate that takes the fewest edits from name, if
 // they are few for its length, or "".
-func nearest(name string, candidates []string) string {
+func Of(name string, candidates []string) string {
 	best, fewest := "", max(1, len(name)/3)+1
 	for _, candidate := range candidates {
 		if n := edits(strings.ToLower(name), strings.ToLower(candidate), fewest); n < fewest {

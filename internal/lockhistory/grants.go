@@ -1,0 +1,117 @@
+package lockhistory
+
+import (
+	"context"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// grants records the lives of sessions, and since when a claim may stand.
+type grants struct {
+	locking.Grants
+	recorder *Recorder
+
+	mu       sync.Mutex
+	sessions map[uuid.UUID]locking.Session
+	open     map[uuid.UUID]*asked // by lock
+}
+
+// asked is a lock's calls that have had no answer.
+type asked struct {
+	from  int64 // the first of them
+	calls int
+}
+
+// Grants returns g, recorded. What is known of a session says until when at
+// least the locks stood that were never released; what is known of a call, when
+// a lock that was waited for was granted: porcupine would else try all orders of
+// those that waited at the same time.
+func (r *Recorder) Grants(g locking.Grants) locking.Grants {
+	return &grants{Grants: g, recorder: r, sessions: map[uuid.UUID]locking.Session{}, open: map[uuid.UUID]*asked{}}
+}
+
+func (g *grants) OpenSession(ctx context.Context, s locking.Session) error {
+	asked := Now()
+	if s.Succeeds {
+		g.recorder.record(Event{At: asked, Kind: Succeeds, Session: s.ID, Replica: s.Replica})
+	}
+	err := g.Grants.OpenSession(ctx, s)
+	if err == nil {
+		g.mu.Lock()
+		g.sessions[s.ID] = s
+		g.mu.Unlock()
+		g.confirmed(asked, s.ID)
+	}
+	return err
+}
+
+func (g *grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+	asked := Now()
+	beat, err := g.Grants.Heartbeat(ctx, session)
+	if err == nil {
+		g.confirmed(asked, session)
+	}
+	return beat, err
+}
+
+func (g *grants) confirmed(asked int64, session uuid.UUID) {
+	g.mu.Lock()
+	s := g.sessions[session]
+	g.mu.Unlock()
+	g.recorder.record(Event{At: asked, Kind: Confirmed, Session: session, TTL: s.TTL.Nanoseconds(), Replica: s.Replica})
+}
+
+func (g *grants) EndSession(ctx context.Context, session uuid.UUID) error {
+	g.recorder.record(Event{At: Now(), Kind: Ending, Session: session})
+	return g.Grants.EndSession(ctx, session)
+}
+
+func (g *grants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	g.ask(requests)
+	results, err := g.Grants.Grant(ctx, session, requests)
+	if err != nil {
+		return results, err // and whatever it did may be told by a later answer
+	}
+	for i, result := range results {
+		from := g.answer(requests[i].ID)
+		if result.Token != 0 {
+			g.recorder.claimed(result.Token, claim{session, from})
+		}
+	}
+	return results, nil
+}
+
+func (g *grants) ask(requests []locking.GrantRequest) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := Now()
+	for _, r := range requests {
+		if g.open[r.ID] == nil {
+			g.open[r.ID] = &asked{from: now}
+		}
+		g.open[r.ID].calls++
+	}
+}
+
+// answer returns since when the lock may have what it was answered: since the
+// first call that is not answered otherwise.
+func (g *grants) answer(lock uuid.UUID) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	a := g.open[lock]
+	if a.calls--; a.calls == 0 {
+		delete(g.open, lock)
+	}
+	return a.from
+}
+
+func (g *grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+	asked := Now()
+	for _, token := range tokens {
+		g.recorder.record(Event{At: asked, Kind: Returning, Token: token})
+	}
+	return g.Grants.Release(ctx, tokens)
+}

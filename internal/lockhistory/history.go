@@ -1,0 +1,200 @@
+package lockhistory
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// never is the time of an answer that did not come.
+const never = math.MaxInt64
+
+// Span is the time between a call and its answer. What the call did, it did
+// at some moment in between.
+type Span struct{ Call, Return int64 }
+
+// Lock is one lock that was granted, from its acquisition to its end.
+type Lock struct {
+	ID       string
+	Process  string
+	Requests []Request
+	Token    locking.Token
+	Session  uuid.UUID // Nil where it isn't known
+
+	Acquired Span
+	From     int64 // within Acquired: when the claim was asked for that was given; 0 where it isn't known
+	Released *Span // nil: never asked
+	Given    bool  // the release's answer: the lock was held until then
+	Lost     int64 // when its context ended by a loss; 0: it didn't
+	Commits  []FencedCommit
+}
+
+// FencedCommit is one attempt of a lock at a fenced transaction.
+type FencedCommit struct {
+	Span
+	Number  int
+	Outcome Kind // Committed, Superseded or CommitUnclear
+}
+
+// History is what all processes recorded, put together.
+type History struct {
+	Locks  []*Lock      // granted ones, by the time of their calls
+	Counts map[Kind]int // of all events
+	notes  []Event
+	lives  map[uuid.UUID]*life
+	heirs  []Event                 // Succeeds
+	given  map[locking.Token]int64 // when a claim began to be given back
+}
+
+// life is what is known of a session.
+type life struct {
+	replica string
+	first   int64 // when it was opened
+	until   int64 // the earliest time at which it can have expired
+	ending  int64 // when it began to be ended; never if it didn't
+}
+
+// New puts together the events of all processes, in any order. It returns an
+// error for events that don't belong together, such as an answer without call.
+func New(events []Event) (*History, error) {
+	h := &History{Counts: map[Kind]int{}, lives: map[uuid.UUID]*life{}, given: map[locking.Token]int64{}}
+	locks := map[string]*Lock{}
+	for _, e := range events {
+		if e.Kind == Acquire {
+			if locks[e.Lock] != nil {
+				return nil, fmt.Errorf("history: lock %s is acquired twice", e.Lock)
+			}
+			locks[e.Lock] = &Lock{ID: e.Lock, Process: e.Process, Requests: e.Requests, Acquired: Span{e.At, never}}
+		}
+	}
+	// Calls before their answers, and granted locks before what they do, even
+	// where a history that must be refused says otherwise of their times.
+	for _, kinds := range [][]Kind{{Granted, Release, Commit}, {Released, NotHeld, ReleaseUnclear, Lost, Committed, Superseded, CommitUnclear}} {
+		for _, e := range events {
+			if !slices.Contains(kinds, e.Kind) {
+				continue
+			}
+			if err := locks[e.Lock].take(e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, e := range events {
+		h.Counts[e.Kind]++
+		h.take(e)
+	}
+	for _, lock := range locks {
+		if lock.Acquired.Return != never {
+			h.Locks = append(h.Locks, lock)
+		}
+	}
+	slices.SortFunc(h.Locks, func(a, b *Lock) int {
+		return cmp.Or(cmp.Compare(a.Acquired.Call, b.Acquired.Call), cmp.Compare(a.ID, b.ID))
+	})
+	return h, nil
+}
+
+// take adds an event of the lock.
+func (k *Lock) take(e Event) error {
+	if k == nil {
+		return fmt.Errorf("history: %s of lock %s, which was never asked for", e.Kind, e.Lock)
+	}
+	switch e.Kind {
+	case Granted:
+		k.Acquired.Return, k.Token, k.Session, k.From = e.At, e.Token, e.Session, e.From
+	case Release:
+		k.Released = &Span{e.At, never}
+	case Commit:
+		k.Commits = append(k.Commits, FencedCommit{Span: Span{e.At, never}, Number: e.Number, Outcome: CommitUnclear})
+	case Released, NotHeld, ReleaseUnclear:
+		if k.Released == nil {
+			return fmt.Errorf("history: %s of lock %s without a call", e.Kind, e.Lock)
+		}
+		k.Released.Return, k.Given = e.At, e.Kind == Released
+	case Lost:
+		k.Lost = e.At
+	case Committed, Superseded, CommitUnclear:
+		i := slices.IndexFunc(k.Commits, func(c FencedCommit) bool { return c.Number == e.Number })
+		if i < 0 {
+			return fmt.Errorf("history: %s of lock %s, number %d, without a call", e.Kind, e.Lock, e.Number)
+		}
+		k.Commits[i].Return, k.Commits[i].Outcome = e.At, e.Kind
+	}
+	return nil
+}
+
+// take adds an event that is of no lock.
+func (h *History) take(e Event) {
+	switch e.Kind {
+	case Confirmed:
+		l := h.life(e.Session)
+		l.replica, l.first, l.until = e.Replica, min(l.first, e.At), max(l.until, e.At+e.TTL)
+	case Ending:
+		l := h.life(e.Session)
+		l.ending = min(l.ending, e.At)
+	case Succeeds:
+		h.heirs = append(h.heirs, e)
+	case Returning:
+		if at, before := h.given[e.Token]; !before || e.At < at {
+			h.given[e.Token] = e.At
+		}
+	case Note:
+		h.notes = append(h.notes, e)
+	}
+}
+
+func (h *History) life(session uuid.UUID) *life {
+	if h.lives[session] == nil {
+		h.lives[session] = &life{first: never, ending: never}
+	}
+	return h.lives[session]
+}
+
+// clockSlack is by how much the store's clock may run ahead of ours within a
+// session's TTL: both are steered alike, so it is for rounding.
+const clockSlack = int64(time.Millisecond)
+
+// endOf returns the earliest time at which the session can have ended: 0 for
+// one that nothing is known of.
+func (h *History) endOf(session uuid.UUID) int64 {
+	l := h.lives[session]
+	if l == nil {
+		return 0
+	}
+	end := min(l.until-clockSlack, l.ending)
+	for _, heir := range h.heirs {
+		if heir.Replica == l.replica && heir.At > l.first { // not its own
+			end = min(end, heir.At)
+		}
+	}
+	return end
+}
+
+// freed returns when the lock's claim ended. Where the answer to its release
+// doesn't say, it is taken to have ended as early as it can: everything else
+// that may be true of the history, is true with that (doc.go says why).
+func (h *History) freed(k *Lock) Span {
+	if k.Given {
+		return *k.Released
+	}
+	from := h.endOf(k.Session)
+	if k.Released != nil {
+		from = min(from, k.Released.Call)
+	}
+	if at, given := h.given[k.Token]; given {
+		from = min(from, at)
+	}
+	from = max(from, k.Acquired.Call)
+	for _, c := range k.Commits {
+		if c.Outcome == Committed {
+			from = max(from, c.Call)
+		}
+	}
+	return Span{from, max(from, k.Acquired.Return)}
+}

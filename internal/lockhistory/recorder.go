@@ -1,0 +1,86 @@
+package lockhistory
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Recorder writes down what happens in one process, a line an event, each in
+// one write and before whatever happens next: what the process did can be
+// read when it has been killed. Its methods may be called concurrently.
+type Recorder struct {
+	process string
+
+	mu     sync.Mutex
+	to     io.Writer
+	locks  int
+	claims map[locking.Token]claim // that Grants gave and no lock has taken up yet
+	err    error
+}
+
+// claim is what Grants knows of a claim.
+type claim struct {
+	session uuid.UUID
+	from    int64 // it was not given before
+}
+
+// NewRecorder returns a recorder for the process of this name, which no other
+// process of the history may have.
+func NewRecorder(to io.Writer, process string) *Recorder {
+	return &Recorder{to: to, process: process, claims: map[locking.Token]claim{}}
+}
+
+// Err returns the first error of writing; what came after it is not written.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Note writes down what else happened, such as a fault.
+func (r *Recorder) Note(text string) { r.record(Event{At: Now(), Kind: Note, Text: text}) }
+
+// record writes an event, whose time was taken before a call or after its answer.
+func (r *Recorder) record(e Event) {
+	e.Process = r.process
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return
+	}
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = r.to.Write(append(line, '\n'))
+	}
+	if err != nil {
+		r.err = fmt.Errorf("history of %s: %w", r.process, err)
+	}
+}
+
+func (r *Recorder) newLock() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.locks++
+	return fmt.Sprintf("%s/%d", r.process, r.locks)
+}
+
+func (r *Recorder) claimed(token locking.Token, c claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims[token] = c
+}
+
+// takeUp returns what is known of a claim, once.
+func (r *Recorder) takeUp(token locking.Token) claim {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.claims[token]
+	delete(r.claims, token)
+	return c
+}

@@ -1,0 +1,93 @@
+package lockhistory
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// story is a history made up by a test, whose times are in milliseconds.
+type story struct {
+	events []Event
+	ledger []Written
+}
+
+// told is one lock of a story.
+type told struct {
+	*story
+	process, id string
+	token       locking.Token
+	commits     int
+}
+
+func ms(n int) int64 { return int64(n) * time.Millisecond.Nanoseconds() }
+
+func (s *story) add(e Event) { s.events = append(s.events, e) }
+
+// lock tells of an acquisition from call to answer. Lock IDs are unique by token.
+func (s *story) lock(process string, token locking.Token, call, answer int, requests ...Request) *told {
+	id := fmt.Sprintf("%s/%d", process, token)
+	s.add(Event{At: ms(call), Process: process, Kind: Acquire, Lock: id, Requests: requests})
+	s.add(Event{At: ms(answer), Process: process, Kind: Granted, Lock: id, Token: token, Session: sessionOf(process)})
+	return &told{story: s, process: process, id: id, token: token}
+}
+
+func sessionOf(process string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceOID, []byte(process)) }
+
+func (k *told) event(at int, kind Kind) *told {
+	k.add(Event{At: ms(at), Process: k.process, Kind: kind, Lock: k.id, Number: k.commits})
+	return k
+}
+
+func (k *told) released(call, answer int) *told {
+	return k.event(call, Release).event(answer, Released)
+}
+
+// commit tells of a fenced transaction that took effect.
+func (k *told) commit(call, answer int) *told {
+	k.commits++
+	return k.event(call, Commit).event(answer, Committed)
+}
+
+// written adds a row to the ledger, with times in its own milliseconds.
+func (k *told) written(fenced, committed int) *told {
+	k.ledger = append(k.ledger, Written{
+		Lock: k.id, Number: k.commits, Token: k.token, Fenced: int64(fenced) * 1000, Committed: int64(committed) * 1000,
+	})
+	return k
+}
+
+// confirmed tells that the process's session of a second was confirmed.
+func (s *story) confirmed(process string, at int) {
+	s.add(Event{At: ms(at), Process: process, Kind: Confirmed, Session: sessionOf(process), TTL: time.Second.Nanoseconds(), Replica: process})
+}
+
+// check returns what is wrong with the story, told backwards: the order of
+// events is that of their times. A ledger that is nil is none.
+func (s *story) check(t testing.TB) error {
+	t.Helper()
+	backwards := slices.Clone(s.events)
+	slices.Reverse(backwards)
+	h, err := New(backwards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Check(s.ledger)
+}
+
+func on(name string, mode locking.Mode, slots int) Request {
+	resource, err := locking.Path(name)
+	if err != nil {
+		panic(err)
+	}
+	return Request{locking.Request{Resource: resource, Mode: mode, Slots: slots}}
+}
+
+func exclusive(name string) Request       { return on(name, locking.Exclusive, 0) }
+func shared(name string) Request          { return on(name, locking.Shared, 0) }
+func slot(name string, slots int) Request { return on(name, locking.Slotted, slots) }

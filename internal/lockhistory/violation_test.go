@@ -1,0 +1,332 @@
+package lockhistory
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// TestPlantedViolationsAreFound plants one violation into a history that is
+// right without it, and expects that it is named, and shown with those locks
+// alone that are part of it.
+func TestPlantedViolationsAreFound(t *testing.T) {
+	tests := []struct {
+		name  string
+		rule  Rule
+		core  []locking.Token
+		tells func(s *story)
+	}{
+		{"two writers", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
+			s.lock("two", 42, 30, 40, exclusive("a")).released(70, 80)
+		}},
+		{"two writers of one of several", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a"), exclusive("c"), shared("d")).released(50, 60)
+			s.lock("two", 42, 30, 40, exclusive("b"), exclusive("c"), shared("d")).released(70, 80)
+		}},
+		{"a writer while a reader reads", RuleShared, []locking.Token{41, 43}, func(s *story) {
+			s.lock("one", 41, 10, 20, shared("a")).released(50, 60)
+			s.lock("two", 42, 10, 20, shared("a")).released(25, 30)
+			s.lock("three", 43, 30, 40, exclusive("a")).released(70, 80)
+		}},
+		{"a reader while a writer writes", RuleShared, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
+			s.lock("two", 42, 30, 40, shared("a")).released(70, 80)
+		}},
+		{"a writer beneath a reader", RuleHierarchy, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, shared("a")).released(50, 60)
+			s.lock("two", 42, 30, 40, exclusive("a/b/c")).released(70, 80)
+		}},
+		{"one more than there are slots", RuleSlots, []locking.Token{41, 42, 44}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 2)).released(50, 60)
+			s.lock("two", 42, 10, 20, slot("a", 2)).released(50, 60)
+			s.lock("three", 43, 10, 20, exclusive("b")).released(50, 60)
+			s.lock("four", 44, 30, 40, slot("a", 2)).released(50, 60)
+		}},
+		{"two in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
+			s.lock("two", 42, 30, 40, slot("a", 1)).released(50, 60)
+		}},
+		{"slots that no order allows", RuleSlots, []locking.Token{41, 43}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 3)).released(50, 60)
+			s.lock("two", 42, 10, 20, slot("b", 1)).released(50, 60)
+			s.lock("three", 43, 30, 40, slot("a", 1)).released(50, 60)
+		}},
+		{"a slot beside a reader", RuleModes, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 2)).released(50, 60)
+			s.lock("two", 42, 30, 40, shared("a")).released(50, 60)
+		}},
+		{"a parent while its child is held", RuleHierarchy, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a/b")).released(50, 60)
+			s.lock("two", 42, 30, 40, exclusive("a")).released(70, 80)
+		}},
+		{"a child while its parent is held", RuleHierarchy, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
+			s.lock("two", 42, 30, 40, exclusive("a/b")).released(70, 80)
+		}},
+		{"a release before the acquisition", RuleRelease, []locking.Token{41}, func(s *story) {
+			s.lock("one", 41, 30, 40, exclusive("a")).released(10, 20)
+		}},
+		{"a token that goes back", RuleToken, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
+			s.lock("two", 41, 30, 40, exclusive("a/b")).released(50, 60)
+		}},
+		{"a token that goes back, as the releases tell", RuleToken, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
+			s.lock("two", 41, 10, 40, exclusive("a")).released(50, 60)
+		}},
+		{"a token that goes back, as the call for the claim tells", RuleToken, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 42, 20, 30, exclusive("a")).released(40, 50)
+			s.lock("two", 41, 10, 70, exclusive("a"))
+			s.events[len(s.events)-1].From = ms(60)
+		}},
+		{"a token twice", RuleToken, []locking.Token{41, 41}, func(s *story) {
+			s.lock("one", 41, 10, 20, shared("a"))
+			s.lock("two", 41, 10, 20, shared("b"))
+		}},
+		{"a commit after the release", RuleCommit, []locking.Token{41}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).released(30, 40).commit(50, 60)
+		}},
+		{"a commit when another has it", RuleCommit, []locking.Token{41, 42}, func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 20, exclusive("a")).event(900, Lost).commit(1200, 1300)
+			s.lock("two", 42, 1100, 1150, exclusive("a")).released(1400, 1500)
+		}},
+		{"a lock taken from a living session", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 30, exclusive("a"))
+			s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
+		}},
+		{"a lock taken from a session that was renewed", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 30, exclusive("a"))
+			s.confirmed("one", 500)
+			s.lock("two", 42, 40, 1400, exclusive("a")).released(1500, 1600)
+		}},
+		{"a lock taken from a successor", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.add(Event{At: ms(20), Process: "one", Kind: Succeeds, Session: sessionOf("one"), Replica: "one"})
+			s.confirmed("one", 20)
+			s.lock("one", 41, 21, 30, exclusive("a"))
+			s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
+		}},
+		{"two that wrote by turns", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 5).commit(23, 100).written(8, 12)
+			s.lock("two", 42, 10, 90, exclusive("a")).commit(91, 95).written(6, 7)
+		}},
+		{"two that wrote at once in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 1)).commit(21, 100).written(1, 5)
+			s.lock("two", 42, 10, 90, slot("a", 1)).commit(91, 95).written(4, 7)
+		}},
+		{"the older token wrote later", RuleToken, []locking.Token{41, 42}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 100).written(8, 9)
+			s.lock("two", 42, 10, 90, exclusive("a/b")).commit(91, 95).written(6, 7)
+		}},
+		{"a commit that nobody finds", RuleLedger, []locking.Token{41}, func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 2).commit(23, 24)
+		}},
+		{"a commit that was refused", RuleLedger, []locking.Token{41}, func(s *story) {
+			k := s.lock("one", 41, 10, 20, exclusive("a"))
+			k.commits++
+			k.event(30, Commit).event(31, Superseded).written(1, 2)
+		}},
+		{"a commit by another's token", RuleLedger, []locking.Token{41}, func(s *story) {
+			k := s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22)
+			k.token = 42
+			k.written(1, 2)
+		}},
+		{"a commit by nobody", RuleLedger, nil, func(s *story) {
+			(&told{story: s, process: "one", id: "one/7", token: 7, commits: 1}).written(1, 2)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &story{}
+			surround(s)
+			if err := s.check(t); err != nil {
+				t.Fatalf("it is wrong already: %v", err)
+			}
+			test.tells(s)
+			err := s.check(t)
+			var found *Violation
+			if !errors.As(err, &found) {
+				t.Fatalf("it is accepted: %v", err)
+			}
+			if found.Rule != test.rule {
+				t.Errorf("it is taken for: %v\nexpected: %s", err, test.rule)
+			}
+			var tokens []locking.Token
+			for _, k := range found.Locks {
+				tokens = append(tokens, k.Token)
+				for _, part := range append(texts(k.Requests), k.ID, k.Process) {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%q is missing in %v", part, err)
+					}
+				}
+			}
+			slices.Sort(tokens)
+			if !slices.Equal(tokens, test.core) {
+				t.Errorf("it shows the locks of tokens %v, expected %v: %v", tokens, test.core, err)
+			}
+		})
+	}
+}
+
+// surround tells of much that is right, before, beside and after what a test
+// plants, and on the same resources where it is out of the way.
+func surround(s *story) {
+	for i := range 40 {
+		for j, name := range []string{"x", "x/y", "a/z/z"} {
+			at := 2000 + 10*i + 3*j
+			s.lock("busy", locking.Token(1000+3*i+j), at, at+1, exclusive(name)).released(at+1, at+2)
+		}
+		at := 2000 + 10*i
+		s.lock("busy", locking.Token(5000+i), at, at+5, slot("w", 3)).released(at+25, at+26)
+	}
+}
+
+// TestCorrectHistoriesAreAccepted has what looks like a violation and is none.
+func TestCorrectHistoriesAreAccepted(t *testing.T) {
+	tests := []struct {
+		name  string
+		tells func(s *story)
+	}{
+		{"nothing", func(*story) {}},
+		{"one after the other, known late", func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a")).released(30, 90)
+			s.lock("two", 42, 10, 40, exclusive("a")).released(50, 60)
+		}},
+		{"readers, siblings and other slots", func(s *story) {
+			s.lock("one", 41, 10, 20, shared("a"), exclusive("b/c"), slot("api", 2)).released(50, 60)
+			s.lock("two", 42, 10, 20, shared("a/b"), exclusive("b/d"), slot("api", 2)).released(50, 60)
+			s.lock("three", 43, 55, 57, slot("api", 2)).released(70, 80)
+		}},
+		{"a slot that one of three sees as free, by its own number", func(s *story) {
+			s.lock("one", 41, 10, 20, slot("a", 1)).released(50, 60)
+			s.lock("two", 42, 30, 40, slot("a", 2)).released(50, 60)
+		}},
+		{"the same, known later and written later", func(s *story) {
+			s.lock("one", 41, 10, 40, slot("a", 1)).commit(41, 45).written(20, 21).released(50, 60)
+			s.lock("two", 42, 20, 30, slot("a", 2)).commit(31, 45).written(19, 22).released(50, 60)
+		}},
+		{"tokens of those that don't conflict", func(s *story) {
+			s.lock("one", 42, 10, 20, shared("a")).released(25, 26)
+			s.lock("two", 41, 30, 40, shared("a")).released(50, 60)
+			s.lock("three", 40, 30, 40, exclusive("b")).released(50, 60)
+		}},
+		{"locks without tokens", func(s *story) {
+			s.lock("one", 0, 10, 20, exclusive("a")).released(25, 26)
+			s.lock("two", 0, 30, 40, exclusive("a")).released(50, 60)
+		}},
+		{"a killed process, taken over from when its session ended", func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 30, exclusive("a"))
+			s.lock("two", 42, 40, 1025, exclusive("a")).released(1400, 1500)
+		}},
+		{"a paused process that believes, and commits nothing", func(s *story) {
+			s.confirmed("one", 20)
+			k := s.lock("one", 41, 10, 30, exclusive("a")).commit(31, 32).written(1, 2)
+			s.lock("two", 42, 40, 1100, exclusive("a")).commit(1200, 1300).written(1100, 1110)
+			k.commits++
+			k.event(35, Commit).event(2000, Superseded).event(2001, Lost).event(2002, Release).event(2003, NotHeld)
+		}},
+		{"a commit whose answer died with its process", func(s *story) {
+			k := s.lock("one", 41, 10, 30, exclusive("a"))
+			k.commits++
+			k.event(31, Commit).written(31, 32)
+			s.lock("two", 42, 40, 1100, exclusive("a")).commit(1200, 1300).written(1100, 1110)
+		}},
+		{"a release whose answer was lost", func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 20, exclusive("a")).event(30, Release).event(40, ReleaseUnclear)
+			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
+		}},
+		{"a session that was ended", func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 20, exclusive("a"))
+			s.add(Event{At: ms(30), Process: "one", Kind: Ending, Session: sessionOf("one")})
+			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
+		}},
+		{"a session that its successor ended", func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 20, exclusive("a"))
+			s.add(Event{At: ms(30), Process: "heir", Kind: Succeeds, Session: sessionOf("heir"), Replica: "one"})
+			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
+		}},
+		{"a claim that was given back without a release", func(s *story) {
+			s.confirmed("one", 20)
+			s.lock("one", 41, 10, 20, exclusive("a")).event(30, Lost)
+			s.add(Event{At: ms(30), Process: "one", Kind: Returning, Token: 41})
+			s.add(Event{At: ms(500), Process: "one", Kind: Returning, Token: 41}) // the answer was lost
+			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
+		}},
+		{"an acquisition whose answer was lost", func(s *story) {
+			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/1", Requests: []Request{exclusive("a")}})
+			s.add(Event{At: ms(20), Process: "one", Kind: AcquireUnclear, Lock: "one/1"})
+			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/2", Requests: []Request{exclusive("a")}})
+			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &story{}
+			surround(s)
+			test.tells(s)
+			if err := s.check(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestHistoriesThatAreNone are errors, and no violations.
+func TestHistoriesThatAreNone(t *testing.T) {
+	tests := map[string]func(s *story){
+		"a grant that nobody asked for": func(s *story) { s.add(Event{Kind: Granted, Lock: "one/1"}) },
+		"a lock asked for twice": func(s *story) {
+			s.lock("one", 41, 10, 20, exclusive("a"))
+			s.lock("one", 41, 30, 40, exclusive("a"))
+		},
+		"an answer to no release": func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Released) },
+		"an answer to no commit":  func(s *story) { s.lock("one", 41, 10, 20, exclusive("a")).event(30, Committed) },
+	}
+	for name, tells := range tests {
+		s := &story{}
+		tells(s)
+		if h, err := New(s.events); err == nil {
+			t.Errorf("%s: it became %d locks", name, len(h.Locks))
+		}
+	}
+}
+
+// TestViolationsAreTold pins what a reader of a failing test gets.
+func TestViolationsAreTold(t *testing.T) {
+	s := &story{}
+	surround(s)
+	s.confirmed("one", 20)
+	s.lock("one", 41, 10, 30, exclusive("a"), shared("b")).commit(31, 32).written(31, 32)
+	s.add(Event{At: ms(40), Process: "test", Kind: Note, Text: "process one is killed"})
+	s.lock("two", 42, 50, 900, exclusive("a/b")).commit(901, 902).written(901, 902).released(1000, 1010)
+	err := s.check(t)
+	const want = `history is wrong: a lock above or beneath another: 2 of 162 locks can't all be right
+  lock one/41 of one, token 41: exclusive path:a, shared path:b
+  lock two/42 of two, token 42: exclusive path:a/b
+  by the machine's monotonic clock:
+      0.000000 s  one/41 asks
+      0.020000 s  one/41 is granted
+      0.021000 s  one/41 begins commit 1
+      0.022000 s  one/41 ends commit 1: committed
+      0.030000 s  process one is killed
+      0.040000 s  two/42 asks
+      0.890000 s  two/42 is granted
+      0.891000 s  two/42 begins commit 1
+      0.892000 s  two/42 ends commit 1: committed
+      0.990000 s  two/42 releases
+      1.000000 s  two/42 has released
+      1.009000 s  one/41 is free at the earliest (it never released)`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v\nexpected %s", err, want)
+	}
+}

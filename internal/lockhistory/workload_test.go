@@ -1,0 +1,118 @@
+package lockhistory
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// workload takes locks of every mode on a small tree of names, and writes
+// through the fence while it holds them, and, as it must not, afterwards. Its
+// transactions heed no lock's end: the fence alone is to stop them.
+type workload struct {
+	locker  *Locker
+	replica string
+	workers int
+	wanted  []Request     // what locks are made of
+	longest time.Duration // that a lock is held, but for its transactions
+	hasty   bool          // nobody waits: each tries once, and then for something else
+	seed    uint64
+	write   func(ctx context.Context, k *Held, number int) error // a fenced transaction; nil where there is no fence
+}
+
+const (
+	longestHold  = 12 * time.Millisecond // as a rule
+	writeTimeout = 10 * time.Second
+)
+
+// wanted are related resources, in every mode.
+var wanted = []Request{
+	exclusive("a"), shared("a"), exclusive("a/x"), shared("a/x"), exclusive("a/x/1"), exclusive("a/x/2"), shared("a/x/2"), exclusive("a/y"),
+	exclusive("b"), shared("b"), exclusive("b/x"), exclusive("b/y"), exclusive("c"), shared("c"), exclusive("d"),
+	slot("api", 3), slot("api", 3), slot("api", 3), slot("b/pool", 2), exclusive("api"),
+}
+
+// patience is how an Acquire waits: longer than any lock is held, unless its
+// holder died.
+var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond, Backoff: retry.Exponential, Jitter: 0.5}
+
+// run works until ctx ends, and until all locks are released.
+func (w *workload) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for n := range w.workers {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(w.seed, uint64(n)))
+			for ctx.Err() == nil {
+				w.once(ctx, r)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (w *workload) once(ctx context.Context, r *rand.Rand) {
+	requests := w.draw(r)
+	owner := locking.Owner{Replica: w.replica, Job: "workload"}
+	var k *Held
+	var err error
+	if w.hasty || r.IntN(3) == 0 {
+		k, err = w.locker.TryAcquire(ctx, owner, requests)
+	} else {
+		k, err = w.locker.Acquire(ctx, owner, requests, patience)
+	}
+	switch {
+	case errors.Is(err, locking.ErrHeld):
+		pause(ctx, time.Duration(r.Int64N(int64(5*time.Millisecond))))
+		return
+	case err != nil: // there is no session, or no store
+		pause(ctx, 20*time.Millisecond)
+		return
+	}
+	w.use(k, r)
+	// The release is not the caller's to be cut short.
+	_ = k.Release(context.WithoutCancel(ctx)) // the history has what it said
+	if w.write != nil && r.IntN(8) == 0 {
+		w.commit(k)
+	}
+}
+
+// draw returns one to three requests, no resource twice.
+func (w *workload) draw(r *rand.Rand) []locking.Request {
+	var drawn []locking.Request
+	taken := map[locking.Resource]bool{}
+	for range 1 + r.IntN(3) {
+		if request := w.wanted[r.IntN(len(w.wanted))]; !taken[request.Resource] {
+			taken[request.Resource] = true
+			drawn = append(drawn, request.Request)
+		}
+	}
+	return drawn
+}
+
+// use holds the lock for a while and writes.
+func (w *workload) use(k *Held, r *rand.Rand) {
+	for range r.IntN(4) {
+		pause(k.Context(), time.Duration(r.Int64N(int64(w.longest/3))))
+		if w.write != nil {
+			w.commit(k)
+		}
+	}
+}
+
+func (w *workload) commit(k *Held) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	_ = k.Commit(func(number int) error { return w.write(ctx, k, number) }) // the history has what it said
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A transaction that stays open keeps all that was deleted since in the
+// tables and their indexes. Locks on a name that many have held meanwhile read
+// no more than others.
+func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
+	const past = 20_000 // former locks on the name
+	s := newStage(t)
+	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
+		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
+	}
+	long, err := s.b.views.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer long.Rollback(t.Context()) //nolint:errcheck // it wrote nothing
+	if _, err := long.Exec(t.Context(), "SELECT count(*) FROM holdfast.grants"); err != nil {
+		t.Fatal(err)
+	}
+	session := s.locks(s.a, "a")
+	s.release(s.a, s.hold(s.a, session, wish(t, "path:first"))) // plans are made while the tables are empty
+	for _, name := range []string{"path:busy", "path:busy/file", "slot:busy"} {
+		s.exec("INSERT INTO holdfast.grants SELECT $1, nextval('holdfast.tokens'), 'exclusive', 0 FROM generate_series(1, $2::int)", name, past)
+	}
+	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), $1, now(), '{}' FROM generate_series(1, $2::int)", session, past)
+	s.exec("DELETE FROM holdfast.grants")
+	s.exec("DELETE FROM holdfast.claims")
+	for _, name := range []string{"path:busy/file", "path:busy", "slot slot:busy"} {
+		s.release(s.a, s.hold(s.a, session, wish(t, name))) // passes them
+	}
+	for _, wanted := range []string{"path:busy/file", "shared path:busy/file", "slot slot:busy", "path:calm", "path:busy/file/deeper"} {
+		t.Run(wanted, func(t *testing.T) {
+			s.t = t
+			s.release(s.a, s.hold(s.a, session, wish(t, wanted))) // its fence is there
+			const steps = 20
+			before := s.blocksRead()
+			for range steps {
+				s.release(s.a, s.hold(s.a, session, wish(t, wanted)))
+			}
+			perLock := (s.blocksRead() - before) / steps
+			t.Logf("%d blocks a lock", perLock)
+			if perLock > 120 { // 20,000 entries of an index are in some 180 blocks, their rows in as many again
+				t.Errorf("%d blocks read for a lock beside %d former ones", perLock, past)
+			}
+		})
+	}
+}
+
+// The floors that make this so are raised now and then, and not at each lock:
+// fences that bloat would be no better.
+func TestFloorsAreRaisedNowAndThen(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	reader := s.hold(s.a, session, wish(t, "shared path:a"))
+	var raised []int64
+	for range 4 {
+		s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 600)")
+		s.release(s.a, s.hold(s.a, session, wish(t, "path:b/c")), s.hold(s.a, session, wish(t, "shared path:a")))
+		raised = append(raised, query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:b/c'"))
+	}
+	if raised[0] != 0 || raised[1] == 0 || raised[2] != raised[1] || raised[3] <= raised[2]+1000 {
+		t.Errorf("floors of a name that was locked every 600 tokens: %v", raised)
+	}
+	if above := query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:b'"); above != 0 {
+		t.Errorf("floor %d of a name that was shared as an ancestor", above)
+	}
+	if floor := query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:a'"); floor > int64(reader) {
+		t.Errorf("floor %d above the token %d of one who still holds", floor, reader)
+	}
+	if blocker := s.refused(s.b, session, wish(t, "path:a")); blocker.Waiting {
+		t.Errorf("refused by %+v", blocker)
+	}
+}
+
+// blocksRead is how many blocks of claims, grants and fences have been read by
+// store a, from memory or not.
+func (s *stage) blocksRead() (n int) {
+	s.t.Helper()
+	for range s.a.pool.Stat().TotalConns() {
+		conn, err := s.a.pool.Acquire(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer conn.Release()
+		if _, err := conn.Exec(s.t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return query[int](s, `
+SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int
+FROM pg_statio_user_tables WHERE schemaname = 'holdfast' AND relname IN ('claims', 'grants', 'fences')`)
+}

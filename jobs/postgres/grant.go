@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	// lockPlaces keeps a withdrawal of the same locks out until the end, and
+	// has both wait for each other in one direction.
+	lockPlaces = `SELECT FROM holdfast.waits WHERE run = ANY($1) ORDER BY run FOR UPDATE`
+
+	// asked are the locks that have no claim yet. One that has no place among
+	// the waiting is younger than all that have.
+	asked = `
+WITH mine AS (
+    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits
+    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
+    LEFT JOIN LATERAL (SELECT w.since FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+    LEFT JOIN LATERAL (SELECT true AS stands FROM holdfast.claims c WHERE c.run = q.run OFFSET 0) c ON true
+    WHERE c.stands IS NULL
+), ` + conflicts
+
+	// refuse looks before any fence is locked: to be refused takes none. Whoever
+	// polls then keeps nobody from a fence, and one who waits for a name is
+	// not kept from it by all who in turn lock what lies beneath. It remembers
+	// for the statements that follow whom it has refused.
+	refuse = asked + `
+SELECT b.run, b.holder_id, b.resource, b.holder, b.holder_since, b.waiting,
+    (SELECT set_config('holdfast.refused', coalesce(array_agg(run)::text, '{}'), true) FROM blocked)
+FROM (SELECT) always LEFT JOIN blocked b ON true`
+
+	refused = `unnest(current_setting('holdfast.refused')::uuid[]) AS r (run)`
+
+	// fencesWanted are the names of those that were not refused.
+	fencesWanted = `ANY(ARRAY(
+    SELECT n.name FROM unnest($1::text[], $2::uuid[]) AS n (name, run) WHERE NOT EXISTS (SELECT FROM ` + refused + ` WHERE r.run = n.run)))`
+	lockWantedAlone = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR NO KEY UPDATE`
+	lockWantedShare = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR SHARE`
+
+	// grant decides, by the rule of conflicts, on locks of which no two want
+	// related resources. It grants nothing to those that were refused before:
+	// their fences are not locked.
+	grant = asked + `, refused AS (
+    SELECT run FROM blocked UNION SELECT r.run FROM ` + refused + `
+), granted AS (
+    INSERT INTO holdfast.claims (token, run, session, owner, granted_at)
+    SELECT nextval('holdfast.tokens'), m.run, m.session, m.owner, clock_timestamp()
+    FROM mine m WHERE NOT EXISTS (SELECT FROM refused r WHERE r.run = m.run)
+    ON CONFLICT (run) DO NOTHING RETURNING token, run
+), ` + raiseFloors + `, new_grants AS (
+    INSERT INTO holdfast.grants (resource, token, mode, slots)
+    SELECT p.name, g.token, p.mode, p.slots FROM granted g JOIN probe p USING (run) WHERE p.own
+), ended_waits AS (
+    DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
+), ended_wants AS (
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
+), new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since, owner)
+    SELECT m.run, m.session, clock_timestamp(), m.owner FROM mine m JOIN refused r USING (run) WHERE m.waits
+    ON CONFLICT (run) DO NOTHING RETURNING run, since
+), new_wants AS (
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
+)
+SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
+
+	// grantOutcomes reads the claims, of now or of an earlier try whose reply
+	// was lost, or which is only just being answered.
+	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
+
+	// takePlaces has locks wait without a look at who is in their way.
+	takePlaces = `
+WITH new_waits AS (
+    INSERT INTO holdfast.waits (run, session, since, owner)
+    SELECT q.run, $1, clock_timestamp(), q.owner FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
+    WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
+    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run, since
+)
+INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+SELECT p.name, n.since, p.run, p.mode, p.slots
+FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
+JOIN new_waits n USING (run) WHERE p.own`
+)
+
+// Grant decides on each request in one round trip. Where fences can't be had
+// because ever more share them, those that would wait take their places first,
+// to which whoever comes later yields, and it is tried once more.
+func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	if err := checkGrants(requests); err != nil {
+		return nil, fmt.Errorf("grant: %w", err)
+	}
+	owners, err := encodeOwners(requests)
+	if err != nil {
+		return nil, fmt.Errorf("grant: %w", err)
+	}
+	results, err := g.decide(ctx, session, requests, owners)
+	if isTimeout(err) && ctx.Err() == nil && slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
+		err = g.pipeline(ctx, "place among the waiting", func(b *pgx.Batch) {
+			b.Queue(joinByHash)
+			b.Queue(holdLiving, session, g.store.lockTimeout)
+			b.Queue(takePlaces, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...)
+		})
+		if err == nil {
+			results, err = g.decide(ctx, session, requests, owners)
+		}
+	}
+	return results, err
+}
+
+func everyPlace(requests []locking.GrantRequest) []int {
+	places := make([]int, len(requests))
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// decide is one try of Grant.
+func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest, owners []string) ([]locking.GrantResult, error) {
+	results := make([]locking.GrantResult, len(requests))
+	places := make(grantPlaces, len(requests))
+	for i, r := range requests {
+		places[r.ID] = &results[i]
+	}
+	err := g.pipeline(ctx, "grant", func(b *pgx.Batch) {
+		wanted, ids := grantsWanted(requests)
+		b.Queue(joinByHash)
+		b.Queue(holdLiving, session, g.store.lockTimeout)
+		b.Queue(refuse, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...).Query(places.readBlockers)
+		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
+		b.Queue(lockPlaces, ids)
+		queueWantedFences(b, ids, wanted)
+		for _, wave := range waves(wanted) {
+			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).Query(places.readBlockers)
+		}
+		b.Queue(grantOutcomes, session, ids).Query(places.readTokens)
+		b.Queue(requireSession, session)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, checkAnswered(requests, results)
+}
+
+// queueWantedFences locks the fences of those that were not refused in one
+// sorted pass.
+func queueWantedFences(b *pgx.Batch, ids []rawID, wanted [][]locking.Request) {
+	by := map[string][]rawID{} // who wants a name, or what lies beneath
+	for i, requests := range wanted {
+		for _, name := range fenceNames(requests) {
+			by[name] = append(by[name], ids[i])
+		}
+	}
+	for _, group := range fenceGroups(slices.Concat(wanted...)) {
+		var names []string
+		var runs []rawID
+		for _, name := range group.names {
+			for _, id := range by[name] {
+				names, runs = append(names, name), append(runs, id)
+			}
+		}
+		if group.share {
+			b.Queue(lockWantedShare, names, runs)
+		} else {
+			b.Queue(lockWantedAlone, names, runs)
+		}
+	}
+}
+
+// checkGrants refuses what no caller may send: an id twice would be granted
+// twice.
+func checkGrants(requests []locking.GrantRequest) error {
+	resources := 0
+	seen := make(map[uuid.UUID]bool, len(requests))
+	for _, r := range requests {
+		resources += len(r.Requests)
+		if seen[r.ID] {
+			return fmt.Errorf("lock %s is asked for twice in one call", r.ID)
+		}
+		seen[r.ID] = true
+	}
+	if resources > locking.MaxGrants {
+		return fmt.Errorf("at most %d resources in one call, found %d", locking.MaxGrants, resources)
+	}
+	return checkBatch(len(requests))
+}
+
+// checkAnswered reports an id that another session has a claim for.
+func checkAnswered(requests []locking.GrantRequest, results []locking.GrantResult) error {
+	for i, r := range results {
+		if r.Token == 0 && r.Blocker == nil {
+			return fmt.Errorf("grant: lock %s belongs to another session", requests[i].ID)
+		}
+	}
+	return nil
+}
+
+// encodeOwners returns the owners as they are stored. PostgreSQL takes no NUL
+// in a text, and one would fail the whole batch.
+func encodeOwners(requests []locking.GrantRequest) ([]string, error) {
+	owners := make([]string, len(requests))
+	for i, r := range requests {
+		plain := locking.Owner{Replica: jobs.PlainText(r.Owner.Replica), Job: jobs.PlainText(r.Owner.Job), Run: jobs.PlainText(r.Owner.Run)}
+		encoded, err := json.Marshal(plain)
+		if err != nil {
+			return nil, fmt.Errorf("owner of lock %s: %w", r.ID, err)
+		}
+		owners[i] = string(encoded)
+	}
+	return owners, nil
+}
+
+func grantsWanted(requests []locking.GrantRequest) ([][]locking.Request, []rawID) {
+	wanted, ids := make([][]locking.Request, len(requests)), make([]rawID, len(requests))
+	for i, r := range requests {
+		wanted[i], ids[i] = r.Requests, r.ID
+	}
+	return wanted, ids
+}
+
+// grantColumns are the columns of the requests at these places.
+func grantColumns(requests []locking.GrantRequest, owners []string, places []int) []any {
+	n := len(places)
+	ids, mine, waits := make([]rawID, n), make([]string, n), make([]bool, n)
+	wanted := make([][]locking.Request, n)
+	for i, place := range places {
+		r := requests[place]
+		ids[i], mine[i], waits[i], wanted[i] = r.ID, owners[place], r.Wait, r.Requests
+	}
+	return append([]any{ids, mine, waits}, probeColumns(ids, wanted)...)
+}
+
+// grantPlaces are the results by the ids of their locks.
+type grantPlaces map[uuid.UUID]*locking.GrantResult
+
+func (p grantPlaces) readTokens(rows pgx.Rows) error {
+	var id uuid.UUID
+	var token locking.Token
+	_, err := pgx.ForEachRow(rows, []any{&id, &token}, func() error {
+		*p[id] = locking.GrantResult{Token: token} // of a call that overlaps this one, whoever was in its way
+		return nil
+	})
+	return err
+}
+
+func (p grantPlaces) readBlockers(rows pgx.Rows) error {
+	var id, holder *uuid.UUID
+	var key, setting *string
+	var owner *locking.Owner
+	var since *time.Time
+	var waiting *bool
+	_, err := pgx.ForEachRow(rows, []any{&id, &holder, &key, &owner, &since, &waiting, &setting}, func() error {
+		if id == nil {
+			return nil // nobody is refused
+		}
+		resource, err := locking.ParseKey(*key)
+		p[*id].Blocker = &locking.GrantBlocker{ID: *holder, Resource: resource, Holder: *owner, Since: since.UTC(), Waiting: *waiting}
+		return err
+	})
+	return err
+}

@@ -1,0 +1,688 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// The rules of the protocol once more, for locks: each test plans the
+// interleaving in which one of them matters.
+
+func TestLocksGrantedTogetherExclude(t *testing.T) {
+	for _, c := range []struct{ first, second string }{
+		{"path:a/b", "path:a"}, {"path:a", "path:a/b"}, {"path:a/b/c/d", "path:a/b"}, {"path:a", "path:a"},
+		{"shared path:a", "path:a/b"}, {"shared path:a", "path:a"}, {"shared path:a/b", "path:a"}, {"path:a/b", "shared path:a"},
+	} {
+		t.Run(c.first+" then "+c.second, func(t *testing.T) {
+			s := newStage(t)
+			s.fences("path:a", "path:a/b", "path:a/b/c", "path:a/b/c/d")
+			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+			first := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.first))
+			awaitWaiting(s, "a", first) // granted, not committed
+			second := s.grant(s.b, s.locks(s.b, "b"), wish(t, c.second))
+			awaitWaiting(s, "b", second) // at the fence
+			resume()
+			if got := append(s.tokens(first), s.tokens(second)...); got[0] == 0 || got[1] != 0 {
+				t.Errorf("tokens %v, expected the first alone to be granted", got)
+			}
+		})
+	}
+}
+
+func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
+	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"}, {"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
+		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
+			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
+			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+			lock := s.grant(s.a, s.locks(s.a, "a"), wish(t, c.lock))
+			awaitWaiting(s, "a", lock)
+			run := s.start(s.b, s.session(s.b, "b"), request(t, "job", c.table))
+			awaitWaiting(s, "b", run)
+			resume()
+			if s.tokens(lock)[0] == 0 {
+				t.Error("the lock was refused")
+			}
+			s.expect(run, jobs.StartBlocked)
+		})
+		t.Run(fmt.Sprintf("a run on %s then %s", c.table, c.lock), func(t *testing.T) {
+			s := newStage(t)
+			s.fences("table:public", "table:public/orders")
+			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+			run := s.start(s.a, s.session(s.a, "a"), request(t, "job", c.table))
+			awaitWaiting(s, "a", run)
+			lock := s.grant(s.b, s.locks(s.b, "b"), wish(t, c.lock))
+			awaitWaiting(s, "b", lock)
+			resume()
+			s.expect(run, jobs.StartGranted)
+			if s.tokens(lock)[0] != 0 {
+				t.Error("the lock was granted")
+			}
+		})
+	}
+}
+
+func TestLocksOfOneBatchExclude(t *testing.T) {
+	s := newStage(t)
+	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), wish(t, "path:a"), wish(t, "path:b"), wish(t, "path:b/c"), wish(t, "path:a"),
+		wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t)))
+	var outcomes []bool
+	for _, token := range got {
+		outcomes = append(outcomes, token != 0)
+	}
+	if want := []bool{true, true, false, false, true, true, false, true}; !slices.Equal(outcomes, want) {
+		t.Errorf("granted %v, want %v", outcomes, want)
+	}
+}
+
+// Two batches that want names in opposite orders: were fences locked in the
+// order in which they are asked for, each would hold what the other waits for.
+func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
+	s.fences("path:1", "path:2", "path:2/x", "path:3", "path:3/y")
+	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:2' FOR UPDATE")
+	first := s.grant(s.a, a, wish(t, "path:1"), wish(t, "path:2/x"), wish(t, "path:3"))
+	awaitWaiting(s, "a", first) // has 1, is at 2
+	second := s.grant(s.b, b, wish(t, "path:3/y"), wish(t, "path:1"))
+	awaitWaiting(s, "b", second) // at 1, and does not have 3
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := append(s.tokens(first), s.tokens(second)...); slices.Contains(got[:3], 0) || got[3] != 0 || got[4] != 0 {
+		t.Errorf("tokens %v", got)
+	}
+}
+
+// inTransaction runs a statement in a transaction on a connection of its own.
+func (s *stage) inTransaction(t *testing.T, sql string, args ...any) pgx.Tx {
+	t.Helper()
+	tx, err := s.a.views.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+func TestGrantIsOneRoundTrip(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	counter := &turns{}
+	traced := openTraced(t, s.url, 1, counter)
+	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c"))) // its statements are prepared now
+	counter.batches, counter.queries = 0, 0
+	token := s.hold(traced, session, wish(t, "path:d/b", "path:e"))
+	if counter.batches != 1 || counter.queries != 0 {
+		t.Errorf("%d batches and %d single statements, want one batch: a program paused between two holds fences", counter.batches, counter.queries)
+	}
+	counter.batches = 0
+	s.release(traced, token)
+	if counter.batches != 1 || counter.queries != 0 {
+		t.Errorf("release: %d batches and %d single statements, want one batch", counter.batches, counter.queries)
+	}
+}
+
+// A session that expires while its grant waits for a fence is granted nothing,
+// not even what the same call decides on after that.
+func TestExpiryIsJudgedWhenAGrantEnds(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.b, "b")
+	s.release(s.b, s.hold(s.b, session, wish(t, "path:a"))) // the fence exists
+	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE")
+	late := s.grant(s.b, session, wish(t, "path:a"), waits(wish(t, "path:a")))
+	awaitWaiting(s, "b", late)
+	s.expire(session)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-late; !errors.Is(got.err, locking.ErrSessionLost) {
+		t.Errorf("grant of a session that expired meanwhile: %+v", got)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+func TestDeadSessionIsGrantedNothing(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	s.release(s.a, s.hold(s.a, session, wish(t, "path:a"))) // the fence exists
+	s.expire(session)
+	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE") // nobody gets as far
+	if got := <-s.grant(s.a, session, wish(t, "path:a")); !errors.Is(got.err, locking.ErrSessionLost) {
+		t.Errorf("grant of an expired session: %+v", got)
+	}
+	if got := <-s.grant(s.a, uuid.New(), wish(t, "path:a")); !errors.Is(got.err, locking.ErrSessionLost) {
+		t.Errorf("grant of an unknown session: %+v", got)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+	// It holds when it is asked, and expires before it has committed.
+	first := s.grant(s.a, session, wish(t, "path:a"))
+	awaitWaiting(s, "a", first)
+	s.expire(session)
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
+		t.Fatalf("sweep beside a grant: %+v, %v", released, err)
+	}
+	if ended := query[bool](s, "SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1", session); ended {
+		t.Fatal("the session was ended beside its grant")
+	}
+	resume()
+	token := s.tokens(first)[0]
+	released, err := s.b.Grants().Sweep(t.Context())
+	if err != nil || len(released) != 1 || released[0].Token != token {
+		t.Fatalf("sweep after the grant: %+v, %v", released, err)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+// The token is drawn after the check: what is granted later has the larger,
+// whoever asked first.
+func TestLaterGrantHasTheLargerToken(t *testing.T) {
+	s := newStage(t)
+	a, b := s.locks(s.a, "a"), s.locks(s.b, "b")
+	resume := s.pause("a", "holdfast.fences", "INSERT", "true")
+	first := s.grant(s.a, a, wish(t, "path:x"))
+	awaitWaiting(s, "a", first) // before its fence
+	earlier := s.hold(s.b, b, wish(t, "path:x"))
+	s.release(s.b, earlier)
+	resume()
+	if later := s.tokens(first)[0]; later <= earlier {
+		t.Errorf("token %d after token %d on one resource", later, earlier)
+	}
+}
+
+func TestLostReplyToAGrant(t *testing.T) {
+	s := newStage(t)
+	proxied, proxy := openProxied(t, s.url)
+	session := s.locks(s.b, "b")
+	s.release(proxied, s.hold(proxied, session, wish(t, "path:warm")))
+	lost, none := waits(wish(t, "path:a", "shared path:b/c")), wish(t)
+	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+	done := s.grant(proxied, session, lost, none)
+	awaitWaiting(s, "a", done)
+	proxy.DropReplies(true)
+	resume()
+	for query[int](s, "SELECT count(*) FROM holdfast.claims") < 2 {
+		continue // until it has committed
+	}
+	proxy.DropReplies(false)
+	proxy.CutAll()
+	if got := <-done; !errors.Is(got.err, locking.ErrUnavailable) {
+		t.Fatalf("grant whose reply was lost: %+v", got)
+	}
+	again := s.tokens(s.grant(s.b, session, lost, none))
+	beat, err := s.b.Grants().Heartbeat(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beat.Claims[again[0]] != lost.ID || beat.Claims[again[1]] != none.ID || len(beat.Claims) != 2 {
+		t.Errorf("tokens %v, claims %v", again, beat.Claims)
+	}
+	s.left(2, 2, 0, 0)
+}
+
+// Two calls with one id overlap: the first has timed out for its caller.
+func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
+	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			session := s.locks(s.a, "a")
+			lock := wish(t, keys...)
+			resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+			first := s.grant(s.a, session, lock)
+			awaitWaiting(s, "a", first)
+			second := s.grant(s.b, session, lock)
+			awaitWaiting(s, "b", second)
+			resume()
+			if one, two := s.tokens(first)[0], s.tokens(second)[0]; one == 0 || one != two {
+				t.Errorf("tokens %d and %d of one lock", one, two)
+			}
+			s.left(1, len(keys), 0, 0)
+		})
+	}
+}
+
+// fencedBy holds a transaction open that the lock fences.
+func (s *stage) fencedBy(token locking.Token) (end func() error) {
+	s.t.Helper()
+	open, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.a.fenced(s.t.Context(), token, committing(s.t.Context(), func(tx pgx.Tx) error {
+			_, err := tx.Exec(s.t.Context(), "INSERT INTO public.totals VALUES (1)")
+			close(open)
+			<-goOn // as a program that is paused inside its transaction
+			return err
+		}))
+	}()
+	<-open
+	return func() error {
+		close(goOn)
+		return <-done
+	}
+}
+
+func TestSweepEndsTheTransactionThatHoldsADeadLock(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "path:a"))
+	end := s.fencedBy(token)
+	s.expire(session)
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
+		t.Fatalf("first sweep: %+v, %v", released, err)
+	}
+	released, err := s.b.Grants().Sweep(t.Context())
+	if err != nil || len(released) != 1 || released[0].Token != token {
+		t.Fatalf("second sweep: %+v, %v", released, err)
+	}
+	if err := end(); err == nil {
+		t.Error("the ended transaction committed")
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 {
+		t.Errorf("%d rows of a lock that was swept", n)
+	}
+}
+
+// A transaction that is about to commit is neither swept away nor released
+// from under its owner.
+func TestClaimStandsWhileItsTransactionCommits(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "path:a"))
+	end := s.fencedBy(token)
+	stood := make(chan bool, 1)
+	go func() {
+		got, err := s.b.Grants().Release(t.Context(), []locking.Token{token})
+		stood <- err == nil && got[0]
+	}()
+	awaitWaiting(s, "b", stood)
+	if blocker := s.refused(s.a, session, wish(t, "path:a")); blocker.Waiting {
+		t.Errorf("refused by %+v", blocker)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if !<-stood {
+		t.Error("the release found no claim")
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
+		t.Errorf("%d rows were committed", n)
+	}
+}
+
+func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	one, two := s.hold(s.a, session, wish(t, "path:1")), s.hold(s.a, session, wish(t, "path:2"))
+	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
+	release := func(store *Store, tokens ...locking.Token) <-chan error {
+		done := make(chan error, 1)
+		go func() { _, err := store.Grants().Release(t.Context(), tokens); done <- err }()
+		return done
+	}
+	first := release(s.a, two, one)
+	awaitWaiting(s, "a", first)
+	second := release(s.b, one, two)
+	awaitWaiting(s, "b", second)
+	resume()
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Fatal(err)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	tokens := []locking.Token{s.hold(s.a, session, wish(t, "path:1")), s.hold(s.a, session, wish(t, "path:2"))}
+	resume := s.pause("a", "holdfast.grants", "DELETE", "true")
+	done := make(chan error, 1)
+	go func() {
+		stood, err := s.a.Grants().Release(t.Context(), tokens)
+		if err == nil && slices.Contains(stood, false) {
+			err = fmt.Errorf("stood: %v", stood)
+		}
+		done <- err
+	}()
+	awaitWaiting(s, "a", done) // has the claims, is at the grants
+	s.expire(session)
+	swept, left, err := s.b.loseExpired(t.Context())
+	if err != nil || len(swept.Released) != 0 || len(left.stuck) != 2 {
+		t.Fatalf("sweep beside a release: %+v, %v, %v", swept, left, err)
+	}
+	resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+// A grant of two waiting locks ends their places in two steps, and a
+// withdrawal of both meets it in between.
+func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	holder := s.hold(s.a, session, wish(t, "path:a"))
+	low, high := waits(wish(t, "path:a/1")), waits(wish(t, "path:a/1/2"))
+	low.ID, high.ID = uuid.MustParse("00000000-0000-0000-0000-000000000001"), uuid.MustParse("00000000-0000-0000-0000-000000000002")
+	s.refused(s.a, session, high) // the older
+	s.refused(s.a, session, low)
+	s.release(s.a, holder)
+	resume := s.pause("a", "holdfast.claims", "INSERT", "NEW.run::text LIKE '%2'")
+	first := s.grant(s.a, session, high, low)
+	awaitWaiting(s, "a", first) // it is about to end the place of the higher id
+	withdrawn := make(chan error, 1)
+	go func() { withdrawn <- s.b.Grants().Withdraw(t.Context(), session, []uuid.UUID{low.ID, high.ID}) }()
+	awaitWaiting(s, "b", withdrawn)
+	resume()
+	if got := s.tokens(first); got[0] == 0 || got[1] != 0 {
+		t.Errorf("tokens %v", got)
+	}
+	if err := <-withdrawn; err != nil {
+		t.Fatal(err)
+	}
+	s.left(0, 0, 0, 0) // also the claim that was granted meanwhile
+}
+
+func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	odd := wish(t, "path:a")
+	odd.Owner = locking.Owner{Replica: "a\x00b", Job: "\xff", Run: `{"`}
+	s.tokens(s.grant(s.a, session, odd, wish(t, "path:b")))
+	if got, want := s.refused(s.a, session, wish(t, "path:a")).Holder, (locking.Owner{Replica: "a\uFFFDb", Job: "\uFFFD", Run: `{"`}); got != want {
+		t.Errorf("holder %+v, want %+v", got, want)
+	}
+}
+
+func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM holdfast.fences"
+	s.release(s.a, s.hold(s.a, session, wish(t, "path:a/b", "shared path:c")))
+	before := query[string](s, versions)
+	for range 5 {
+		s.release(s.a, s.hold(s.a, session, wish(t, "path:a/b", "shared path:c")))
+	}
+	if after := query[string](s, versions); after != before || before == "" {
+		t.Errorf("fences moved: %s, then %s", before, after)
+	}
+}
+
+// A caller that has given up names an id once more; nothing is granted twice.
+func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
+	s := newStage(t)
+	lock := wish(t, "path:a")
+	if got := <-s.grant(s.a, s.locks(s.a, "a"), lock, lock); got.err == nil {
+		t.Errorf("granted %+v", got.results)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+// Where a replica starts anew under its name, its former session ends in the
+// transaction that opens the next, and in no other.
+func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
+	s := newStage(t)
+	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
+	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour, Succeeds: true}
+	if err := s.a.Grants().OpenSession(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	later := s.locks(s.a, "one")
+	if err := s.a.Grants().OpenSession(t.Context(), next); err != nil { // its reply was lost
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		session uuid.UUID
+		lives   bool
+	}{{"former life", former, false}, {"other name", other, true}, {"scheduler of the same name", run, true}, {"opened since", later, true}, {"itself", next.ID, true}} {
+		_, err := s.a.Grants().Heartbeat(t.Context(), c.session)
+		if c.lives && err != nil || !c.lives && !errors.Is(err, locking.ErrSessionLost) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
+	s := newStage(t)
+	runs, idle, locks := s.session(s.a, "a"), s.session(s.a, "idle"), s.locks(s.a, "a")
+	run := s.granted(s.a, runs, request(t, "job", "orders"))
+	s.hold(s.a, locks, wish(t, "path:a"))
+	for _, session := range []uuid.UUID{runs, idle, locks} {
+		s.expire(session)
+	}
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 1 {
+		t.Fatalf("sweep of locks: %+v, %v", released, err)
+	}
+	if state := s.state(run.ID); state != "running" {
+		t.Errorf("run is %s: whoever sweeps locks does not know whether it is to be recovered", state)
+	}
+	swept, err := s.b.Sweep(t.Context())
+	if err != nil || len(swept.Lost) != 1 || len(swept.Sessions) != 2 {
+		t.Errorf("sweep: %+v, %v, expected the run and the sessions of both schedulers", swept, err)
+	}
+}
+
+// A cluster may have no program left that locks: its schedulers free what a
+// dead one held.
+func TestSchedulersSweepLocksToo(t *testing.T) {
+	s := newStage(t)
+	locks := s.locks(s.a, "a")
+	held := wish(t, "table:public/orders", "shared path:a/b", "slot slot:n")
+	token := s.hold(s.a, locks, held)
+	s.refused(s.a, locks, waits(wish(t, "path:a")))
+	s.expire(locks)
+	swept, err := s.b.Sweep(t.Context())
+	if err != nil || len(swept.Released) != 1 || len(swept.Lost) != 0 {
+		t.Fatalf("sweep: %+v, %v", swept, err)
+	}
+	if got := swept.Released[0]; got.ID != held.ID || got.Token != token || got.Owner != held.Owner || !slices.Equal(got.Requests, held.Requests) {
+		t.Errorf("released %+v, want %+v", got, held)
+	}
+	s.left(0, 0, 0, 0)
+	s.granted(s.b, s.session(s.b, "b"), request(t, "job", "orders"))
+}
+
+func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
+	for _, end := range []string{"expired", "ended"} {
+		t.Run(end, func(t *testing.T) {
+			s := newStage(t)
+			one, two := s.locks(s.a, "one"), s.locks(s.a, "two")
+			token := s.hold(s.a, one, wish(t, "path:a"))
+			s.refused(s.a, two, waits(wish(t, "path:a")))
+			heir := s.session(s.b, "heir")
+			if end == "expired" {
+				s.expire(two)
+				if _, err := s.b.Sweep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := s.a.Grants().EndSession(t.Context(), two); err != nil {
+				t.Fatal(err)
+			}
+			if adopted, err := s.b.Adopt(t.Context(), heir, []string{"program", ""}, nil, 10); err != nil || len(adopted) != 0 {
+				t.Errorf("adopted %+v, %v", adopted, err)
+			}
+			s.left(1, 1, 0, 0)
+			s.release(s.a, token)
+		})
+	}
+}
+
+func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.locks(s.a, "a")
+	used, idle := s.hold(s.a, session, wish(t, "path:a")), s.hold(s.a, session, wish(t, "path:b"))
+	end := s.fencedBy(used)
+	if err := s.b.Grants().EndSession(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	s.left(1, 1, 0, 0)
+	if n := query[int](s, "SELECT count(*) FROM holdfast.claims WHERE token = $1", idle); n != 0 {
+		t.Error("the idle claim is left")
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 1 || released[0].Token != used {
+		t.Errorf("sweep: %+v, %v", released, err)
+	}
+}
+
+func TestRevokeEndsALock(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "path:a"))
+	if err := s.b.Revoke(t.Context(), token, jobs.Cancelled, jobs.ReasonCancelled); err != nil {
+		t.Fatal(err)
+	}
+	s.left(0, 0, 0, 0)
+	if stood, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil || stood[0] {
+		t.Errorf("release of a revoked claim: %v, %v", stood, err)
+	}
+	beat, err := s.a.Grants().Heartbeat(t.Context(), session)
+	if err != nil || len(beat.Claims) != 0 {
+		t.Errorf("beat %+v, %v", beat, err)
+	}
+}
+
+func TestLocksAreShownWithTheirOwners(t *testing.T) {
+	s := newStage(t)
+	token := s.hold(s.a, s.locks(s.a, "one"), wish(t, "path:a/b", "slot slot:n"))
+	run := s.granted(s.a, s.session(s.a, "two"), request(t, "job", "orders"))
+	locks, err := s.b.Locks(t.Context())
+	if err != nil || len(locks) != 3 {
+		t.Fatalf("%+v, %v", locks, err)
+	}
+	want := locking.Owner{Replica: "one", Job: "program", Run: "7"}
+	if l := locks[0]; l.Holder != want || l.Token != token || l.Resource.Key() != "path:a/b" || l.Mode != locking.Exclusive || l.Expires.Before(l.Since) {
+		t.Errorf("lock %+v", l)
+	}
+	if l := locks[1]; l.Holder != want || l.Slots != 2 || l.Mode != locking.Slotted {
+		t.Errorf("lock %+v", l)
+	}
+	if l := locks[2]; l.Holder != (locking.Owner{Replica: "two", Job: "job", Run: run.ID.String()}) {
+		t.Errorf("lock of a run %+v", l)
+	}
+	replicas, err := s.b.Replicas(t.Context())
+	if err != nil || len(replicas) != 2 || replicas[0].Running != 0 || replicas[1].Running != 1 {
+		t.Errorf("replicas %+v, %v", replicas, err)
+	}
+}
+
+// A run that a lock keeps waiting says whose it is, and one that a waiting lock
+// keeps waiting too.
+func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "table:public/orders"))
+	waiter := waits(wish(t, "table:public"))
+	waiter.Owner = locking.Owner{Replica: "w", Job: "waiter", Run: "8"}
+	s.refused(s.a, session, waiter)
+	runs := s.session(s.b, "b")
+	for _, c := range []struct {
+		table, resource string
+		reason          jobs.Reason
+		holder          locking.Owner
+	}{
+		{"orders", "public/orders", jobs.ReasonLockHeld, locking.Owner{Replica: "r", Job: "program", Run: "7"}},
+		{"sales", "public", jobs.ReasonOlderWaiter, waiter.Owner},
+	} {
+		r := request(t, "job "+c.table, c.table)
+		r.WaitSince = time.Now().Add(time.Minute) // younger, whatever the clocks say
+		got := <-s.start(s.b, runs, r)
+		if got.err != nil || got.results[0].Outcome != jobs.StartBlocked {
+			t.Fatalf("%+v, %v", got.results, got.err)
+		}
+		if b := *got.results[0].Blocker; got.results[0].Reason != c.reason || b.Resource != c.resource || b.Holder != c.holder {
+			t.Errorf("%s: reason %s, blocked by %+v", c.table, got.results[0].Reason, b)
+		}
+	}
+	s.release(s.a, token)
+	blocker := s.refused(s.a, session, waits(wish(t, "table:public/orders")))
+	if blocker.ID != waiter.ID || !blocker.Waiting || blocker.Holder != waiter.Owner || blocker.Resource.Key() != "table:public" {
+		t.Errorf("blocker %+v", blocker)
+	}
+}
+
+// Whoever is refused touches no fence: those who poll would keep a name from
+// the one whom they wait for.
+func TestRefusalTakesNoFence(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	s.hold(s.a, session, wish(t, "path:a/b"))
+	s.refused(s.a, session, waits(wish(t, "path:a")))
+	s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE")
+	s.refused(s.b, session, wish(t, "path:a/b")) // by the holder
+	s.refused(s.b, session, waits(wish(t, "path:a/b", "path:a/b/c")))
+	s.left(1, 1, 2, 3)
+}
+
+// A name is kept from one who wants it by others who in turn lock what lies
+// beneath. It takes its place among the waiting without the fence, so that no
+// more of them come.
+func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	s.fences("path:a", "path:a/b")
+	s.a.lockTimeout = "200ms"
+	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
+	before := s.inTransaction(t, share)
+	parent := s.grant(s.a, session, waits(wish(t, "path:a")))
+	for query[int](s, "SELECT count(*) FROM holdfast.waits") == 0 {
+		next := s.inTransaction(t, share) // there is always one who shares it
+		if err := before.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before = next
+	}
+	if blocker := s.refused(s.b, session, wish(t, "path:a/b")); !blocker.Waiting {
+		t.Errorf("refused by %+v", blocker)
+	}
+	if err := before.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.tokens(parent)[0] == 0 {
+		t.Error("it was refused in the end")
+	}
+	s.left(1, 1, 0, 0)
+}
+
+// Who was refused is not granted after all when its blocker goes meanwhile: it
+// has not locked its fence.
+func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	blocker := s.hold(s.a, session, wish(t, "path:a"))
+	resume := s.pause("b", "holdfast.fences", "INSERT", "true")
+	done := s.grant(s.b, session, waits(wish(t, "path:a")), wish(t, "path:new"))
+	awaitWaiting(s, "b", done) // before the fences
+	s.release(s.a, blocker)
+	resume()
+	if got := s.tokens(done); got[0] != 0 || got[1] == 0 {
+		t.Errorf("tokens %v", got)
+	}
+	s.left(1, 1, 1, 1) // it has its place all the same
+}

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	releaseClaims = `
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL ORDER BY token FOR UPDATE))
+    RETURNING token
+), freed AS (
+    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
+)
+SELECT token FROM gone`
+
+	withdrawPlaces = `
+WITH gone AS (
+    DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL RETURNING run
+)
+DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
+
+	withdrawClaims = `
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
+        SELECT token FROM holdfast.claims
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE AND c.owner IS NOT NULL))
+        ORDER BY token FOR UPDATE))
+    RETURNING token
+)
+DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
+)
+
+// Release gives claims back. It waits for an open transaction that is fenced
+// by one of them, and returns an error that wraps locking.ErrUnavailable where
+// that takes longer than a second.
+func (g grants) Release(ctx context.Context, tokens []locking.Token) ([]bool, error) {
+	if err := checkBatch(len(tokens)); err != nil {
+		return nil, fmt.Errorf("release: %w", err)
+	}
+	stood := make([]bool, len(tokens))
+	err := g.pipeline(ctx, "release", func(b *pgx.Batch) {
+		b.Queue(releaseClaims, tokens).Query(func(rows pgx.Rows) error {
+			gone := make(map[locking.Token]bool, len(tokens))
+			var token locking.Token
+			_, err := pgx.ForEachRow(rows, []any{&token}, func() error {
+				gone[token] = true
+				return nil
+			})
+			for i, token := range tokens {
+				stood[i] = gone[token]
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stood, nil
+}
+
+// Withdraw takes locks of the session out of the waiting, and gives back the
+// claims of those that were granted meanwhile.
+func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error {
+	if err := checkBatch(len(ids)); err != nil {
+		return fmt.Errorf("withdrawal: %w", err)
+	}
+	runs := make([]rawID, len(ids))
+	for i, id := range ids {
+		runs[i] = id
+	}
+	return g.pipeline(ctx, "withdrawal", func(b *pgx.Batch) {
+		b.Queue(lockPlaces, runs)
+		b.Queue(withdrawPlaces, session, runs)
+		b.Queue(withdrawClaims, session, runs)
+	})
+}
+
+// Sweep ends expired sessions that have locks, and returns the locks.
+func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
+	var released []locking.Released
+	var stuck []locking.Token
+	sweep := uuid.New()
+	err := g.pipeline(ctx, "sweep", func(b *pgx.Batch) {
+		b.Queue(markExpired, sweep, true)
+		queueReleases(b, sweep, &released)
+		b.Queue(endSwept, sweep)
+		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
+			stuck, err = pgx.CollectRows(rows, pgx.RowTo[locking.Token])
+			return err
+		})
+		b.Queue(forgetSessions)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, token := range stuck {
+		// What was swept is told in this answer or never, and the next sweep
+		// tries again.
+		if _, err := g.store.endHolders(ctx, token); err != nil {
+			g.store.log.Warn().Err(err).Int64("token", int64(token)).Msg("transaction that holds a dead session's claim not ended")
+		}
+	}
+	return released, nil
+}
+
+// queueReleases adds the end of what the sweep's sessions have locked and of
+// their places among the waiting.
+func queueReleases(b *pgx.Batch, sweep uuid.UUID, released *[]locking.Released) {
+	b.Queue(endSweptPlaces, sweep)
+	b.Queue(releaseSwept, sweep).Query(func(rows pgx.Rows) (err error) {
+		*released, err = pgx.CollectRows(rows, releasedLock)
+		return err
+	})
+}
+
+func releasedLock(row pgx.CollectableRow) (r locking.Released, err error) {
+	var requests []byte
+	if err = row.Scan(&r.ID, &r.Token, &r.Owner, &requests); err == nil && requests != nil {
+		r.Requests, err = parseRequests(requests)
+	}
+	return r, err
+}

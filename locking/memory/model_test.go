@@ -1,0 +1,17 @@
+package memory_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+func TestGrantsAnswerAsTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grants := memory.NewGrants()
+		lockingtest.RunGrantsModel(t, lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return grants }}, true)
+	})
+}
