@@ -21,7 +21,7 @@ func (s *stage) locks(store *Store, replica string) uuid.UUID {
 
 // wish asks for a lock on keys such as "path:a/b", exclusive unless they begin
 // with "shared " or "slot ", the latter for one of two slots.
-func wish(t *testing.T, keys ...string) locking.GrantRequest {
+func wish(t testing.TB, keys ...string) locking.GrantRequest {
 	t.Helper()
 	var requests []locking.Request
 	for _, key := range keys {

@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// BenchmarkGrants has callers take and release locks of their own on paths
+// three deep: each by itself, or all in one call as a Locker asks. It reports
+// locks a second, each taken and released, and the median of either call.
+func BenchmarkGrants(b *testing.B) {
+	for _, callers := range []int{1, 16} {
+		for _, resources := range []int{1, 4, 8} {
+			b.Run(fmt.Sprintf("single/callers=%d/resources=%d", callers, resources), func(b *testing.B) {
+				newCourt(b).single(b, callers, resources)
+			})
+		}
+	}
+	for _, resources := range []int{1, 4, 8} {
+		b.Run(fmt.Sprintf("batched/callers=16/resources=%d", resources), func(b *testing.B) { newCourt(b).batched(b, 16, resources) })
+	}
+}
+
+// BenchmarkGrantsBesideALongTransaction takes and releases one name again and
+// again, while all that was deleted since the beginning must be kept.
+func BenchmarkGrantsBesideALongTransaction(b *testing.B) {
+	for _, open := range []bool{false, true} {
+		b.Run(fmt.Sprintf("open=%v", open), func(b *testing.B) {
+			c := newCourt(b)
+			if open {
+				tx, err := c.store.views.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer tx.Rollback(b.Context()) //nolint:errcheck // it wrote nothing
+				if _, err := tx.Exec(b.Context(), "SELECT count(*) FROM holdfast.grants"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			c.single(b, 1, 1)
+		})
+	}
+}
+
+// court is a store and a session whose locks are measured.
+type court struct {
+	store    *Store
+	session  uuid.UUID
+	mu       sync.Mutex
+	granted  []time.Duration
+	released []time.Duration
+}
+
+func newCourt(b *testing.B) *court {
+	store, err := Open(b.Context(), Options{URL: database(b), MaxConnections: 16, Log: zerolog.Nop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(store.Close)
+	c := &court{store: store, session: uuid.New()}
+	if err := store.Grants().OpenSession(b.Context(), locking.Session{ID: c.session, Replica: "a", TTL: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// wishOf is the caller's next lock.
+func wishOf(b *testing.B, caller, resources int) locking.GrantRequest {
+	keys := make([]string, resources)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("path:customers/%d/file-%d", caller, i)
+	}
+	return wish(b, keys...)
+}
+
+func (c *court) single(b *testing.B, callers, resources int) {
+	for caller := range callers {
+		c.lock(b, wishOf(b, caller, resources)) // fences, prepared statements
+	}
+	c.granted, c.released = nil, nil
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for i := caller; i < b.N; i += callers {
+				c.lock(b, wishOf(b, caller, resources))
+			}
+		})
+	}
+	all.Wait()
+	c.report(b)
+}
+
+func (c *court) batched(b *testing.B, callers, resources int) {
+	for i := 0; i < b.N; i += callers {
+		wishes := make([]locking.GrantRequest, callers)
+		for caller := range wishes {
+			wishes[caller] = wishOf(b, caller, resources)
+		}
+		c.lock(b, wishes...)
+		if i == 0 {
+			c.granted, c.released = nil, nil
+			b.ResetTimer()
+		}
+	}
+	c.report(b)
+}
+
+// lock takes the locks in one call and releases them in another.
+func (c *court) lock(b *testing.B, wishes ...locking.GrantRequest) {
+	begun := time.Now()
+	results, err := c.store.Grants().Grant(b.Context(), c.session, wishes)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	granted := time.Now()
+	tokens := make([]locking.Token, len(results))
+	for i, r := range results {
+		tokens[i] = r.Token
+	}
+	stood, err := c.store.Grants().Release(b.Context(), tokens)
+	if err != nil || slices.Contains(stood, false) {
+		b.Errorf("stood %v, %v", stood, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.granted, c.released = append(c.granted, granted.Sub(begun)), append(c.released, time.Since(granted))
+}
+
+func (c *court) report(b *testing.B) {
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "locks/s")
+	for name, took := range map[string][]time.Duration{"p50-grant-µs": c.granted, "p50-release-µs": c.released} {
+		slices.Sort(took)
+		if len(took) > 0 {
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), name)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
