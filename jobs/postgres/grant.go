@@ -41,11 +41,16 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
 
 	refused = `unnest(current_setting('holdfast.refused')::uuid[]) AS r (run)`
 
-	// fencesWanted are the names of those that were not refused.
-	fencesWanted = `ANY(ARRAY(
-    SELECT n.name FROM unnest($1::text[], $2::uuid[]) AS n (name, run) WHERE NOT EXISTS (SELECT FROM ` + refused + ` WHERE r.run = n.run)))`
-	lockWantedAlone = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR NO KEY UPDATE`
-	lockWantedShare = `SELECT FROM holdfast.fences WHERE resource = ` + fencesWanted + ` ORDER BY resource FOR SHARE`
+	// wantedFences are the names of those that were not refused.
+	wantedFences = `
+WITH wanted AS MATERIALIZED (
+    SELECT coalesce(array_agg(DISTINCT n.name), '{}') AS names FROM unnest($1::text[], $2::uuid[]) AS n (name, run)
+    WHERE NOT EXISTS (SELECT FROM ` + refused + ` WHERE r.run = n.run)
+)
+SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FROM (
+    SELECT FROM holdfast.fences WHERE resource = ANY((SELECT names FROM wanted)::text[]) ORDER BY resource `
+	lockWantedAlone = wantedFences + `FOR NO KEY UPDATE) f`
+	lockWantedShare = wantedFences + `FOR SHARE) f`
 
 	// grant decides, by the rule of conflicts, on locks of which no two want
 	// related resources. It grants nothing to those that were refused before:
@@ -132,7 +137,7 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 	for i, r := range requests {
 		places[r.ID] = &results[i]
 	}
-	err := g.pipeline(ctx, "grant", func(b *pgx.Batch) {
+	err := wrapLocks("grant", g.store.sendAgain(ctx, func(b *pgx.Batch) {
 		wanted, ids := grantsWanted(requests)
 		b.Queue(joinByHash)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
@@ -145,7 +150,7 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 		}
 		b.Queue(grantOutcomes, session, ids).Query(places.readTokens)
 		b.Queue(requireSession, session)
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

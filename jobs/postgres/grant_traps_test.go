@@ -686,3 +686,71 @@ func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 	}
 	s.left(1, 1, 1, 1) // it has its place all the same
 }
+
+// awaitTransaction is awaitWaiting for the end of a transaction, and not for a
+// pause that is just over.
+func (s *stage) awaitTransaction(who string, done <-chan bool) {
+	s.t.Helper()
+	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'transactionid')", who) {
+		select {
+		case result := <-done:
+			s.t.Fatalf("%s went through without waiting: %v", who, result)
+		default:
+		}
+	}
+}
+
+// A fence is forgotten while nobody locks it, also between the statement that
+// has found it and the one that locks it; meanwhile another has added it anew
+// and locked that.
+func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		table string // at which it pauses once it has looked for the fence
+		ask   func(s *stage) <-chan bool
+	}{
+		"by a lock": {"holdfast.fences", func(s *stage) <-chan bool {
+			held := make(chan bool, 1)
+			done := s.grant(s.b, s.locks(s.b, "b"), wish(t, "path:a", "path:new"))
+			go func() { got := <-done; held <- got.err == nil && got.results[0].Token != 0 }()
+			return held
+		}},
+		"by a run": {"holdfast.runs", func(s *stage) <-chan bool {
+			held := make(chan bool, 1)
+			r := request(t, "job", "orders")
+			r.Requests = wish(t, "path:a").Requests
+			done := s.start(s.b, s.session(s.b, "b"), r)
+			go func() { got := <-done; held <- got.err == nil && got.results[0].Outcome == jobs.StartGranted }()
+			return held
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.fences("path:a")
+			s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")
+			resume := s.pause("b", c.table, "INSERT", "true")
+			late := c.ask(s)
+			awaitWaiting(s, "b", late)
+			if _, err := s.a.Grants().Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := query[int](s, "SELECT count(*) FROM holdfast.fences"); n != 0 {
+				t.Fatalf("%d fences are left of an hour ago", n)
+			}
+			other := s.inTransaction(t, `
+WITH claim AS (
+    INSERT INTO holdfast.claims VALUES (nextval('holdfast.tokens'), gen_random_uuid(), gen_random_uuid(), now(), '{}') RETURNING token
+), fence AS (
+    INSERT INTO holdfast.fences (resource) VALUES ('path:a')
+)
+INSERT INTO holdfast.grants SELECT 'path:a', token, 'exclusive', 0 FROM claim`)
+			resume()
+			s.awaitTransaction("b", late) // that adds the fence
+			if err := other.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if <-late {
+				t.Error("what another has just been granted was granted once more")
+			}
+		})
+	}
+}

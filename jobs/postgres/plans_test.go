@@ -35,7 +35,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
 		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
-		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept},
+		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

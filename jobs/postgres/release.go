@@ -97,6 +97,7 @@ func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 			return err
 		})
 		b.Queue(forgetSessions)
+		b.Queue(forgetFences)
 	})
 	if err != nil {
 		return nil, err

@@ -42,8 +42,11 @@ WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHER
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
-	lockFencesAlone = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE`
-	lockFencesShare = `SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE`
+	// They fail where one was forgotten since addFences found it there.
+	lockFencesAlone = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
+FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR NO KEY UPDATE) f`
+	lockFencesShare = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
+FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR SHARE) f`
 
 	// admit decides, by the rule of conflicts, on runs of which no two want
 	// related resources. Where the session has expired since insertRuns, what
@@ -117,7 +120,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 	if len(requests) == 0 {
 		return results, nil
 	}
-	err := s.pipeline(ctx, "start", func(b *pgx.Batch) {
+	err := wrap("start", s.sendAgain(ctx, func(b *pgx.Batch) {
 		wanted := wantedBy(requests)
 		all := slices.Concat(wanted...)
 		b.Queue(joinByHash)
@@ -130,7 +133,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 		}
 		b.Queue(keepUndecided, session, idsOf(requests))
 		queueOutcomes(b, session, requests, results)
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

@@ -182,6 +182,20 @@ func (s *Store) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 	return wrap(what, s.send(ctx, queue))
 }
 
+// sendAgain is send for what locks fences: where one of them was forgotten
+// between the statement that looked for it and the one that locks it, nothing
+// was done, and the next time it is added.
+func (s *Store) sendAgain(ctx context.Context, queue func(b *pgx.Batch)) error {
+	err := s.send(ctx, queue)
+	for codeOf(err) == fenceGone && ctx.Err() == nil {
+		err = s.send(ctx, queue)
+	}
+	return err
+}
+
+// fenceGone is how the lock of a fence that is not there fails: by an overflow.
+const fenceGone = "22003"
+
 // send is pipeline, with the error as the driver has it.
 func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}

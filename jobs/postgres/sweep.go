@@ -79,6 +79,12 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
+	// forgetFences deletes fences that nobody is locking. A name that is still
+	// in use gets another: that costs less than to find out who uses which.
+	forgetFences = `DELETE FROM holdfast.fences WHERE resource = ANY(ARRAY(
+    SELECT resource FROM holdfast.fences WHERE added_at < now() - interval '1 hour'
+    ORDER BY added_at LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+
 	stuckClaims = `
 SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session WHERE s.sweep = $1 AND s.ended_at IS NULL`
 
@@ -140,6 +146,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 			return err
 		})
 		b.Queue(forgetSessions)
+		b.Queue(forgetFences)
 	})
 	if err != nil {
 		return jobs.Swept{}, leftover{}, err

@@ -126,8 +126,11 @@ CREATE TABLE holdfast.wants (
 CREATE INDEX wants_run ON holdfast.wants (run);
 
 -- Fences: a lock point a resource, and a token below which nobody has it any
--- more. Updated once in a thousand tokens, so that it does not bloat.
+-- more. Updated once in a thousand tokens, so that it does not bloat, and
+-- forgotten after an hour, so that names which are used no more do not stay.
 CREATE TABLE holdfast.fences (
     resource text COLLATE "C" PRIMARY KEY,
-    floor    bigint NOT NULL DEFAULT 0
+    floor    bigint NOT NULL DEFAULT 0,
+    added_at timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX fences_added ON holdfast.fences (added_at);
