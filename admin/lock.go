@@ -24,7 +24,8 @@ const (
 	Stage1Unknown Stage1State = "unknown" // it could not be asked
 )
 
-// Lock is one resource that a run holds.
+// Lock is one resource that a run holds, or a program that schedules nothing:
+// its holder has what it calls itself, which may have neither job nor run.
 type Lock struct {
 	Resource  string        `json:"resource"`
 	Mode      locking.Mode  `json:"mode"`
@@ -142,7 +143,7 @@ func (l *Lock) judge(holders map[locking.Resource]locking.Holder, err error) {
 		l.Stage1 = Stage1Unknown
 	case !found:
 		l.Stage1 = Stage1Missing
-	case holder.Run == l.Holder.Run:
+	case holder.Run == l.Holder.Run && holder.Job == l.Holder.Job:
 		l.Stage1 = Stage1Held
 	default:
 		l.Stage1, l.other = Stage1Other, holder

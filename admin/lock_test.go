@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,24 @@ func TestStage1States(t *testing.T) {
 	o.Stage1 = &stage1{err: errors.New("no route")}
 	if got := stages(t, o); got["public/orders"] != Stage1Unknown || got["public/customers"] != Stage1Off {
 		t.Errorf("stage 1 down: %v", got)
+	}
+}
+
+// A lock of a program may have neither job nor run.
+func TestLocksOfPrograms(t *testing.T) {
+	nobody := locking.Owner{Replica: "tool-1"}
+	view := jobs.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody, Token: 7, Since: ago(time.Minute), Expires: noon.Add(time.Second)}
+	o := calm()
+	o.Store.(*history).locks = []jobs.LockView{view}
+	for job, want := range map[string]Stage1State{"": Stage1Held, "other": Stage1Other} {
+		o.Stage1 = &stage1{holders: map[locking.Resource]locking.Holder{view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
+		if got := stages(t, o)["public/orders"]; got != want {
+			t.Errorf("entry of job %q: %s, want %s", job, got, want)
+		}
+	}
+	page := get(t, newServer(t, o).Handler(), "/").Body.String()
+	if !strings.Contains(page, `class="wide">a program <span class="sub">on <bdi>tool-1</bdi>`) {
+		t.Errorf("the page does not say that a program holds:\n%s", page)
 	}
 }
 
