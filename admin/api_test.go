@@ -197,6 +197,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 	}
 	for i := range h.runs {
 		h.runs[i].Due, h.runs[i].CreatedAt = h.runs[i].Due.In(elsewhere), h.runs[i].CreatedAt.In(elsewhere)
+		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
 	for _, path := range []string{"locks", "jobs", "runs", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()

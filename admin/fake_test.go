@@ -152,8 +152,8 @@ func running(n int, job, replica string, since time.Duration) jobs.Record {
 
 func waiting(n int, job string, since time.Duration, resource string, blocker jobs.Record) jobs.Record {
 	return jobs.Record{
-		ID: id(n), Job: job, Due: ago(since).Truncate(time.Second), State: jobs.Waiting, Attempt: 1, Replica: "replica-2",
-		CreatedAt: ago(since), Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
+		ID: id(n), Job: job, Due: ago(since).Truncate(time.Second), State: jobs.Waiting, Replica: "replica-2",
+		CreatedAt: ago(since), WaitSince: ago(since), Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
 	}
 }
 

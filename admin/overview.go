@@ -171,10 +171,13 @@ func olderFirst(a, b jobs.Record) int {
 	return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
-// since is when a run began to be what it is: running, else waiting.
+// since is when a run began to be what it is: running, or waiting.
 func since(r jobs.Record) time.Time {
-	if r.State == jobs.Running && r.StartedAt != nil {
+	switch {
+	case r.State == jobs.Running && r.StartedAt != nil:
 		return *r.StartedAt
+	case r.State == jobs.Waiting && !r.WaitSince.IsZero():
+		return r.WaitSince
 	}
 	return r.CreatedAt
 }

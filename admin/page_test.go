@@ -84,6 +84,19 @@ func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
 	}
 }
 
+// TestWaitIsCountedFromItsOwnBeginning has a run that failed and waits for
+// another attempt: it has waited for less than it has been there.
+func TestWaitIsCountedFromItsOwnBeginning(t *testing.T) {
+	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
+	waits := regexp.MustCompile(`sync-vendors</bdi> waits <strong><time [^>]*>([^<]*)</time>`).FindStringSubmatch(body)
+	if waits == nil || waits[1] != "8 s" {
+		t.Errorf("the page says %q of a run that waits for 8 s", waits)
+	}
+	if strings.Contains(body, "attempt 0") {
+		t.Error("the page shows an attempt of a run that has not started")
+	}
+}
+
 // TestBlockedBeneathSchemaLock has a run wait for a table whose schema is held.
 func TestBlockedBeneathSchemaLock(t *testing.T) {
 	opts := layers()
@@ -153,7 +166,7 @@ func TestWords(t *testing.T) {
 // TestEveryReasonHasWords holds that no reason is shown by its name in code.
 func TestEveryReasonHasWords(t *testing.T) {
 	for _, reason := range []jobs.Reason{
-		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
+		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonNoWorker, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
 		jobs.ReasonSuperseded, jobs.ReasonSessionLost, jobs.ReasonClaimLost, jobs.ReasonTimeout, jobs.ReasonShutdown,
 		jobs.ReasonCancelled, jobs.ReasonPanic, jobs.ReasonRetry, jobs.ReasonTriggered,
 	} {

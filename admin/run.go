@@ -152,7 +152,7 @@ func onlyParams(r *http.Request, allowed ...string) error {
 // plainRecord returns a run as every replica shows it: instants in UTC, the
 // blocking resource by the name that locks have.
 func plainRecord(r jobs.Record) jobs.Record {
-	r.Due, r.CreatedAt = r.Due.UTC(), r.CreatedAt.UTC()
+	r.Due, r.CreatedAt, r.WaitSince = r.Due.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
 	r.StartedAt, r.FinishedAt = inUTC(r.StartedAt), inUTC(r.FinishedAt)
 	if r.BlockedBy != nil {
 		blocker := *r.BlockedBy

@@ -45,13 +45,13 @@ func contention() Options {
 	merge := running(11, "merge-events", "replica-3", 4*time.Second)
 	vacuum := running(12, "report/weekly", "replica-1", 75*time.Second)
 	retrying := waiting(23, "sync-vendors", 8*time.Second, "", rollup)
-	retrying.BlockedBy, retrying.Reason, retrying.Attempt = nil, jobs.ReasonRetry, 2
+	retrying.BlockedBy, retrying.Reason, retrying.Attempt, retrying.CreatedAt = nil, jobs.ReasonRetry, 2, ago(2*time.Minute)
 	retrying.Error = "vendor api: 503 Service Unavailable"
 	prune := waiting(20, "prune-orders", 40*time.Minute, "table:public/orders", rollup)
 	older := waiting(22, "export-orders", 19*time.Second, "public/orders", prune)
 	older.Reason, older.Key = jobs.ReasonOlderWaiter, "night-fix"
 	skipped := done(30, "rollup-hourly", "replica-2", 95*time.Second, 0, jobs.Skipped)
-	skipped.StartedAt, skipped.Reason = nil, jobs.ReasonLockHeld
+	skipped.StartedAt, skipped.Attempt, skipped.Reason = nil, 0, jobs.ReasonLockHeld
 	skipped.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(rollup)}
 	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
 	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique constraint \"vendors_pkey\" (SQLSTATE 23505)", 3

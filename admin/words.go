@@ -194,6 +194,7 @@ func holderWords(o locking.Owner) string {
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
+		jobs.ReasonNoWorker:         "its replica has no free worker",
 		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
 		jobs.ReasonMisfire:          "no replica started it in time",
 		jobs.ReasonSuperseded:       "a later due of the same outage was run in its place",

@@ -70,7 +70,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 		return nil, err
 	}
 	if config.Replica.Name == "" {
-		config.Replica.Name = drawnName()
+		config.Replica.Name, config.Replica.Drawn = drawnName(), true
 	}
 	return &config, nil
 }

@@ -64,10 +64,16 @@ func TestEmptyFileIsTheDefaults(t *testing.T) {
 		if c.Replica.Name == "" {
 			t.Errorf("%q: the replica has no name", text)
 		}
-		c.Replica.Name = ""
+		c.Replica = Replica{}
 		if want := Defaults(); c.String() != want.String() {
 			t.Errorf("%q: %s", text, cmp.Diff(want.String(), c.String()))
 		}
+	}
+}
+
+func TestDrawnNameIsNobodysFormerLife(t *testing.T) {
+	if !mustParse(t, "").Replica.Drawn || mustParse(t, "replica: {name: one}").Replica.Drawn {
+		t.Error("a name is drawn where the file has none, and nowhere else")
 	}
 }
 

@@ -44,8 +44,11 @@ type Database struct {
 // Replica is this process among others.
 type Replica struct {
 	// Name is shown to people and differs between living replicas. If the
-	// file has none it is the host's name and a random suffix.
+	// file has none it is the host's name and a random suffix. A replica that
+	// the file names takes over from its former life as soon as it starts.
 	Name string `yaml:"name"`
+	// Drawn says that the file has no name.
+	Drawn bool `yaml:"-"`
 }
 
 // Locking is stage 1: the locks that firings are tried on first.

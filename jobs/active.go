@@ -2,36 +2,59 @@ package jobs
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
 )
 
-// active is what this replica is starting and running, as the heartbeat
-// compares it with what the store says. It may be used concurrently.
+// active is what this replica cares for, as heartbeat and adoption compare it
+// with what the store says. It may be used concurrently.
 type active struct {
-	mu       sync.Mutex
-	starting map[uuid.UUID]int // runs of which a start may be under way
-	running  map[Token]context.CancelCauseFunc
-	closed   error // once set, the cause with which whatever is added is cancelled
+	mu      sync.Mutex
+	cared   map[uuid.UUID]bool // runs that a firing here will see to their end
+	begun   map[uuid.UUID]bool // since watch was called; nil while nobody watches
+	running map[Token]context.CancelCauseFunc
+	closed  error // once set, the cause with which whatever is added is cancelled
 }
 
 func newActive() *active {
-	return &active{starting: map[uuid.UUID]int{}, running: map[Token]context.CancelCauseFunc{}}
+	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]context.CancelCauseFunc{}}
 }
 
-// begin marks a run as being started, until the returned function is called.
-func (a *active) begin(run uuid.UUID) (done func()) {
+// care marks a run as this replica's to see to, until the returned function is
+// called: from before the store may have a row of it until its firing has ended
+// here, while it is queued, waits, starts and runs.
+func (a *active) care(run uuid.UUID) (done func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.starting[run]++
-	return sync.OnceFunc(func() {
+	a.cared[run] = true
+	if a.begun != nil {
+		a.begun[run] = true
+	}
+	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.starting[run]--; a.starting[run] == 0 {
-			delete(a.starting, run)
-		}
-	})
+		delete(a.cared, run)
+	}
+}
+
+// watch returns the runs that are cared for now, and what returns those that
+// came to be from then on until it is called: who tells the store of the former
+// and is told of others meanwhile must not take the latter for nobody's, even
+// if their firings have ended since. One watches at a time.
+func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun = map[uuid.UUID]bool{}
+	return slices.Collect(maps.Keys(a.cared)), func() map[uuid.UUID]bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		begun := a.begun
+		a.begun = nil
+		return begun
+	}
 }
 
 // add registers a granted claim with what cancels its run; the returned
@@ -89,13 +112,13 @@ func (a *active) cancelAll(cause error) {
 }
 
 // strangers returns those of the store's claims that this replica neither
-// runs nor is starting: starts whose reply was lost for good.
+// runs nor cares for: starts whose reply was lost for good.
 func (a *active) strangers(claims map[Token]uuid.UUID) []Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var unknown []Token
 	for token, run := range claims {
-		if a.running[token] == nil && a.starting[run] == 0 {
+		if a.running[token] == nil && !a.cared[run] {
 			unknown = append(unknown, token)
 		}
 	}

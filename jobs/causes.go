@@ -57,7 +57,7 @@ func judge(ctx context.Context, err error) verdict {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(err, ErrSuperseded), errors.Is(cause, ErrClaimLost):
-		return verdict{state: Lost, reason: ReasonClaimLost, detail: "its claim was taken away", err: err}
+		return verdict{state: Lost, reason: ReasonClaimLost, detail: RevokedDetail, err: err}
 	case errors.Is(cause, ErrSessionLost):
 		return verdict{state: Lost, reason: ReasonSessionLost, detail: "its replica could not confirm its session", err: err}
 	case errors.Is(cause, ErrTimeout):

@@ -5,22 +5,39 @@ import (
 	"time"
 )
 
-// clusterClock is this machine's clock corrected by its measured offset to
-// the store's, so that replicas with skewed clocks fire at the same instant.
-// It may be used concurrently.
+// clusterClock is the store's clock as this replica measured it last, carried
+// on by this machine's monotonic clock: replicas with skewed clocks fire at the
+// same instant, and a step of this machine's wall clock moves no firing. It
+// may be used concurrently.
 type clusterClock struct {
-	offset atomic.Int64 // nanoseconds to add to this machine's clock
+	last atomic.Pointer[reading] // nil until it was measured
+}
+
+// reading is one instant, as the store and as this machine had it.
+type reading struct {
+	theirs time.Time
+	ours   time.Time // with its monotonic reading
 }
 
 // measure takes the store's clock as read between two instants of ours. The
 // error is at most half the time between them.
 func (c *clusterClock) measure(before, after, theirs time.Time) {
-	middle := before.Add(after.Sub(before) / 2)
-	c.offset.Store(int64(theirs.Sub(middle.Round(0))))
+	c.last.Store(&reading{theirs: theirs, ours: before.Add(after.Sub(before) / 2)})
 }
 
-// now returns cluster time.
-func (c *clusterClock) now() time.Time { return time.Now().Add(c.Offset()).UTC() }
+// now returns cluster time; until it was measured, this machine's.
+func (c *clusterClock) now() time.Time { return c.at(time.Now()).UTC() }
 
-// Offset returns how far the store's clock is ahead of this machine's.
-func (c *clusterClock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
+func (c *clusterClock) at(ours time.Time) time.Time {
+	last := c.last.Load()
+	if last == nil {
+		return ours
+	}
+	return last.theirs.Add(ours.Sub(last.ours))
+}
+
+// Offset returns how far cluster time is ahead of this machine's wall clock.
+func (c *clusterClock) Offset() time.Duration {
+	ours := time.Now()
+	return c.at(ours).Sub(ours.Round(0))
+}

@@ -18,17 +18,20 @@ type dispatcher struct {
 	table     cronTable
 	ready     *ready
 	keeper    *keeper
+	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
+	aside     []planned // of jobs that are others' to fire, from the first due on that was left to them
 	firings   sync.WaitGroup
 }
 
 // run dispatches until ctx ends. Firings that it began may outlive it; the
 // caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
-	if _, err := d.keeper.wait(ctx); err != nil { // from then on the clock is the cluster's
+	session, err := d.keeper.wait(ctx) // from then on the clock is the cluster's
+	if err != nil {
 		return
 	}
-	from := d.clock.now()
+	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
 	for _, name := range d.table.names() {
 		d.timetable.add(d.table[name], from)
 	}
@@ -38,34 +41,56 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.sleep(ctx)
 			continue
 		}
-		if _, err := d.keeper.wait(ctx); err != nil || d.workers.Acquire(ctx, 1) != nil {
+		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
-			d.workers.Release(1)
+			d.workers.release()
 		}
 	}
 }
 
-// tick moves every job that is due to the ready queue.
+// tick moves every job that is due to the ready queue, or aside.
 func (d *dispatcher) tick() {
+	select {
+	case <-d.revised:
+		d.revise()
+	default:
+	}
 	now := d.clock.now()
 	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
 		p := d.timetable.pop()
-		if oldest := now.Add(-p.entry.MisfireThreshold); p.due.Before(oldest) {
-			d.timetable.add(p.entry, oldest) // the misfire policy decides on what was before
+		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
+			d.timetable.add(p.entry, oldest)
 			continue
 		}
-		if !p.entry.stale.Load() {
-			d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
+		if p.entry.standing.stale() {
+			d.aside = append(d.aside, p)
+			continue
 		}
+		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
 		d.timetable.add(p.entry, p.due)
 	}
 }
 
-// sleep waits for the next due, or for a run to be adopted.
+// revise plans again what is this replica's to fire again: from where it was
+// left to others, since they may have ended without firing it.
+func (d *dispatcher) revise() {
+	left := d.aside
+	d.aside = nil
+	for _, p := range left {
+		if p.entry.standing.stale() {
+			d.aside = append(d.aside, p)
+		} else {
+			d.timetable.put(p)
+		}
+	}
+}
+
+// sleep waits for the next due, for a run to be adopted, or for other jobs to
+// be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := maxSleep
 	if due := d.timetable.next(); !due.IsZero() {
@@ -76,6 +101,8 @@ func (d *dispatcher) sleep(ctx context.Context) {
 	select {
 	case <-timer.C:
 	case <-d.ready.wake:
+	case <-d.revised:
+		d.revise()
 	case <-ctx.Done():
 	}
 }
@@ -90,6 +117,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			return false
 		}
 		if !p.stillOurs(session) {
+			p.done()
 			continue
 		}
 		if d.worthSieving(p) {
@@ -117,6 +145,7 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())
+		p.done = d.active.care(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
 	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}

@@ -12,7 +12,9 @@
 //	perform.go     run the handler under its claim, record how it ended, release
 //	engine.go      what firings share; what many ask of the store at one moment goes in one call
 //	session.go     keep: one heartbeat renews a replica's session and with it all its claims
-//	upkeep.go      sweep dead sessions, adopt waiting runs, record dues that nobody started
+//	follower.go    which jobs are this replica's to fire: those of which its definition is in force
+//	upkeep.go      sweep dead sessions, adopt waiting runs
+//	misfirepage.go look for dues that nobody started, a page of jobs at a time
 //	misfire.go     what becomes of those
 //
 // A firing is the pair of a job and its due, the nominal instant that the
@@ -36,13 +38,26 @@
 // by then have recorded the runs as lost and granted their resources; what
 // the runs still try to write through a fence does not commit.
 //
+// # Which definition of a job counts
+//
+// Every replica registers its cron table with each session that it opens. A
+// definition that the store has not seen before is drawn the job's next
+// version, and keeps it. In force is the newest version that a living session
+// carries; a replica with another leaves the job alone: it starts nothing of it
+// (the store refuses that in the start itself), adopts nothing of it, and
+// records no misfires of it. So a deploy takes a job over with its first new
+// replica, an old replica that restarts meanwhile takes nothing back, and when
+// the last session with the newer definition has ended, or has expired and been
+// swept, the older one is in force again. A replica learns so by its next
+// heartbeat, and goes on with the first due that it had left to others.
+//
 // # Guarantees
 //
-// Each firing is started at most once, unless its job asks for recovery or
-// for further attempts. No two runs with conflicting requests hold claims at
-// the same time. Each due that passes while the cluster is up ends as a run or
-// as a record that says why there was none. What handlers do outside the
-// store's database is theirs to fence, with [Run].Token.
+// Each firing is started at most once, unless its job asks for recovery, three
+// times at most, or for further attempts. No two runs with conflicting requests
+// hold claims at the same time. Each due that passes while the cluster is up
+// ends as a run or as a record that says why there was none. What handlers do
+// outside the store's database is theirs to fence, with [Run].Token.
 //
 // # Stores
 //

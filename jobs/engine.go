@@ -10,14 +10,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
 
-	"github.com/holdfast-dev/holdfast/internal/batch"
 	"github.com/holdfast-dev/holdfast/locking"
 )
-
-// batchTimeout bounds one call of the store.
-const batchTimeout = 5 * time.Second
 
 // engine is what the firings of one replica share.
 type engine struct {
@@ -28,22 +23,14 @@ type engine struct {
 	ttl             time.Duration   // of the session
 	clock           *clusterClock
 	active          *active
-	capacity        int // how many workers there are
-	workers         *semaphore.Weighted
-	starts          *batch.Batch[sessionCall[StartRequest], StartResult]
-	notes           *batch.Batch[sessionCall[Note], bool]
-	finishes        *batch.Batch[FinishRequest, bool]
+	workers         *workers
+	starts          *batcher[sessionCall[StartRequest], StartResult]
+	notes           *batcher[sessionCall[Note], bool]
+	finishes        *batcher[FinishRequest, bool]
 	outage          *outage
-	stopping        func() bool
+	doubt           func() // has the keeper ask which definitions are in force
 	log             zerolog.Logger
 	logOutput       io.Writer
-}
-
-// newBatch gathers what many firings ask of the store at the same moment.
-func newBatch[Q, A any](send func(context.Context, []Q) ([]A, error)) *batch.Batch[Q, A] {
-	return batch.New(batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: MaxBatch, Whole: func(err error) bool {
-		return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSessionLost)
-	}})
 }
 
 // sessionCall is a question that is asked on behalf of a session.

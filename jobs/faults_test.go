@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,23 +24,41 @@ type faultyStore struct {
 	jobs.Store
 	afterStart time.Duration // how long the reply to a start takes
 	down       atomic.Bool   // sessions can be neither opened nor renewed
+	dead       atomic.Bool   // nor can anything else be asked
+}
+
+func (f *faultyStore) End(ctx context.Context, session uuid.UUID) error {
+	if f.dead.Load() {
+		return fmt.Errorf("session end: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.End(ctx, session)
+}
+
+func (f *faultyStore) Sweep(ctx context.Context) (jobs.Swept, error) {
+	if f.dead.Load() {
+		return jobs.Swept{}, fmt.Errorf("sweep: %w", jobs.ErrUnavailable)
+	}
+	return f.Store.Sweep(ctx)
 }
 
 func (f *faultyStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	if f.dead.Load() {
+		return nil, fmt.Errorf("start: %w", jobs.ErrUnavailable)
+	}
 	results, err := f.Store.Start(ctx, session, requests)
 	time.Sleep(f.afterStart)
 	return results, err
 }
 
 func (f *faultyStore) Open(ctx context.Context, s jobs.Session) error {
-	if f.down.Load() {
+	if f.down.Load() || f.dead.Load() {
 		return fmt.Errorf("session opening: %w", jobs.ErrUnavailable)
 	}
 	return f.Store.Open(ctx, s)
 }
 
 func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
-	if f.down.Load() {
+	if f.down.Load() || f.dead.Load() {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrUnavailable)
 	}
 	return f.Store.Heartbeat(ctx, session)
@@ -67,6 +86,97 @@ func (c *cluster) slowLocker(after time.Duration) *locking.Locker {
 		c.t.Fatal(err)
 	}
 	return l
+}
+
+// heldStore is a store in which a row that one job needs is held for a while:
+// for its starts by a client that was paused, for its finishes by its own
+// transaction.
+type heldStore struct {
+	jobs.Store
+	starts, finishes string // of which job
+	from, until      time.Time
+	runs             sync.Map // of the job, by id
+}
+
+// patience answers as a store does that has waited for a held row.
+func (h *heldStore) patience(what string) error {
+	time.Sleep(time.Second)
+	return fmt.Errorf("%s: %w", what, jobs.ErrRowHeld)
+}
+
+func (h *heldStore) held() bool { return time.Now().After(h.from) && time.Now().Before(h.until) }
+
+func (h *heldStore) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	needed := slices.ContainsFunc(requests, func(r jobs.FinishRequest) bool {
+		job, _ := h.runs.Load(r.Run)
+		return job == h.finishes
+	})
+	if needed && h.held() {
+		return nil, h.patience("finish")
+	}
+	return h.Store.Finish(ctx, requests)
+}
+
+func (h *heldStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	for _, r := range requests {
+		h.runs.Store(r.Run, r.Firing.Job)
+	}
+	needed := slices.ContainsFunc(requests, func(r jobs.StartRequest) bool { return r.Firing.Job == h.starts })
+	if needed && h.held() {
+		return nil, h.patience("start")
+	}
+	return h.Store.Start(ctx, session, requests)
+}
+
+func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
+		o := c.options("a", takes(time.Millisecond), stuck, other)
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(), until: time.Now().Add(20 * time.Second)}
+		stop := c.start(o)
+		time.Sleep(30 * time.Second)
+		stop()
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("stuck: %v", got)
+		}
+		late := 0
+		for _, r := range c.runs("other") {
+			if r.StartedAt == nil || r.StartedAt.Sub(r.Due) > 100*time.Millisecond {
+				late++
+			}
+		}
+		if late > 2 {
+			t.Errorf("%d starts of another job were held up", late)
+		}
+	})
+}
+
+func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
+		stuck.Timeout = 5 * time.Second
+		ignores := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "stuck" {
+				time.Sleep(20 * time.Second)
+			}
+			return nil
+		})
+		o := c.options("a", []jobs.Registration{ignores}, stuck, other)
+		o.Store = &heldStore{Store: c.store, finishes: "stuck", from: time.Now(), until: time.Now().Add(30 * time.Second)}
+		stop := c.start(o)
+		time.Sleep(40 * time.Second)
+		stop()
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
+			t.Errorf("stuck: %v", got)
+		}
+		for _, r := range c.runs("other") {
+			if r.FinishedAt == nil || r.FinishedAt.Sub(*r.StartedAt) > 100*time.Millisecond {
+				t.Errorf("held up: %+v", r)
+			}
+		}
+	})
 }
 
 func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {

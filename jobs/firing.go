@@ -42,6 +42,7 @@ type firing struct {
 // it, which live gives back while it waits and when it returns. Stop ends
 // waiting: another replica may take the firing over.
 func (f *firing) live(stop context.Context) {
+	defer f.done()
 	defer f.giveBack()
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
@@ -72,7 +73,7 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil || f.outage.lasts() {
 		return true
 	}
-	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.version), gateTTL)
+	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
 		f.outage.note(f.engine.log, err)
 	}
@@ -239,10 +240,10 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 // a start whose reply was lost may have left a waiting run that nobody else
 // looks after.
 func (f *firing) start(stop context.Context) (Token, *blockage) {
-	defer f.active.begin(f.run)()
 	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
-	for {
-		result, err := f.starts.Ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request})
+	for held := false; ; {
+		result, err := f.starts.do(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, held)
+		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil:
 			return f.started(result)
@@ -272,9 +273,7 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 		f.noted = result.Blocker
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
 	case StartStale:
-		if !f.entry.stale.Swap(true) {
-			f.log.Warn().Msg("job has a newer definition, this replica leaves it to others")
-		}
+		f.doubt() // this replica has not heard yet which definition is in force
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -287,7 +286,7 @@ func (f *firing) startVersion() int64 {
 	if f.adopted != uuid.Nil {
 		return 0
 	}
-	return f.entry.version
+	return f.entry.standing.version.Load()
 }
 
 // waitFor gives the worker back until the next try, and writes the firing
@@ -334,14 +333,15 @@ func (f *firing) skip(b *blockage, tries *retry.Series) {
 // note writes the firing's state to the store and reports whether the firing
 // is still this replica's to care for.
 func (f *firing) note(state State, b *blockage, detail string) bool {
-	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker})
+	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker, Requests: f.entry.requests})
 }
 
 func (f *firing) write(n Note) bool {
-	n.Run, n.Firing, n.Version, n.Attempt = f.run, f.firing, f.startVersion(), f.attempt
-	n.Requests, n.WaitSince = f.entry.requests, f.since
-	for {
-		stands, err := f.notes.Ask(f.session.ctx, sessionCall[Note]{f.session.id, n})
+	n.Run, n.Firing, n.Version = f.run, f.firing, f.startVersion()
+	n.WaitSince = f.since
+	for held := false; ; {
+		stands, err := f.notes.do(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
+		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
 			return stands
 		}
@@ -366,7 +366,25 @@ func (f *firing) rest(stop context.Context, d time.Duration) bool {
 	case <-stop.Done():
 		return false
 	}
-	f.idle = f.workers.Acquire(stop, 1) != nil
+	if f.session.ctx.Err() != nil || stop.Err() != nil {
+		return false
+	}
+	f.idle = !f.workers.tryAcquire()
+	return !f.idle || f.queue(stop)
+}
+
+// queue waits for a worker. For how long nobody knows: until then others need
+// not wait behind this firing. So it withdraws what it wants; its next start
+// puts that back, at its old place.
+func (f *firing) queue(stop context.Context) bool {
+	if !f.write(Note{State: Waiting, Reason: ReasonNoWorker}) {
+		return false
+	}
+	f.noted = nil
+	ctx, cancel := context.WithCancel(f.session.ctx)
+	defer cancel()
+	defer context.AfterFunc(stop, cancel)()
+	f.idle = f.workers.acquire(ctx) != nil
 	return !f.idle
 }
 
@@ -374,7 +392,7 @@ func (f *firing) rest(stop context.Context, d time.Duration) bool {
 func (f *firing) giveBack() {
 	if !f.idle {
 		f.idle = true
-		f.workers.Release(1)
+		f.workers.release()
 	}
 }
 

@@ -47,7 +47,7 @@ type Job struct {
 	MisfireThreshold time.Duration
 	Timeout          time.Duration // of one attempt; 0 means none
 	Retry            retry.Policy  // of the handler, after an error; the zero Policy tries once
-	Recover          bool          // run again when the replica that ran it died
+	Recover          bool          // run again when the replica that ran it died; three times at most
 }
 
 // requests returns everything the job locks: its resources and, unless it may

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxMisfireRecords = 1000    // that one check writes for one job; older ones are told of in the first
+	maxMisfireRecords = 100     // that one check writes for one job; older ones are told of in the first
 	maxMisfireDues    = 100_000 // that one check looks at for one job
 	maxLateRuns       = 100     // of run_all
 )

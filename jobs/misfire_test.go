@@ -27,10 +27,12 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 	}{
 		{time.Minute, time.Hour, MisfireSkip, 60, 0, false},
 		{time.Minute, time.Hour, MisfireRunAll, 60, 60, false},
-		{time.Minute, 10 * time.Hour, MisfireRunAll, 600, 100, false},
-		{time.Second, 10 * time.Hour, MisfireRunOnce, 1000, 1, true},
-		{time.Second, 400 * 24 * time.Hour, MisfireRunOnce, 1000, 1, true},
-		{24 * time.Hour, 400 * 24 * time.Hour, MisfireRunOnce, 400, 1, false},
+		{time.Minute, 100 * time.Minute, MisfireSkip, 100, 0, false},
+		{time.Minute, 101 * time.Minute, MisfireSkip, 100, 0, true},
+		{time.Minute, 10 * time.Hour, MisfireRunAll, 100, 100, true},
+		{time.Second, 10 * time.Hour, MisfireRunOnce, 100, 1, true},
+		{time.Second, 400 * 24 * time.Hour, MisfireRunOnce, 100, 1, true},
+		{24 * time.Hour, 90 * 24 * time.Hour, MisfireRunOnce, 90, 1, false},
 	} {
 		until := from.Add(c.outage)
 		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from}, until)

@@ -88,9 +88,10 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 }
 
 // mayRetry reports whether the job's policy has another attempt for this end,
-// and remembers after what delay.
+// and remembers after what delay. Whether this replica will be there to make
+// it does not matter: another adopts the run.
 func (f *firing) mayRetry(v verdict) bool {
-	if v.state != Failed && v.state != TimedOut || f.stopping() {
+	if v.state != Failed && v.state != TimedOut {
 		return false
 	}
 	delay, more := f.attempts.Next(time.Now())
@@ -118,8 +119,9 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), f.ttl)
 	defer cancel()
-	for {
-		done, err := f.finish(ctx, request, leftBehind)
+	for held := leftBehind; ; { // inside a transaction, it may be, that holds its claim
+		done, err := f.finishes.do(ctx, request, held)
+		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil && !done:
 			f.log.Warn().Int64("token", int64(run.Token)).Msg("run was superseded, its end is not recorded")
@@ -136,16 +138,6 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 		}
 		pause(ctx, startBackoff)
 	}
-}
-
-// finish goes through the batch; but a handler that was left behind may be
-// inside a transaction that holds its claim, and must not hold up others.
-func (f *firing) finish(ctx context.Context, request FinishRequest, alone bool) (bool, error) {
-	if !alone {
-		return f.finishes.Ask(ctx, request)
-	}
-	done, err := f.store.Finish(ctx, []FinishRequest{request})
-	return err == nil && done[0], err
 }
 
 func (f *firing) logEnd(run *Run, v verdict, took time.Duration, again bool) {

@@ -20,7 +20,8 @@ type pending struct {
 	late    bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
 	since   time.Time // when it began to wait
 	rank    uint64
-	looked  bool // the sieve has let it through
+	looked  bool   // the sieve has let it through
+	done    func() // of an adopted one: called when this replica cares for it no more
 }
 
 // ready is the queue of pending firings, by due and then in an order of the
@@ -30,6 +31,7 @@ type ready struct {
 	replica string
 	mu      sync.Mutex
 	queue   readyHeap
+	adopted int           // how many of the queue were adopted
 	wake    chan struct{} // holds a value when something was pushed
 }
 
@@ -45,6 +47,9 @@ func (r *ready) push(p pending) {
 	p.rank = h.Sum64()
 	r.mu.Lock()
 	heap.Push(&r.queue, p)
+	if p.adopted != uuid.Nil {
+		r.adopted++
+	}
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -59,7 +64,18 @@ func (r *ready) pop() (pending, bool) {
 	if len(r.queue) == 0 {
 		return pending{}, false
 	}
-	return heap.Pop(&r.queue).(pending), true
+	p := heap.Pop(&r.queue).(pending)
+	if p.adopted != uuid.Nil {
+		r.adopted--
+	}
+	return p, true
+}
+
+// adoptedLen returns how many of the queued firings were adopted.
+func (r *ready) adoptedLen() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopted
 }
 
 func (r *ready) len() int {

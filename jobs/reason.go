@@ -9,6 +9,7 @@ const (
 	ReasonLockHeld         Reason = "lock_held"         // a resource stayed held until the wait policy gave up
 	ReasonOverlap          Reason = "overlap"           // an earlier run of the same job was still active
 	ReasonOlderWaiter      Reason = "older_waiter"      // waits behind a run that has waited longer for the same resource
+	ReasonNoWorker         Reason = "no_worker"         // waits for a worker of its replica to be free
 	ReasonLocksUnavailable Reason = "locks_unavailable" // memcached could not be asked, and the configuration says skip
 	ReasonMisfire          Reason = "misfire"           // no replica started it within the threshold
 	ReasonSuperseded       Reason = "superseded"        // a later due of the same outage was run in its place

@@ -60,10 +60,11 @@ type Record struct {
 	Key        string     `json:"key,omitempty"` // of a manual trigger
 	State      State      `json:"state"`
 	Recovery   int        `json:"recovery"`
-	Attempt    int        `json:"attempt"` // from 1, once it has started
+	Attempt    int        `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
 	Replica    string     `json:"replica,omitempty"`
 	Token      Token      `json:"token,omitempty"` // of its last claim
 	CreatedAt  time.Time  `json:"created_at"`
+	WaitSince  time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Reason     Reason     `json:"reason,omitempty"`

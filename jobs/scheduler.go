@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -23,7 +22,10 @@ type Options struct {
 	Jobs     []Job
 
 	Replica string // this replica's name
-	Version string // of the binary
+	// Succeeds says that Replica is a configured name, which no other living
+	// process has: what a former life of it left is taken back at once.
+	Succeeds bool
+	Version  string // of the binary
 
 	Workers       int           // firings at work at once; at least 1
 	Heartbeat     time.Duration // between renewals of the session
@@ -83,34 +85,29 @@ func New(o Options) (*Scheduler, error) {
 	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
-		clock: clock, active: running, capacity: o.Workers, workers: semaphore.NewWeighted(int64(o.Workers)),
-		starts: newBatch(bySession(o.Store.Start)), notes: newBatch(bySession(o.Store.Note)), finishes: newBatch(o.Store.Finish),
-		outage: &outage{}, stopping: s.isStopping, log: log, logOutput: o.LogOutput,
+		clock: clock, active: running, workers: newWorkers(o.Workers),
+		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
+		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
+	follower := newFollower(o.Store, table, log)
+	s.engine.doubt = follower.doubt
 	s.keeper = &keeper{
-		store: o.Store, revoke: o.Store.Revoke, replica: o.Replica, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
+		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
 		clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
-	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper}
-	s.upkeep = &upkeep{engine: s.engine, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat}
+	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
+	s.upkeep = &upkeep{engine: s.engine, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage}
 	return s, nil
 }
 
 // Run registers the jobs and fires them until ctx ends. Then it starts
 // nothing more, lets runs go on for the grace, cancels those that are left,
-// records how they ended, gives locks and session back, and returns nil. It
-// returns an error when the jobs can't be registered. It is called once.
+// records how they ended, gives locks and session back, and returns nil. While
+// the store can't be asked it goes on trying; it returns an error when the
+// store refuses the first session or its jobs. It is called once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	versions, err := s.options.Store.Register(ctx, s.table.definitions())
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop before it began
-		}
-		return err
-	}
-	for name, e := range s.table {
-		e.version = versions[name]
-	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	s.engine.log.Info().Int("jobs", len(s.table)).Int("workers", s.options.Workers).Msg("scheduler started")
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -119,6 +116,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	for _, serve := range s.background() {
 		behind.Go(func() { serve(background) })
 	}
+	var refused error
+	behind.Go(func() {
+		if refused = s.keeper.run(background); refused != nil {
+			stop()
+		}
+	})
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
@@ -131,13 +134,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stopBackground()
 	behind.Wait()
 	s.engine.log.Info().Msg("scheduler stopped")
-	return nil
+	return refused
 }
 
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	serve := []func(context.Context){s.keeper.run}
+	serve := []func(context.Context){e.starts.run, e.notes.run, e.finishes.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {

@@ -58,6 +58,13 @@ func (c *cluster) options(name string, handlers []jobs.Registration, table ...jo
 // start runs a replica; the returned function stops it and waits for its end.
 func (c *cluster) start(o jobs.Options) (stop func()) {
 	c.t.Helper()
+	_, stop = c.begin(o)
+	return stop
+}
+
+// begin is start for tests that ask the replica too.
+func (c *cluster) begin(o jobs.Options) (replica *jobs.Scheduler, stop func()) {
+	c.t.Helper()
 	scheduler, err := jobs.New(o)
 	if err != nil {
 		c.t.Fatal(err)
@@ -65,7 +72,7 @@ func (c *cluster) start(o jobs.Options) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Run(ctx) }()
-	return func() {
+	return scheduler, func() {
 		c.t.Helper()
 		cancel()
 		if err := <-ended; err != nil {
@@ -341,6 +348,32 @@ func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var attempts []int
+		flaky := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+			attempts = append(attempts, run.Attempt)
+			time.Sleep(2 * time.Second)
+			return errors.New("not yet")
+		})
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Retry = retry.Policy{Attempts: 3, Delay: time.Second}
+		stop := c.start(c.options("a", []jobs.Registration{flaky}, j))
+		time.Sleep(11 * time.Second) // in its first attempt
+		stop()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
+			t.Errorf("after stop: %+v", r)
+		}
+		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))
+		time.Sleep(time.Minute)
+		heir()
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" || !slices.Equal(attempts, []int{1, 2, 3}) {
+			t.Errorf("runs %+v, attempts %v", r, attempts)
+		}
+	})
 }
 
 func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {

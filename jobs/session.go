@@ -15,17 +15,21 @@ import (
 // wraps ErrSessionLost, when the session can no longer be trusted.
 type life struct {
 	id     uuid.UUID
+	begun  time.Time // before the store was asked for it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	expiry *time.Timer // ends the context when no heartbeat was confirmed in time
 }
 
 // keeper opens this replica's session, renews it, and opens another when it
-// is lost. One heartbeat renews all claims at once.
+// is lost. One heartbeat renews all claims at once, and tells when another
+// definition has come into force.
 type keeper struct {
 	store    Sessions
+	follower *follower
 	revoke   func(ctx context.Context, token Token, state State, reason Reason) error
 	replica  string
+	succeeds bool // the first session takes over from former lives
 	version  string
 	interval time.Duration
 	ttl      time.Duration
@@ -73,15 +77,20 @@ func (k *keeper) set(l *life) {
 	k.changed = make(chan struct{})
 }
 
-// run keeps a session until ctx ends, and then ends it.
-func (k *keeper) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		l, err := k.open(ctx)
+// run keeps a session until ctx ends, and then ends it. It returns an error
+// when the first is refused for a reason that does not pass by itself.
+func (k *keeper) run(ctx context.Context) error {
+	for opened := false; ctx.Err() == nil; {
+		l, err := k.open(ctx, k.succeeds && !opened)
+		if err != nil && !opened && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSessionLost) {
+			return err
+		}
 		if err != nil {
 			k.log.Warn().Err(err).Msg("session not opened")
 			pause(ctx, time.Second)
 			continue
 		}
+		opened = true
 		k.set(l)
 		k.beat(ctx, l)
 		k.set(nil)
@@ -91,46 +100,69 @@ func (k *keeper) run(ctx context.Context) {
 		l.expiry.Stop()
 		l.cancel(ErrSessionLost)
 	}
+	return nil
 }
 
-// open registers a new session. Its trust counts from before the request, so
-// that a slow reply cannot stretch it.
-func (k *keeper) open(ctx context.Context) (*life, error) {
+// open opens a session that carries this replica's definitions. Its trust
+// counts from before the request, so that a slow reply cannot stretch it.
+func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
-	l := &life{id: uuid.New()}
-	sent := time.Now()
-	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl}); err != nil {
+	l := &life{id: uuid.New(), begun: time.Now()}
+	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds}); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	l.expiry = time.AfterFunc(time.Until(sent.Add(k.ttl)), func() {
+	l.expiry = time.AfterFunc(time.Until(l.begun.Add(k.ttl)), func() {
 		l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl))
 	})
-	if err := k.renew(ctx, l); err != nil {
+	if err := k.prepare(ctx, l); err != nil {
 		l.expiry.Stop()
+		l.cancel(err)
+		k.end(l) // or what it carries would be in force, with nobody to fire it, until it expires
 		return nil, err
 	}
 	k.log.Info().Stringer("session", l.id).Msg("session opened")
 	return l, nil
 }
 
+// prepare does what must be done before anything starts under the session. A
+// large cron table may take all the time that the session has.
+func (k *keeper) prepare(ctx context.Context, l *life) error {
+	bounded, cancel := context.WithDeadline(ctx, l.begun.Add(k.ttl))
+	defer cancel()
+	if err := k.follower.register(bounded, l.id); err != nil {
+		return err
+	}
+	definitions, err := k.renew(ctx, l)
+	if err != nil {
+		return err
+	}
+	return k.follower.follow(ctx, definitions)
+}
+
 // beat renews the session until it is lost or ctx ends.
 func (k *keeper) beat(ctx context.Context, l *life) {
-	delay := k.interval
+	next := time.NewTimer(k.interval)
+	defer next.Stop()
 	for failures := 0; ; {
+		delay := k.interval
 		select {
-		case <-time.After(delay):
+		case <-next.C:
+		case <-k.follower.doubts:
+			k.follower.tryFollow(ctx, unread)
+			continue
 		case <-l.ctx.Done():
 			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
 			return
 		case <-ctx.Done():
 			return
 		}
-		err := k.renew(ctx, l)
+		definitions, err := k.renew(ctx, l)
 		switch {
 		case err == nil:
-			failures, delay = 0, k.interval
+			failures = 0
+			k.follower.tryFollow(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
 		case ctx.Err() == nil:
@@ -139,22 +171,24 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 			}
 			delay = min(k.interval, time.Second)
 		}
+		next.Reset(delay)
 	}
 }
 
-// renew sends one heartbeat and acts on its answer.
-func (k *keeper) renew(ctx context.Context, l *life) error {
+// renew sends one heartbeat and acts on its answer. It returns the beat's
+// Definitions.
+func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl/3, batchTimeout))
 	defer cancel()
 	known := k.active.tokens()
 	sent := time.Now()
 	beat, err := k.store.Heartbeat(bounded, l.id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	k.clock.measure(sent, time.Now(), beat.Now)
 	if !l.expiry.Stop() {
-		return fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl)
+		return 0, fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl)
 	}
 	l.expiry.Reset(time.Until(sent.Add(k.ttl)))
 	for _, token := range known {
@@ -168,7 +202,7 @@ func (k *keeper) renew(ctx context.Context, l *life) error {
 			k.log.Warn().Err(err).Int64("token", int64(token)).Msg("claim not given back, the next heartbeat tries again")
 		}
 	}
-	return nil
+	return beat.Definitions, nil
 }
 
 // end gives the session back at shutdown, so that nobody has to wait for its

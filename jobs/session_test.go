@@ -3,7 +3,9 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,24 +20,47 @@ type scripted struct {
 	Sessions
 	mu      sync.Mutex
 	opened  []uuid.UUID
+	succeed []bool // what each of them asked for
 	ended   []uuid.UUID
 	fail    error
 	slow    time.Duration
 	ahead   time.Duration // of the store's clock
 	claims  map[Token]uuid.UUID
 	revoked []Token
+
+	refuse      error // of registrations
+	definitions int64 // of beats
+	versions    map[string]InForce
+	reads       int // of versions
 }
 
 func (s *scripted) Open(_ context.Context, session Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened = append(s.opened, session.ID)
+	s.opened, s.succeed = append(s.opened, session.ID), append(s.succeed, session.Succeeds)
 	return s.fail
+}
+
+func (s *scripted) Register(_ context.Context, _ uuid.UUID, definitions []Definition) (map[string]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := map[string]int64{}
+	for _, d := range definitions {
+		own[d.Name] = 1
+	}
+	return own, s.refuse
+}
+
+func (s *scripted) Versions(context.Context) (map[string]InForce, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	return maps.Clone(s.versions), s.fail
 }
 
 func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID) (Beat, error) {
 	s.mu.Lock()
-	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims)}
+	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -59,6 +84,14 @@ func (s *scripted) revoke(_ context.Context, token Token, _ State, _ Reason) err
 	return nil
 }
 
+// counts returns how many sessions were opened and given back, and how often
+// versions were read.
+func (s *scripted) counts() (opened, ended, reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.opened), len(s.ended), s.reads
+}
+
 func (s *scripted) set(change func(*scripted)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,24 +99,28 @@ func (s *scripted) set(change func(*scripted)) {
 }
 
 // keep runs a keeper with heartbeats every 5 s and a TTL of 15 s inside a
-// bubble, until use returns.
+// bubble, until use returns. Its cron table has one job, called job.
 func keep(t *testing.T, s *scripted, use func(t *testing.T, k *keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k := &keeper{
-			store: s, revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
-			clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
-		}
+		k := newTestKeeper(s)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			k.run(ctx)
-			close(ended)
-		}()
+		ended := make(chan error, 1)
+		go func() { ended <- k.run(ctx) }()
 		use(t, k)
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
+}
+
+func newTestKeeper(s *scripted) *keeper {
+	table := cronTable{"job": {Job: Job{Name: "job"}, definition: Definition{Name: "job"}}}
+	return &keeper{
+		store: s, follower: newFollower(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
+		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
+	}
 }
 
 func TestSessionIsTrustedFromBeforeTheRequestUntilItsTTL(t *testing.T) {
@@ -138,6 +175,40 @@ func TestLostSessionIsFollowedByANewOneNeverRevived(t *testing.T) {
 	}
 }
 
+// Only the first session knows that the former lives are over: a second one
+// may follow a loss that another replica of the name has caused by mistake.
+func TestOnlyTheFirstSessionTakesOverFromFormerLives(t *testing.T) {
+	for _, configured := range []bool{true, false} {
+		s := &scripted{fail: ErrUnavailable} // the first try of it fails
+		synctest.Test(t, func(t *testing.T) {
+			k := newTestKeeper(s)
+			k.succeeds = configured
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- k.run(ctx) }()
+			synctest.Wait()
+			s.set(func(s *scripted) { s.fail = nil })
+			first, err := k.wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.set(func(s *scripted) { s.fail = ErrSessionLost })
+			<-first.ctx.Done()
+			s.set(func(s *scripted) { s.fail = nil })
+			if _, err := k.wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		if len(s.succeed) < 3 || s.succeed[0] != configured || s.succeed[1] != configured || slices.Contains(s.succeed[2:], true) {
+			t.Errorf("configured %v: sessions that succeed others: %v", configured, s.succeed)
+		}
+	}
+}
+
 func TestHeartbeatComparesClaims(t *testing.T) {
 	unknown, starting := uuid.New(), uuid.New()
 	s := &scripted{}
@@ -147,7 +218,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		defer stopStanding(nil)
 		k.active.add(1, stopTaken)
 		k.active.add(2, stopStanding)
-		defer k.active.begin(starting)()
+		defer k.active.care(starting)()
 		s.set(func(s *scripted) { s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting} })
 		time.Sleep(6 * time.Second)
 		if !errors.Is(context.Cause(taken), ErrClaimLost) {
@@ -179,4 +250,121 @@ func TestClockFollowsTheStores(t *testing.T) {
 			t.Errorf("cluster time is %s ahead, want 90s", got)
 		}
 	})
+}
+
+func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
+	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	keep(t, s, func(t *testing.T, k *keeper) {
+		standing := &k.follower.table["job"].standing
+		step := func(what string, change func(*scripted), stale bool, reads int) {
+			t.Helper()
+			s.set(change)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if _, _, got := s.counts(); got != reads || standing.stale() != stale {
+				t.Errorf("%s: versions read %d times, want %d; stale %v, want %v", what, got, reads, standing.stale(), stale)
+			}
+		}
+		time.Sleep(time.Second)
+		step("nothing", func(*scripted) {}, false, 1)
+		step("another version without a word", func(s *scripted) { s.versions["job"] = InForce{Version: 2} }, false, 1)
+		step("the word", func(s *scripted) { s.definitions++ }, true, 2)
+		step("the store fails", func(s *scripted) { s.definitions++; s.versions["job"] = InForce{Version: 1}; s.fail = ErrUnavailable }, true, 2)
+		step("and answers again", func(s *scripted) { s.fail = nil }, false, 3)
+		step("nothing more", func(*scripted) {}, false, 3)
+	})
+}
+
+func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
+	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	keep(t, s, func(t *testing.T, k *keeper) {
+		standing := &k.follower.table["job"].standing
+		time.Sleep(time.Second)
+		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 2} })
+		for range 3 { // firings that are refused together
+			k.follower.doubt()
+		}
+		synctest.Wait()
+		if _, _, reads := s.counts(); !standing.stale() || reads != 2 {
+			t.Errorf("stale %v, versions read %d times, want true and once more", standing.stale(), reads)
+		}
+		select {
+		case <-k.follower.revised:
+		default:
+			t.Error("the dispatcher is not told")
+		}
+		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 1} }) // and no beat tells
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if standing.stale() {
+			t.Error("a refused start leaves the job with others for good")
+		}
+	})
+}
+
+func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
+	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	keep(t, s, func(t *testing.T, k *keeper) {
+		l, err := k.wait(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 60 {
+			k.follower.doubt()
+			time.Sleep(time.Second)
+		}
+		if l.ctx.Err() != nil {
+			t.Errorf("session lost: %v", context.Cause(l.ctx))
+		}
+		if _, _, reads := s.counts(); reads > 30 {
+			t.Errorf("versions read %d times in 12 heartbeats", reads)
+		}
+	})
+}
+
+func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing.T) {
+	mistake := errors.New("permission denied")
+	for name, c := range map[string]struct {
+		refuse error
+		want   error
+	}{
+		"unavailable": {fmt.Errorf("registration: %w", ErrUnavailable), nil},
+		"expired":     {fmt.Errorf("registration: %w", ErrSessionLost), nil},
+		"a mistake":   {mistake, mistake},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scripted{refuse: c.refuse, versions: map[string]InForce{"job": {Version: 1}}}
+				k := newTestKeeper(s)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- k.run(ctx) }()
+				time.Sleep(10 * time.Second)
+				if c.want != nil {
+					if err := <-ended; !errors.Is(err, c.want) {
+						t.Errorf("got %v, want %v", err, c.want)
+					}
+					return
+				}
+				if k.session() != nil {
+					t.Error("a session without its definitions is offered")
+				}
+				synctest.Wait()
+				if opened, ended, _ := s.counts(); ended != opened || opened < 2 {
+					t.Errorf("%d sessions opened, %d given back", opened, ended)
+				}
+				s.set(func(s *scripted) { s.refuse = nil })
+				if _, err := k.wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				s.set(func(s *scripted) { s.refuse, s.fail = mistake, ErrSessionLost })
+				time.Sleep(30 * time.Second) // only the first may be refused for good
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -29,7 +29,7 @@ func (d *dispatcher) sieve(ctx context.Context, first pending) {
 	}
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
-		if p.adopted == uuid.Nil && begun[p.firing.gateName(p.entry.version)] {
+		if p.adopted == uuid.Nil && begun[p.firing.gateName(p.entry.standing.version.Load())] {
 			continue
 		}
 		p.looked = true
@@ -43,7 +43,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	var gates []string
 	for _, p := range firings {
 		if p.adopted == uuid.Nil {
-			gates = append(gates, p.firing.gateName(p.entry.version))
+			gates = append(gates, p.firing.gateName(p.entry.standing.version.Load()))
 		}
 	}
 	bounded, cancel := context.WithTimeout(ctx, sievePatience)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,10 @@ var (
 	ErrSessionLost = locking.ErrSessionLost
 	// ErrUnavailable says that the store could not be asked.
 	ErrUnavailable = errors.New("store is unavailable")
+	// ErrRowHeld says that an open transaction of somebody held a row that the
+	// call needs, for longer than the store waits. It wraps ErrUnavailable;
+	// what of a batch needs other rows may well be done at once.
+	ErrRowHeld = fmt.Errorf("%w: a row is held by an open transaction", ErrUnavailable)
 	// ErrNotFound says that the store holds no such job or run.
 	ErrNotFound = errors.New("not found")
 	// ErrSuperseded says that a run's claim is gone: whatever it does now
@@ -57,8 +62,9 @@ type Session struct {
 
 // Beat is the answer to a heartbeat.
 type Beat struct {
-	Now    time.Time           // the store's clock
-	Claims map[Token]uuid.UUID // every claim of the session, with its run
+	Now         time.Time           // the store's clock
+	Claims      map[Token]uuid.UUID // every claim of the session, with its run
+	Definitions int64               // grows whenever another definition of a job comes into force
 }
 
 // Sessions registers replicas.
@@ -69,32 +75,48 @@ type Sessions interface {
 	// TTL, or returns ErrSessionLost.
 	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
-	// once, its claims, if any are left, are swept as if it had expired.
+	// once, its claims, if any are left, are swept as if it had expired. What
+	// it carries counts no longer, from now or from the next sweep on.
 	End(ctx context.Context, session uuid.UUID) error
-	// Register writes the cron table of a replica: a definition that
-	// differs from the stored one gets the next version. It returns each
-	// job's version, by name. Jobs of the store that are not named stay.
-	Register(ctx context.Context, jobs []Definition) (map[string]int64, error)
-	// Versions returns the stored version of every job, by name.
-	Versions(ctx context.Context) (map[string]int64, error)
+	// Register says which definitions the session carries, each of another
+	// job, beside what it carried of other jobs before. A definition that was
+	// never seen is drawn the job's next version, which it keeps for good: what
+	// makes it the same is name and hash, and what differs else is written
+	// without a new version. In force is a job's newest version that a living
+	// session carries, or where none does the one that was; one that has
+	// expired counts until it is swept. It returns the version of each
+	// definition, by name, or ErrSessionLost when the session is ended or
+	// expired. Of more than MaxBatch definitions, each MaxBatch may be a
+	// transaction.
+	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
+	// Versions returns what is in force of every job, by name.
+	Versions(ctx context.Context) (map[string]InForce, error)
 }
 
 // Definition is a job as the store keeps it.
 type Definition struct {
-	Name        string
-	Hash        string // of everything that decides what is fired and how
-	Schedule    string // in words or as written: for display
-	Zone        string
-	Handler     string
-	Resources   []locking.Request
-	Description string // what it is for, in a sentence
+	Name      string
+	Hash      string // of everything that decides what is fired and how
+	Schedule  string // in words or as written: for display
+	Zone      string
+	Handler   string
+	Resources []locking.Request
+	Recover   bool // a run that is lost has a successor
+
+	Description string // what it is for, in a sentence; the hash does not cover it
+}
+
+// InForce is the definition of a job that counts.
+type InForce struct {
+	Version      int64
+	CheckedUntil time.Time // as in Cursor: dues up to here are decided
 }
 
 // StartRequest asks for a firing's run to begin.
 type StartRequest struct {
 	Run       uuid.UUID // made by the caller, the same in every try
 	Firing    Firing
-	Version   int64 // of the job's definition; a firing of an older one ends as StartStale. 0 for adopted runs: not checked
+	Version   int64 // of the job's definition; a firing of one that is not in force ends as StartStale. 0 for adopted runs: not checked
 	Attempt   int   // from 1
 	Requests  []locking.Request
 	WaitSince time.Time // when the firing began to wait, by cluster time: decides who is older
@@ -109,7 +131,7 @@ const (
 	StartGranted                       // it runs: Token is set
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
-	StartStale                         // the job has a newer definition than the request's
+	StartStale                         // another definition of the job is in force than the request's
 )
 
 // StartResult answers a StartRequest.
@@ -126,13 +148,12 @@ type Note struct {
 	Run       uuid.UUID
 	Firing    Firing
 	Version   int64 // as in StartRequest
-	Attempt   int
 	State     State // Waiting or a final one
 	Reason    Reason
 	Detail    string
-	Error     string
+	Error     string // empty keeps that of the attempt before
 	Blocker   *Blocker
-	Requests  []locking.Request // of a waiting one: what it waits for
+	Requests  []locking.Request // of a waiting one: what others wait behind it for, instead of what was written before
 	WaitSince time.Time
 }
 
@@ -159,16 +180,33 @@ type Firings interface {
 	// Finish ends each attempt whose claim stands, and reports for each
 	// whether it did now or had done so before with the same state; false
 	// means that the run was superseded. One that ends as Waiting has its
-	// attempt counted up. A dead session may still finish what it has claims
-	// for.
+	// attempt counted up, one that ends as Lost is recovered as by Sweep. A
+	// dead session may still finish what it has claims for.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
+}
+
+// MaxRecoveries is how often one firing is recovered: a job that takes its
+// replica down with it must not take down all of them, for ever.
+const MaxRecoveries = 3
+
+// RevokedDetail is the detail of a run whose claim was revoked.
+const RevokedDetail = "its claim was taken away"
+
+// NotRecovered is what the detail of a lost run ends with when its job recovers
+// its runs, but this was the last recovery.
+const NotRecovered = "; it was recovered 3 times before and is not again"
+
+// LostRun is a run that became lost, with what its claim had been granted.
+type LostRun struct {
+	Record
+	Held []locking.Request
 }
 
 // Swept is what a sweep found.
 type Swept struct {
-	Sessions []string           // replicas whose sessions were ended
-	Lost     []Record           // runs that became lost
-	Released []locking.Released // locks of programs, of sessions that have no runs
+	Sessions []string // replicas whose sessions were ended
+	Lost     []LostRun
+	Released []locking.Released // locks of programs, whose sessions have no runs
 	Ended    int                // backends that were ended because they held a dead session's claim
 }
 
@@ -181,7 +219,17 @@ type Misfired struct {
 	Detail string
 }
 
-// Cursor is how far a job's dues have been checked for misfires.
+// MisfireCheck asks for the dues of one job to be looked through.
+type MisfireCheck struct {
+	Job     string
+	Version int64     // by whose schedule they are found: nothing is done where another is in force
+	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
+	Until   time.Time // where the cursor moves to
+}
+
+// Cursor is how far a job's dues have been checked for misfires. It begins
+// where the job is first registered, and moves to where a definition with
+// another schedule or zone comes into force: dues count from there.
 type Cursor struct {
 	CheckedUntil time.Time
 	Started      []time.Time // dues after CheckedUntil that have a run or a record, sorted
@@ -189,23 +237,32 @@ type Cursor struct {
 
 // Upkeep is done by any replica, now and then.
 type Upkeep interface {
-	// Sweep ends expired sessions: their runs become lost, with a waiting
-	// successor where recoverable names the job; their waiting runs are
-	// free to be adopted.
-	Sweep(ctx context.Context, recoverable map[string]bool) (Swept, error)
-	// Adopt gives waiting runs without a living session to the session,
-	// the oldest first, those of the named jobs only.
-	Adopt(ctx context.Context, session uuid.UUID, jobs []string, limit int) ([]Record, error)
-	// CheckMisfires calls find with the cursor of each named job that has one
-	// before until, writes what it returns and moves the cursors, in one
-	// transaction. It does nothing and returns false while another replica
-	// is at it.
-	CheckMisfires(ctx context.Context, until map[string]time.Time, find func(job string, c Cursor) []Misfired) (bool, error)
+	// Sweep ends expired sessions. Their runs become lost, with a waiting
+	// successor where the job's definition says so and the firing was recovered
+	// fewer than MaxRecoveries times; their waiting runs are free to be
+	// adopted; what they carried counts no longer.
+	Sweep(ctx context.Context) (Swept, error)
+	// Adopt gives waiting runs without a living session to the session, the
+	// oldest first, at most limit of them, and returns them. With them it
+	// returns the session's own waiting runs, however many: an earlier call
+	// whose reply was lost may have given them. Both only of the named jobs,
+	// and none that is among known: those the caller cares for already. What
+	// is given keeps its place among the waiting, but nobody waits behind it
+	// until its next start.
+	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
+	// CheckMisfires takes at most MaxBatch checks, each of another job. It
+	// calls find with the cursor of each that is to be done, by name, writes
+	// what find returns and moves the cursors, in one transaction. It returns
+	// each job's cursor as it now is, by name, those left out of which another
+	// version is in force. It does nothing and returns nil while another
+	// replica is at it.
+	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
 	// Trigger adds a waiting run of the job that any replica may adopt. A
 	// key that was used before for the job returns that run.
 	Trigger(ctx context.Context, job, key string) (Record, error)
-	// Revoke ends a claim and its grants by force: the run becomes lost or
-	// cancelled. Used for claims that the replica does not know of.
+	// Revoke ends a claim and its grants by force: the run becomes lost, and is
+	// recovered as by Sweep, or cancelled. Used for claims that the replica
+	// does not know of.
 	Revoke(ctx context.Context, token Token, state State, reason Reason) error
 }
 

@@ -2,14 +2,11 @@ package jobs
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/locking"
@@ -22,8 +19,7 @@ type entry struct {
 	handle     HandlerFunc
 	requests   []locking.Request
 	definition Definition
-	version    int64       // of the definition in the store, from registration on
-	stale      atomic.Bool // the store has a newer definition: others fire it
+	standing   standing
 }
 
 // cronTable is what a replica fires, by name.
@@ -62,34 +58,8 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
 	}
-	definition, err := define(job)
+	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
-}
-
-// define describes the job for the store. The hash covers whatever decides
-// what is fired and how.
-func define(job Job) (Definition, error) {
-	resources := make([]string, len(job.Resources))
-	for i, r := range job.Resources {
-		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
-	}
-	params := job.Params
-	if len(params) == 0 {
-		params = json.RawMessage("{}")
-	}
-	description, err := json.Marshal(map[string]any{
-		"description": job.Description, "schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
-		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
-		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-	})
-	if err != nil {
-		return Definition{}, fmt.Errorf("params: %w", err)
-	}
-	sum := sha256.Sum256(description)
-	return Definition{
-		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
-		Handler: job.Handler, Resources: job.Resources, Description: job.Description,
-	}, nil
 }
 
 // definitions returns what Register writes.
@@ -102,13 +72,12 @@ func (t cronTable) definitions() []Definition {
 }
 
 // names returns the jobs' names, sorted.
-func (t cronTable) names() []string {
-	names := make([]string, 0, len(t))
-	for name := range t {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+func (t cronTable) names() []string { return slices.Sorted(maps.Keys(t)) }
+
+// inForce returns the names, sorted, of the jobs that are this replica's to
+// fire.
+func (t cronTable) inForce() []string {
+	return slices.DeleteFunc(t.names(), func(name string) bool { return t[name].standing.stale() })
 }
 
 // Due is an instant at which a job is to be fired.
@@ -119,11 +88,11 @@ type Due struct {
 }
 
 // upcoming returns the first due after from of each job, the soonest first,
-// at most n of them.
+// at most n of them. When the others are due, it is not for this replica to say.
 func (t cronTable) upcoming(from time.Time, n int) []Due {
 	var dues []Due
 	for _, e := range t {
-		if due := e.Schedule.Next(from); !due.IsZero() {
+		if due := e.Schedule.Next(from); !due.IsZero() && !e.standing.stale() {
 			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Resources: e.Resources})
 		}
 	}

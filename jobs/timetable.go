@@ -17,9 +17,12 @@ type timetable []planned
 // add plans the entry's first due after t, if there is one.
 func (t *timetable) add(e *entry, after time.Time) {
 	if due := e.Schedule.Next(after); !due.IsZero() {
-		heap.Push((*planHeap)(t), planned{due: due.UTC(), entry: e})
+		t.put(planned{due: due.UTC(), entry: e})
 	}
 }
+
+// put plans what pop removed.
+func (t *timetable) put(p planned) { heap.Push((*planHeap)(t), p) }
 
 // pop removes the earliest.
 func (t *timetable) pop() planned { return heap.Pop((*planHeap)(t)).(planned) }

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +21,7 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	every  time.Duration // between sweeps
+	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -54,13 +54,7 @@ func (u *upkeep) run(ctx context.Context) {
 func (u *upkeep) sweep(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	recoverable := make(map[string]bool, len(u.table))
-	for name, e := range u.table {
-		if e.Recover {
-			recoverable[name] = true
-		}
-	}
-	swept, err := u.store.Sweep(bounded, recoverable)
+	swept, err := u.store.Sweep(bounded)
 	if err != nil && ctx.Err() == nil {
 		u.log.Warn().Err(err).Msg("sweep not done")
 	}
@@ -72,78 +66,71 @@ func (u *upkeep) sweep(ctx context.Context) {
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
 		u.clear(bounded, lost)
 	}
+	for _, lock := range swept.Released {
+		u.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).Int64("token", int64(lock.Token)).
+			Msg("lock of a dead program taken back")
+	}
+	if u.locker != nil {
+		if err := u.locker.ClearReleased(bounded, swept.Released); err != nil {
+			u.log.Debug().Err(err).Msg("entries of dead programs' locks not removed, they expire")
+		}
+	}
 }
 
 // clear removes a lost run's stage-1 locks.
-func (u *upkeep) clear(ctx context.Context, lost Record) {
-	e := u.table[lost.Job]
-	if u.locker == nil || e == nil {
+func (u *upkeep) clear(ctx context.Context, lost LostRun) {
+	if u.locker == nil {
 		return
 	}
-	if err := u.locker.Clear(ctx, e.requests, lost.ID.String()); err != nil {
+	if err := u.locker.Clear(ctx, lost.Held, lost.ID.String()); err != nil {
 		u.log.Debug().Err(err).Str("job", lost.Job).Msg("locks of a lost run not removed, they expire")
 	}
 }
 
 // adopt takes up waiting runs that no living replica has: triggered,
-// recovered, late, or left by a dead one. It takes no more than it can run.
+// recovered, late, or left by a dead one; of jobs that others fire, others
+// do. It also finds those that are this replica's without its knowledge: a
+// reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	if u.ready.len() > 0 || len(u.table) == 0 {
+	limit, names := u.room(), u.table.inForce()
+	if limit == 0 || len(names) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	records, err := u.store.Adopt(bounded, session.id, u.table.names(), u.capacity)
+	known, end := u.active.watch()
+	records, err := u.store.Adopt(bounded, session.id, names, known, limit)
+	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("waiting runs not looked for")
 		}
 		return
 	}
+	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: r.Attempt, late: u.late(r), since: u.clock.now(),
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
 		})
 	}
+}
+
+// room is how many runs to adopt: no more than can start at once, but always
+// one when none is queued, or they would starve behind dues that never end.
+func (u *upkeep) room() int {
+	if u.ready.adoptedLen() == 0 {
+		return max(u.workers.free(), 1)
+	}
+	return u.workers.free()
 }
 
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
 func (u *upkeep) late(r Record) bool {
 	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > u.table[r.Job].MisfireThreshold
-}
-
-// checkMisfires records dues that nobody started, of jobs whose definition is
-// this replica's.
-func (u *upkeep) checkMisfires(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
-	defer cancel()
-	until := make(map[string]time.Time, len(u.table))
-	for name, e := range u.table {
-		if !e.stale.Load() {
-			until[name] = u.clock.now().Add(-e.MisfireThreshold).Truncate(time.Microsecond)
-		}
-	}
-	found := map[string]int{}
-	done, err := u.store.CheckMisfires(bounded, until, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
-		return misfired
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("misfires not checked")
-		}
-		return
-	}
-	for _, job := range slices.Sorted(maps.Keys(found)) {
-		if done && found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
-		}
-	}
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that

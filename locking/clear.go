@@ -25,6 +25,24 @@ func (l *Locker) Clear(ctx context.Context, requests []Request, run string) erro
 	return nil
 }
 
+// ClearReleased is Clear for locks that a sweep has taken back.
+func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
+	var left []remnant
+	for _, r := range released {
+		resources, err := l.stageOne(r.Requests)
+		if err != nil {
+			return err
+		}
+		for _, resource := range resources {
+			left = append(left, remnant{resource, func(c content) bool { return c.Lock == r.ID.String() }})
+		}
+	}
+	if err := l.clear(ctx, left); err != nil {
+		return fmt.Errorf("locks of dead sessions: %w", err)
+	}
+	return nil
+}
+
 // remnant is an entry of the dead, if it has that content.
 type remnant struct {
 	resource Resource

@@ -139,16 +139,11 @@ func (l *Locker) sweepGrants(ctx context.Context) {
 		}
 		return
 	}
-	var left []remnant
 	for _, r := range swept {
 		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).Str("run", r.Owner.Run).
 			Int64("token", int64(r.Token)).Msg("lock of a dead session taken back")
-		resources, _ := l.stageOne(r.Requests) // with Restore nothing is refused
-		for _, resource := range resources {
-			left = append(left, remnant{resource, func(c content) bool { return c.Lock == r.ID.String() }})
-		}
 	}
-	if err := l.clear(ctx, left); err != nil {
+	if err := l.ClearReleased(ctx, swept); err != nil {
 		l.options.Log.Debug().Err(err).Msg("entries of dead sessions not removed, they expire")
 	}
 }

@@ -43,6 +43,29 @@ func TestKillOfAReplica(t *testing.T) {
 	c.audit()
 }
 
+// A replica that its configuration names takes over from its former life as it
+// starts: nobody waits for the end of a session that nobody renews.
+func TestReplicaThatStartsAgainTakesOverFromItself(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{expires: "10m", heartbeat: "10s", lease: "10m", jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("next", "t", "", "")})
+	c.start("a")
+	c.trigger("hold")
+	first := c.begun("hold", 0)
+	if err := c.replicas["a"].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.start("a")
+	c.trigger("next")
+	c.expect(c.awaitRun("job = 'next' AND finished_at IS NOT NULL"), "succeeded", "")
+	lost := c.awaitEnd(first.ID)
+	c.expect(lost, "lost", "session_lost")
+	opened := askOne[time.Time](c, `SELECT max(started_at) FROM holdfast.sessions`)
+	if took := lost.EndedAt.Sub(opened); took > 2*time.Second {
+		t.Errorf("its table was free %s after its session was opened", took)
+	}
+	c.audit()
+}
+
 // A job that asks for it is run again after its replica's death, by another
 // replica, as a recovery of the same firing.
 func TestRecoveryOfALostRun(t *testing.T) {

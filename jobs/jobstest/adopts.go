@@ -3,6 +3,7 @@ package jobstest
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -68,25 +69,90 @@ var adoptRules = []rule{
 		if len(adopted) != 1 {
 			c.Fatalf("adopted %+v", adopted)
 		}
-		got := adopted[0]
-		if got.ID != triggered.ID || got.Key != "by hand" || !got.Due.Equal(triggered.Due) || got.State != jobs.Waiting || got.Reason != jobs.ReasonTriggered {
-			c.Errorf("adopted %+v, expected %+v", got, triggered)
+		want := triggered
+		want.Replica = "one"
+		c.same(adopted[0], want)
+	}},
+	{"what a session was given without its knowledge is told again", func(c *check) {
+		free := c.free("a", 1, 2, 3)
+		s := c.session("one")
+		c.adoptKnowing(s, nil, 2, "a") // of which the reply was lost
+		given := idsOf(c.adoptKnowing(s, nil, 0, "a"))
+		equal(c, "told again", len(given), 2)
+		for _, r := range free[:2] {
+			equal(c, "told again", given[r.Run], true)
+		}
+		again := idsOf(c.adoptKnowing(s, []uuid.UUID{free[1].Run}, 1, "a"))
+		if len(again) != 2 || !again[free[0].Run] || !again[free[2].Run] {
+			c.Errorf("adopted %v, expected the run that is not known and the last one", again)
+		}
+		equal(c, "by another session", len(c.adoptKnowing(c.session("two"), nil, 10, "a")), 0)
+		equal(c, "of another job", len(c.adoptKnowing(s, nil, 10, "b")), 0)
+		for _, r := range free {
+			c.granted(s, r)
 		}
 	}},
-	{"a dead session adopts nothing", func(c *check) {
+	{"a session's own waiting run that nobody cares for is told", func(c *check) {
+		s := c.session("one")
+		holder, blocked, noted := request("a", 1, table("s/t")), request("a", 2, table("s/t")), request("a", 3)
+		token := c.granted(s, holder)
+		c.blocked(s, blocked, jobs.ReasonLockHeld, holder)
+		equal(c, "note", c.note(s, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		told := idsOf(c.adoptKnowing(s, nil, 0, "a"))
+		if len(told) != 2 || !told[blocked.Run] || !told[noted.Run] {
+			c.Errorf("told of %v, expected %s and %s", told, blocked.Run, noted.Run)
+		}
+		c.finished(holder, token, jobs.Succeeded)
+		c.granted(s, blocked)
+		equal(c, "skip", c.note(s, noteOf(noted, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		equal(c, "told of what runs or has ended", len(c.adoptKnowing(s, nil, 0, "a")), 0)
+	}},
+	{"a run that the caller cares for is not given to it", func(c *check) {
+		r := c.free("a", 1)[0]
+		one, two := c.session("one"), c.session("two")
+		equal(c, "given to who cares for it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")), 0)
+		equal(c, "given to another", len(c.adoptKnowing(two, nil, 10, "a")), 1)
+	}},
+	{"nobody waits behind an adopted run until its next start, at its old place", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.must(c.Store.End(c.ctx, q.one))
+		heir := c.session("heir")
+		equal(c, "adopted", len(c.adopt(heir, 1, "older")), 1)
+		token := c.granted(q.two, q.younger)
+		youngest := request("youngest", 4, table("s/t"))
+		late := q.older
+		late.WaitSince = youngest.WaitSince.Add(time.Hour) // as the heir has it
+		c.blocked(heir, late, jobs.ReasonLockHeld, q.younger)
+		c.finished(q.younger, token, jobs.Succeeded)
+		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
+		c.granted(heir, late)
+	}},
+	{"a dead session adopts nothing, and has nothing", func(c *check) {
 		r := c.free("a", 1)[0]
 		s := c.session("one")
+		own := request("a", 2)
+		equal(c, "note", c.note(s, noteOf(own, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.Expire(s)
 		// Whether it is told so by an error is the store's choice.
-		if adopted, _ := c.Store.Adopt(c.ctx, s, []string{"a"}, 1); len(adopted) != 0 {
+		if adopted, _ := c.Store.Adopt(c.ctx, s, []string{"a"}, nil, 10); len(adopted) != 0 {
 			c.Errorf("a dead session adopted %+v", adopted)
 		}
-		adopted := c.adopt(c.session("two"), 1, "a")
-		if len(adopted) != 1 || adopted[0].ID != r.Run {
-			c.Errorf("adopted %+v, expected run %s", adopted, r.Run)
+		c.sweep()
+		adopted := idsOf(c.adopt(c.session("two"), 10, "a"))
+		if len(adopted) != 2 || !adopted[r.Run] || !adopted[own.Run] {
+			c.Errorf("adopted %v, expected runs %s and %s", adopted, r.Run, own.Run)
 		}
 	}},
 	{"runs are never given twice", adoptConcurrently},
+}
+
+func idsOf(records []jobs.Record) map[uuid.UUID]bool {
+	ids := make(map[uuid.UUID]bool, len(records))
+	for _, r := range records {
+		ids[r.ID] = true
+	}
+	return ids
 }
 
 // free leaves waiting runs of the job without a living session, the first the
@@ -117,8 +183,9 @@ func adoptConcurrently(c *check) {
 	for i, store := range []jobs.Store{c.Store, c.Second, c.Store, c.Second} {
 		s := c.session([]string{"one", "two", "three", "four"}[i])
 		adopters.Go(func() {
+			var mine []uuid.UUID
 			for ctx.Err() == nil {
-				records, err := store.Adopt(c.ctx, s, []string{"a"}, 3)
+				records, err := store.Adopt(c.ctx, s, []string{"a"}, mine, 3)
 				if err != nil {
 					c.Errorf("adopt: %v", err)
 					done()
@@ -126,6 +193,7 @@ func adoptConcurrently(c *check) {
 				mu.Lock()
 				for _, r := range records {
 					given[r.ID]++
+					mine = append(mine, r.ID)
 				}
 				if len(given) == runs {
 					done()

@@ -258,7 +258,7 @@ func raceSweepAndFinish(c *check) {
 		})
 	}
 	all.Go(func() {
-		swept, err := c.Store.Sweep(c.ctx, nil)
+		swept, err := c.Store.Sweep(c.ctx)
 		if err != nil {
 			c.Errorf("sweep: %v", err)
 		}

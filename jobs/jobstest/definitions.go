@@ -1,9 +1,14 @@
 package jobstest
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"math/rand/v2"
+	"sync"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
@@ -12,8 +17,8 @@ import (
 var definitionRules = []rule{
 	{"a new definition has a version", func(c *check) {
 		versions := c.register("h1", "a", "b")
-		if versions["a"] < 1 || versions["b"] < 1 {
-			c.Fatalf("versions %v, expected each from 1", versions)
+		if len(versions) != 2 || versions["a"] < 1 || versions["b"] < 1 {
+			c.Fatalf("versions %v, expected those of a and b, each from 1", versions)
 		}
 	}},
 	{"the same hash keeps its version", func(c *check) {
@@ -22,34 +27,49 @@ var definitionRules = []rule{
 			c.Errorf("versions %v, then %v", first, again)
 		}
 	}},
-	{"a changed hash gets the next version", func(c *check) {
+	{"a hash that was not seen gets the next version, one that was its own", func(c *check) {
 		first := c.register("h1", "a", "b")
 		changed := c.register("h2", "a")
 		equal(c, "version of the changed job", changed["a"], first["a"]+1)
-		back := c.register("h1", "a")
-		equal(c, "version of the job changed back", back["a"], first["a"]+2)
+		equal(c, "version of the job changed back", c.register("h1", "a")["a"], first["a"])
+		equal(c, "version of another change", c.register("h3", "a")["a"], first["a"]+2)
+		equal(c, "version of the first change", c.register("h2", "a")["a"], first["a"]+1)
+	}},
+	{"a definition keeps its version for good", func(c *check) {
+		s := c.session("one")
+		first := c.carry(s, "h1", "a")["a"]
+		c.must(c.Store.End(c.ctx, s))
+		c.sweep()
+		second := c.register("h2", "a")["a"]
+		equal(c, "version when it comes again", c.register("h1", "a")["a"], first)
+		equal(c, "version of another meanwhile", second, first+1)
+	}},
+	{"registering again changes nothing", func(c *check) {
+		s := c.session("one")
+		first := c.carry(s, "h1", "a", "b")
+		before := c.definitions(s)
+		if again := c.carry(s, "h1", "a", "b"); !maps.Equal(first, again) {
+			c.Errorf("versions %v, then %v", first, again)
+		}
+		equal(c, "definitions of the beat", c.definitions(s), before)
+		c.inForce("a", first["a"])
 	}},
 	{"jobs that are not named stay", func(c *check) {
 		first := c.register("h1", "a", "b")
 		c.register("h1", "c")
-		versions, err := c.Store.Versions(c.ctx)
-		c.must(err)
-		equal(c, "jobs", len(versions), 3)
-		equal(c, "version of a job that was not named", versions["b"], first["b"])
+		equal(c, "jobs", len(c.versions()), 3)
+		c.inForce("b", first["b"])
 	}},
-	{"an empty store has no versions", func(c *check) {
-		versions, err := c.Store.Versions(c.ctx)
-		c.must(err)
-		equal(c, "jobs", len(versions), 0)
-	}},
+	{"an empty store has no versions", func(c *check) { equal(c, "jobs", len(c.versions()), 0) }},
+	{"nothing to register is nothing", func(c *check) { equal(c, "versions", len(c.carry(c.session("one"), "h1")), 0) }},
 	{"a definition comes back as it was written", func(c *check) {
 		want := jobs.Definition{
-			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin", Handler: "sql",
+			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin", Handler: "sql", Recover: true,
 			Resources:   []locking.Request{table("public/orders"), shared("public/sales"), slot("vendor", 5), path("a/b c")},
 			Description: `{"k": "<é>"}`,
 		}
 		before := c.now()
-		_, err := c.Store.Register(c.ctx, []jobs.Definition{want})
+		_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{want})
 		c.must(err)
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -64,14 +84,173 @@ var definitionRules = []rule{
 			c.Errorf("last run %+v of a job that never ran", views[0].Last)
 		}
 	}},
-	{"a change shows the new definition", func(c *check) {
+	{"a change shows the new definition, and the old one where it is in force again", func(c *check) {
 		c.register("h1", "a")
-		_, err := c.Store.Register(c.ctx, []jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC", Handler: "http", Description: "{}"}})
+		s := c.session("one")
+		_, err := c.Store.Register(c.ctx, s, []jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC", Handler: "http", Description: "{}"}})
 		c.must(err)
-		views, err := c.Store.Jobs(c.ctx)
+		if v := c.job("a"); v.Schedule != "@daily" || v.Handler != "http" || v.Version != 2 {
+			c.Errorf("job %+v, expected the second definition as version 2", v)
+		}
+		c.must(c.Store.End(c.ctx, s))
+		if v := c.job("a"); v.Schedule != "@hourly" || v.Handler != "nothing" || v.Version != 1 {
+			c.Errorf("job %+v, expected the first definition as version 1", v)
+		}
+	}},
+	{"a description is written without a new version", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		old := definition("a", "h1")
+		first, err := c.Store.Register(c.ctx, one, []jobs.Definition{old})
 		c.must(err)
-		if len(views) != 1 || views[0].Schedule != "@daily" || views[0].Handler != "http" || views[0].Version != 2 {
-			c.Errorf("jobs %+v, expected the second definition as version 2", views)
+		described := old
+		described.Description = "rolls sales up"
+		again, err := c.Store.Register(c.ctx, two, []jobs.Definition{described})
+		c.must(err)
+		equal(c, "version", again["a"], first["a"])
+		if v := c.job("a"); v.Description != "rolls sales up" || v.Version != first["a"] {
+			c.Errorf("job %+v, expected version %d with the new description", v, first["a"])
+		}
+		r := request("a", 1)
+		r.Version = first["a"]
+		c.granted(one, r)
+	}},
+	{"the newest definition of the living is in force", func(c *check) {
+		old, newer := c.session("old"), c.session("newer")
+		c.carry(old, "h1", "a")
+		c.inForce("a", 1)
+		c.carry(newer, "h2", "a")
+		c.inForce("a", 2)
+		again := c.session("old again") // an old replica that restarts in the middle of a deploy
+		equal(c, "its version", c.carry(again, "h1", "a")["a"], 1)
+		c.inForce("a", 2)
+		c.must(c.Store.End(c.ctx, old))
+		c.inForce("a", 2)
+	}},
+	{"an older definition is in force again when the last with a newer has ended", func(c *check) {
+		old, second, third := c.session("old"), c.session("second"), c.session("third")
+		c.carry(old, "h1", "a", "b")
+		c.carry(second, "h2", "a")
+		c.carry(third, "h2", "a")
+		c.must(c.Store.End(c.ctx, second))
+		c.inForce("a", 2)
+		c.must(c.Store.End(c.ctx, third))
+		c.inForce("a", 1)
+		c.inForce("b", 1)
+		old1, new2 := request("a", 1), request("a", 2)
+		old1.Version, new2.Version = 1, 2
+		c.granted(old, old1)
+		c.outcome(old, new2, jobs.StartStale)
+	}},
+	{"of several older definitions the newest that is carried is in force again", func(c *check) {
+		for _, hash := range []string{"h1", "h2", "h3", "h4"} {
+			c.must(c.Store.End(c.ctx, c.carrier(hash, "a")))
+		}
+		c.carrier("h1", "a")
+		c.carrier("h2", "a")
+		top := c.carrier("h4", "a")
+		c.inForce("a", 4)
+		c.must(c.Store.End(c.ctx, top))
+		c.inForce("a", 2) // nobody carries the third
+	}},
+	{"a session that has expired counts no longer once it is swept", func(c *check) {
+		c.carrier("h1", "a")
+		dead := c.carrier("h2", "a")
+		c.Expire(dead)
+		c.sweep()
+		c.inForce("a", 1)
+	}},
+	{"several sessions that expire together count no longer", func(c *check) {
+		c.carrier("h1", "a")
+		for _, hash := range []string{"h2", "h2", "h3"} {
+			c.Expire(c.carrier(hash, "a"))
+		}
+		c.sweep()
+		c.inForce("a", 1)
+	}},
+	{"what a session with claims carried counts no longer once it is swept", func(c *check) {
+		c.carrier("h1", "a")
+		s := c.carrier("h2", "a")
+		c.granted(s, request("a", 1, table("s/a")))
+		c.must(c.Store.End(c.ctx, s)) // its claim is left
+		c.sweep()
+		c.inForce("a", 1)
+	}},
+	{"where nobody carries a job its definition stays", func(c *check) {
+		c.must(c.Store.End(c.ctx, c.carrier("h1", "a")))
+		c.inForce("a", 1)
+		c.Expire(c.carrier("h2", "a"))
+		c.sweep()
+		c.inForce("a", 2)
+		equal(c, "version shown", c.job("a").Version, 2)
+		c.carrier("h1", "a") // a cluster that comes back with what it had before
+		c.inForce("a", 1)
+	}},
+	{"a session carries what it registered last of each job", func(c *check) {
+		s := c.carrier("h1", "a", "b")
+		c.carry(s, "h2", "a")
+		c.inForce("a", 2)
+		c.inForce("b", 1)
+		c.carry(s, "h1", "a")
+		c.inForce("a", 1)
+	}},
+	{"a dead session carries nothing", func(c *check) {
+		c.carrier("h1", "a")
+		ended, expired := c.session("ended"), c.session("expired")
+		c.must(c.Store.End(c.ctx, ended))
+		c.Expire(expired)
+		for _, dead := range []uuid.UUID{ended, expired, uuid.New()} {
+			if _, err := c.Store.Register(c.ctx, dead, []jobs.Definition{definition("a", "h2")}); !errors.Is(err, jobs.ErrSessionLost) {
+				c.Errorf("registration of a dead session: %v, expected ErrSessionLost", err)
+			}
+			c.inForce("a", 1)
+		}
+		c.sweep()
+		c.inForce("a", 1)
+	}},
+	{"a beat tells when another definition comes into force", func(c *check) {
+		watcher := c.session("watcher")
+		before := c.definitions(watcher)
+		moved := func(what string, want bool) {
+			c.Helper()
+			now := c.definitions(watcher)
+			equal(c, what, now > before, want)
+			before = now
+		}
+		first := c.carrier("h1", "a")
+		moved("by a new job", true)
+		second := c.carrier("h1", "a")
+		moved("by another session with the same", false)
+		newer := c.carrier("h2", "a")
+		moved("by a newer definition", true)
+		c.must(c.Store.End(c.ctx, c.carrier("h1", "a")))
+		moved("by an older one that comes and goes", false)
+		c.must(c.Store.End(c.ctx, first))
+		moved("by the end of an older one", false)
+		c.must(c.Store.End(c.ctx, newer))
+		moved("by the end of the newest", true)
+		c.must(c.Store.End(c.ctx, second))
+		moved("by the end of the last", false)
+	}},
+	{"a large cron table is registered whole", func(c *check) {
+		const n = 2*jobs.MaxBatch + 100
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprint("job ", i)
+		}
+		equal(c, "versions", len(c.register("h1", names...)), n)
+		s := c.session("one")
+		for name, version := range c.carry(s, "h2", names...) {
+			if version != 2 {
+				c.Fatalf("version %d of %s, expected 2", version, name)
+			}
+		}
+		c.must(c.Store.End(c.ctx, s))
+		versions := c.versions()
+		equal(c, "jobs", len(versions), n)
+		for name, now := range versions {
+			if now.Version != 1 {
+				c.Fatalf("version %d of %s is in force, expected 1", now.Version, name)
+			}
 		}
 	}},
 	{"a start of an older definition is stale", func(c *check) {
@@ -117,4 +296,122 @@ var definitionRules = []rule{
 		c.register("h2", "a")
 		c.granted(s, request("a", 1))
 	}},
+	{"whoever comes and goes, the newest of those who stay is in force", comeAndGo},
+}
+
+// comeAndGo lets sessions with random definitions begin and end at the same
+// time, some by dying.
+func comeAndGo(c *check) {
+	names := []string{"a", "b", "c", "d"}
+	var mu sync.Mutex
+	newest := map[string]int64{}
+	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, _ uuid.UUID) {
+		for round := range 8 {
+			id, stays := uuid.New(), round == 7 && n%3 == 0
+			err := store.Open(c.ctx, jobs.Session{ID: id, Replica: fmt.Sprint(n), Version: "v1", TTL: ttl})
+			var definitions []jobs.Definition
+			for _, i := range r.Perm(len(names))[:1+r.IntN(len(names))] {
+				definitions = append(definitions, definition(names[i], fmt.Sprint("h", r.IntN(6))))
+			}
+			var versions map[string]int64
+			for err == nil || errors.Is(err, jobs.ErrUnavailable) {
+				if versions, err = store.Register(c.ctx, id, definitions); err == nil {
+					break
+				}
+			}
+			if err == nil && !stays {
+				if r.IntN(4) == 0 {
+					mu.Lock()
+					c.Expire(id)
+					mu.Unlock()
+					_, err = store.Sweep(c.ctx)
+				} else {
+					err = store.End(c.ctx, id)
+				}
+			}
+			if err != nil {
+				c.Errorf("contender %d, round %d: %v", n, round, err)
+				return
+			}
+			if !stays {
+				continue
+			}
+			mu.Lock()
+			for name, version := range versions {
+				newest[name] = max(newest[name], version)
+			}
+			mu.Unlock()
+		}
+	})
+	for range 2 { // what an end or a sweep had to leave to the next
+		c.sweep()
+	}
+	if len(newest) == 0 {
+		c.Fatal("nobody stays")
+	}
+	for name, version := range newest {
+		c.inForce(name, version)
+	}
+}
+
+// definition is one of the job, with as little in it as may be.
+func definition(job, hash string) jobs.Definition {
+	return jobs.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC", Handler: "nothing", Description: "{}"}
+}
+
+// carry registers definitions with the hash for the session and returns their
+// versions.
+func (c *check) carry(session uuid.UUID, hash string, names ...string) map[string]int64 {
+	c.Helper()
+	definitions := make([]jobs.Definition, len(names))
+	for i, name := range names {
+		definitions[i] = definition(name, hash)
+	}
+	versions, err := c.Store.Register(c.ctx, session, definitions)
+	c.must(err)
+	return versions
+}
+
+// carrier opens a session that carries definitions with the hash.
+func (c *check) carrier(hash string, names ...string) uuid.UUID {
+	c.Helper()
+	s := c.session("with " + hash)
+	c.carry(s, hash, names...)
+	return s
+}
+
+func (c *check) versions() map[string]jobs.InForce {
+	c.Helper()
+	versions, err := c.Store.Versions(c.ctx)
+	c.must(err)
+	return versions
+}
+
+// inForce fails the test unless this version of the job is in force.
+func (c *check) inForce(job string, version int64) {
+	c.Helper()
+	if now := c.versions()[job].Version; now != version {
+		c.Fatalf("version %d of %s is in force, expected %d", now, job, version)
+	}
+}
+
+// definitions returns what a beat of the session says of them.
+func (c *check) definitions(session uuid.UUID) int64 {
+	c.Helper()
+	beat, err := c.Store.Heartbeat(c.ctx, session)
+	c.must(err)
+	return beat.Definitions
+}
+
+func (c *check) job(name string) jobs.JobView {
+	c.Helper()
+	views, err := c.Store.Jobs(c.ctx)
+	c.must(err)
+	for _, v := range views {
+		if v.Name == name {
+			return v
+		}
+	}
+	c.Fatalf("job %s is not among %+v", name, views)
+	return jobs.JobView{}
 }

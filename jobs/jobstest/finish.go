@@ -83,7 +83,7 @@ var finishRules = []rule{
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.Waiting)
-		if record.FinishedAt != nil || record.Error != "try 1" || record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
+		if record.FinishedAt != nil || record.Error != "try 1" || record.Attempt != 2 || record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
 			c.Errorf("waiting run %+v", record)
 		}
 		c.finished(other, c.granted(two, other), jobs.Succeeded)

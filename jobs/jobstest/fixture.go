@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}{
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Recoveries", recoveryRules},
 		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
@@ -61,7 +63,8 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type check struct {
 	*testing.T
 	Fixture
-	ctx context.Context
+	ctx   context.Context
+	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -70,7 +73,7 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx}
+	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}}
 }
 
 // must fails the test on an error.
@@ -89,16 +92,23 @@ func (c *check) session(replica string) uuid.UUID {
 	return id
 }
 
-// register writes definitions with the hash and returns the versions.
+// register has a session of its own, that lives on, carry definitions with the
+// hash, and returns their versions.
 func (c *check) register(hash string, names ...string) map[string]int64 {
+	c.Helper()
+	return c.carry(c.session("registrar"), hash, names...)
+}
+
+// recovering registers jobs whose lost runs are recovered.
+func (c *check) recovering(names ...string) {
 	c.Helper()
 	definitions := make([]jobs.Definition, len(names))
 	for i, name := range names {
-		definitions[i] = jobs.Definition{Name: name, Hash: hash, Schedule: "@hourly", Zone: "UTC", Handler: "nothing", Description: "{}"}
+		definitions[i] = definition(name, "recovering")
+		definitions[i].Recover = true
 	}
-	versions, err := c.Store.Register(c.ctx, definitions)
+	_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
 	c.must(err)
-	return versions
 }
 
 // firing is the job's n-th.
@@ -185,27 +195,33 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 
 // noteOf is a note about the run that a request asks for.
 func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
-	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, Attempt: r.Attempt, State: state, Reason: reason, WaitSince: r.WaitSince}
+	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason, WaitSince: r.WaitSince}
 	if state == jobs.Waiting {
 		n.Requests = r.Requests
 	}
 	return n
 }
 
-func (c *check) sweep(recoverable ...string) jobs.Swept {
+func (c *check) sweep() jobs.Swept {
 	c.Helper()
-	named := map[string]bool{}
-	for _, name := range recoverable {
-		named[name] = true
-	}
-	swept, err := c.Store.Sweep(c.ctx, named)
+	swept, err := c.Store.Sweep(c.ctx)
 	c.must(err)
 	return swept
 }
 
+// adopt adopts for a session that cares for what it has adopted before.
 func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
-	records, err := c.Store.Adopt(c.ctx, session, names, limit)
+	records := c.adoptKnowing(session, c.cared[session], limit, names...)
+	for _, r := range records {
+		c.cared[session] = append(c.cared[session], r.ID)
+	}
+	return records
+}
+
+func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, names ...string) []jobs.Record {
+	c.Helper()
+	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
 	c.must(err)
 	return records
 }
@@ -219,6 +235,14 @@ func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 		c.Fatalf("run %s is %s (%+v), expected %s", id, record.State, record, state)
 	}
 	return record
+}
+
+// same fails the test unless both say the same of one run.
+func (c *check) same(got, want jobs.Record) {
+	c.Helper()
+	if !reflect.DeepEqual(got, want) {
+		c.Errorf("found %+v, expected %+v", got, want)
+	}
 }
 
 func (c *check) locks() []jobs.LockView {

@@ -26,17 +26,35 @@ var misfireRules = []rule{
 		cursor := c.cursor(until.Add(time.Hour))
 		equal(c, "cursor", cursor.CheckedUntil, until)
 	}},
-	{"a changed definition's dues count from its registration", func(c *check) {
+	{"a changed definition leaves the cursor", func(c *check) {
 		c.register("h1", "a")
-		before := c.now()
+		before := c.versions()["a"].CheckedUntil
 		c.register("h2", "a")
-		within(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before, c.now())
+		equal(c, "cursor told", c.versions()["a"].CheckedUntil, before)
+		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before)
 	}},
-	{"a changed definition does not move the cursor back", func(c *check) {
+	{"a changed schedule's dues count from when it comes into force, and so does a changed zone's", func(c *check) {
+		s, old := c.session("one"), definition("a", "h1")
+		moved, abroad := old, old
+		moved.Hash, moved.Schedule = "h2", "@daily"
+		abroad.Hash, abroad.Zone = "h3", "Europe/Berlin"
+		for _, d := range []jobs.Definition{old, moved, abroad, old} {
+			before := c.now()
+			_, err := c.Store.Register(c.ctx, s, []jobs.Definition{d})
+			c.must(err)
+			within(c, "cursor", c.versions()["a"].CheckedUntil, before, c.now())
+		}
+		told := c.versions()["a"].CheckedUntil
+		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, told)
+	}},
+	{"a changed schedule does not move the cursor back", func(c *check) {
 		c.register("h1", "a")
 		until := c.now().Add(time.Hour)
 		c.cursor(until)
-		c.register("h2", "a")
+		moved := definition("a", "h2")
+		moved.Schedule = "@daily"
+		_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{moved})
+		c.must(err)
 		equal(c, "cursor", c.cursor(until.Add(time.Hour)).CheckedUntil, until)
 	}},
 	{"the cursor moves to where it was checked", func(c *check) {
@@ -49,19 +67,73 @@ var misfireRules = []rule{
 		equal(c, "cursor", c.cursor(second).CheckedUntil, first)
 		c.noCursor(second)
 	}},
-	{"only named jobs are checked", func(c *check) {
+	{"nothing is done where the cursor has reached the due", func(c *check) {
 		c.register("h", "a", "b")
-		until := c.now().Add(time.Hour)
+		reached, until := c.now().Add(time.Hour), c.now().Add(2*time.Hour)
+		c.cursor(reached)
+		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, Due: reached, Until: until}, {Job: "b", Version: 1, Due: reached, Until: until}}
 		var asked []string
-		_, err := c.Store.CheckMisfires(c.ctx, map[string]time.Time{"b": until, "unknown": until}, func(job string, _ jobs.Cursor) []jobs.Misfired {
+		cursors, err := c.Store.CheckMisfires(c.ctx, checks, func(job string, _ jobs.Cursor) []jobs.Misfired {
 			asked = append(asked, job)
 			return nil
 		})
 		c.must(err)
-		if !slices.Equal(asked, []string{"b"}) {
-			c.Errorf("asked for %v, expected b alone", asked)
+		if !slices.Equal(asked, []string{"b"}) || !cursors["a"].Equal(reached) || !cursors["b"].Equal(until) {
+			c.Errorf("asked for %v, with cursors %v then, expected b alone, and %s and %s", asked, cursors, reached, until)
+		}
+	}},
+	{"only named jobs are checked, by name", func(c *check) {
+		c.register("h", "a", "b", "c")
+		until := c.now().Add(time.Hour)
+		var asked []string
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("c", until), checkOf("unknown", until), checkOf("b", until)},
+			func(job string, _ jobs.Cursor) []jobs.Misfired {
+				asked = append(asked, job)
+				return nil
+			})
+		c.must(err)
+		if !slices.Equal(asked, []string{"b", "c"}) || len(cursors) != 2 {
+			c.Errorf("asked for %v, with cursors %v then, expected b and c alone", asked, cursors)
 		}
 		c.cursor(until)
+	}},
+	{"jobs of which another definition is in force are left out", func(c *check) {
+		c.register("h1", "a")
+		c.register("h2", "a")
+		until := c.now().Add(time.Hour)
+		for _, version := range []int64{1, 3} {
+			check := checkOf("a", until)
+			check.Version = version
+			cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired {
+				c.Errorf("asked by version %d", version)
+				return nil
+			})
+			c.must(err)
+			if cursors == nil || len(cursors) != 0 {
+				c.Errorf("cursors %v, expected none, but that nobody else is at it", cursors)
+			}
+		}
+	}},
+	{"nothing is recorded by a definition that is superseded meanwhile", func(c *check) {
+		c.register("h1", "a", "b")
+		until := c.now().Add(time.Hour)
+		before := c.versions()["a"].CheckedUntil
+		superseded, kept := misfired("a", until, jobs.Missed, jobs.ReasonMisfire), misfired("b", until, jobs.Missed, jobs.ReasonMisfire)
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("a", until), checkOf("b", until)}, func(job string, _ jobs.Cursor) []jobs.Misfired {
+			if job == "b" {
+				return []jobs.Misfired{kept}
+			}
+			_, err := c.Second.Register(c.ctx, c.session("newer"), []jobs.Definition{definition("a", "h2")})
+			c.must(err)
+			return []jobs.Misfired{superseded}
+		})
+		c.must(err)
+		if _, told := cursors["a"]; told || !cursors["b"].Equal(until) {
+			c.Errorf("cursors %v, expected b's alone", cursors)
+		}
+		c.absent(superseded.Run)
+		c.record(kept.Run, jobs.Missed)
+		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 	}},
 	{"dues that have a run or a record are told, sorted", func(c *check) {
 		s := c.session("one")
@@ -127,22 +199,19 @@ var misfireRules = []rule{
 	}},
 	{"while one replica checks, another does not", func(c *check) {
 		c.register("h", "a")
-		until := map[string]time.Time{"a": c.now().Add(time.Hour)}
-		second := true
-		first, err := c.Store.CheckMisfires(c.ctx, until, func(string, jobs.Cursor) []jobs.Misfired {
-			var err error
-			second, err = c.Second.CheckMisfires(c.ctx, until, func(string, jobs.Cursor) []jobs.Misfired {
+		checks := []jobs.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
+		first, err := c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
+			second, err := c.Second.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
 				c.Error("the second was asked")
 				return nil
 			})
-			if err != nil {
-				c.Error(err)
+			if second != nil || err != nil {
+				c.Errorf("the second checked: %v, %v", second, err)
 			}
 			return nil
 		})
 		c.must(err)
-		equal(c, "first checked", first, true)
-		equal(c, "second checked", second, false)
+		equal(c, "checked by the first", len(first), 1)
 	}},
 	{"a long outage is written in one go", func(c *check) {
 		c.register("h", "a")
@@ -162,37 +231,49 @@ func misfired(job string, due time.Time, state jobs.State, reason jobs.Reason) j
 	return jobs.Misfired{Firing: jobs.Firing{Job: job, Due: due}, Run: uuid.New(), State: state, Reason: reason, Detail: "nobody was there"}
 }
 
+// checkOf asks for all dues of the job's first definition.
+func checkOf(job string, until time.Time) jobs.MisfireCheck {
+	return jobs.MisfireCheck{Job: job, Version: 1, Due: until, Until: until}
+}
+
+// check checks job a until then, by the definition in force, and returns the
+// cursors that find was given.
+func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
+	c.Helper()
+	check := checkOf("a", until)
+	check.Version = c.versions()["a"].Version
+	var given []jobs.Cursor
+	cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+		given = append(given, cursor)
+		return found
+	})
+	c.must(err)
+	if now := c.versions()["a"].CheckedUntil; len(cursors) != 1 || !cursors["a"].Equal(now) || now.Before(until) {
+		c.Errorf("cursors %v, expected one of job a, as it now is: %s", cursors, now)
+	}
+	return given
+}
+
 // cursor checks job a until then and returns the cursor that it had.
 func (c *check) cursor(until time.Time) jobs.Cursor {
 	c.Helper()
-	var cursors []jobs.Cursor
-	checked, err := c.Store.CheckMisfires(c.ctx, map[string]time.Time{"a": until}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
-		cursors = append(cursors, cursor)
-		return nil
-	})
-	c.must(err)
-	if !checked || len(cursors) != 1 {
-		c.Fatalf("checked %v, with cursors %v, expected one of job a", checked, cursors)
+	given := c.check(until)
+	if len(given) != 1 {
+		c.Fatalf("checked with cursors %v, expected one", given)
 	}
-	return cursors[0]
+	return given[0]
 }
 
 // noCursor fails the test if job a has a cursor before until.
 func (c *check) noCursor(until time.Time) {
 	c.Helper()
-	_, err := c.Store.CheckMisfires(c.ctx, map[string]time.Time{"a": until}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
-		c.Errorf("asked again from %s, expected it to be checked until %s", cursor.CheckedUntil, until)
-		return nil
-	})
-	c.must(err)
+	equal(c, "times asked again", len(c.check(until)), 0)
 }
 
 // misfire finds these misfires of job a.
 func (c *check) misfire(until time.Time, found ...jobs.Misfired) {
 	c.Helper()
-	checked, err := c.Store.CheckMisfires(c.ctx, map[string]time.Time{"a": until}, func(string, jobs.Cursor) []jobs.Misfired { return found })
-	c.must(err)
-	equal(c, "checked", checked, true)
+	equal(c, "times asked", len(c.check(until, found...)), 1)
 }
 
 func (c *check) absent(run uuid.UUID) {

@@ -27,6 +27,7 @@ var modelRules = []rule{
 				"ask":    m.askAgain,
 				"finish": m.finish,
 				"skip":   m.skip,
+				"note":   m.note,
 				"die":    m.die,
 				"adopt":  m.adopt,
 			})
@@ -231,6 +232,25 @@ func (m *model) skip(t *rapid.T) {
 	}
 }
 
+// note writes down that a run waits, for what it asks for or for nothing.
+func (m *model) note(t *rapid.T) {
+	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
+	n, wants := noteOf(r.StartRequest, jobs.Waiting, jobs.ReasonNoWorker), rapid.Bool().Draw(t, "wants")
+	if !wants {
+		n.Requests = nil
+	}
+	stands, err := m.c.Store.Note(m.c.ctx, session, []jobs.Note{n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := r.session == session && r.state == jobs.Waiting; stands[0] != want {
+		t.Fatalf("note of run %s (%s): %v, expected %v", r.Run, r.state, stands[0], want)
+	}
+	if stands[0] {
+		r.recorded = wants
+	}
+}
+
 // die lets a session expire and sweeps it, and opens another.
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
@@ -238,7 +258,7 @@ func (m *model) die(t *rapid.T) {
 	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
-	swept, err := m.c.Store.Sweep(m.c.ctx, nil)
+	swept, err := m.c.Store.Sweep(m.c.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,12 +282,32 @@ func (m *model) die(t *rapid.T) {
 	m.openSession(t)
 }
 
-// adopt gives the free run that has waited longest to a session.
+// adopt gives the free run that has waited longest to a session, and tells it
+// of those it has itself, but for what it cares for.
 func (m *model) adopt(t *rapid.T) {
 	session := m.drawSession(t)
-	records, err := m.c.Store.Adopt(m.c.ctx, session, []string{m.prefix}, 1)
+	var known []uuid.UUID
+	unknown := map[uuid.UUID]bool{}
+	for _, r := range m.runs {
+		if r.state == jobs.Waiting && r.session == session {
+			if rapid.Bool().Draw(t, "cared for") {
+				known = append(known, r.Run)
+			} else {
+				unknown[r.Run] = true
+			}
+		}
+	}
+	records, err := m.c.Store.Adopt(m.c.ctx, session, []string{m.prefix}, known, 1)
 	if err != nil {
 		t.Fatal(err)
+	}
+	records = slices.DeleteFunc(records, func(r jobs.Record) bool {
+		told := unknown[r.ID]
+		delete(unknown, r.ID)
+		return told
+	})
+	if len(unknown) > 0 {
+		t.Fatalf("%v are the session's own, and it is not told", unknown)
 	}
 	free := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool { return r.state != jobs.Waiting || r.session != uuid.Nil })
 	if len(free) == 0 {
@@ -281,7 +321,7 @@ func (m *model) adopt(t *rapid.T) {
 	if i < 0 || !free[i].WaitSince.Equal(oldest.WaitSince) {
 		t.Fatalf("adopted %+v, expected the oldest, such as run %s", records, oldest.Run)
 	}
-	free[i].session = session
+	free[i].session, free[i].recorded = session, false
 }
 
 // compare looks at what is held.
@@ -322,7 +362,7 @@ func (m *model) tidy(t *rapid.T) {
 	for _, session := range m.sessions {
 		m.c.Expire(session)
 	}
-	if _, err := m.c.Store.Sweep(m.c.ctx, nil); err != nil {
+	if _, err := m.c.Store.Sweep(m.c.ctx); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -41,6 +41,20 @@ var noteRules = []rule{
 			equal(c, "error", c.record(n.Run, state).Error, "it broke")
 		}
 	}},
+	{"a note without an error keeps that of the last attempt", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "try 1"}})
+		c.must(err)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonNoWorker)), true)
+		waits := c.record(r.Run, jobs.Waiting)
+		equal(c, "error", waits.Error, "try 1")
+		equal(c, "attempt", waits.Attempt, 2)
+		n := noteOf(r, jobs.Failed, jobs.ReasonLockHeld)
+		n.Error = "never came to try 2"
+		equal(c, "note", c.note(s, n), true)
+		equal(c, "error", c.record(r.Run, jobs.Failed).Error, n.Error)
+	}},
 	{"a resent note stands", func(c *check) {
 		s := c.session("one")
 		for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {

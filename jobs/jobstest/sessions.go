@@ -63,6 +63,28 @@ var sessionRules = []rule{
 			c.Errorf("ended at %v, then at %v", ended, again)
 		}
 	}},
+	{"one that succeeds others of its name expires them", func(c *check) {
+		former, other := c.session("one"), c.session("two")
+		mine, theirs := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
+		c.granted(former, mine)
+		c.granted(other, theirs)
+		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl, Succeeds: true}
+		c.must(c.Store.Open(c.ctx, s))
+		c.dead(former)
+		later := c.session("one")
+		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
+		for _, living := range []uuid.UUID{s.ID, other, later} {
+			_, err := c.Store.Heartbeat(c.ctx, living)
+			c.must(err)
+		}
+		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
+			c.Fatalf("lost %+v, expected run %s", lost, mine.Run)
+		}
+		c.granted(s.ID, request("a", 2, table("s/a")))
+		if view := c.replica(former); view.EndedAt == nil {
+			c.Errorf("the former life was not ended: %+v", view)
+		}
+	}},
 	{"a heartbeat lists every claim of its session and no other", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")), request("c", 1, table("s/c"))

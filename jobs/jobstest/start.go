@@ -28,6 +28,49 @@ var startRules = []rule{
 			c.Errorf("running run %+v", record)
 		}
 	}},
+	{"a run has no attempt until it has started, and waits since it began to", func(c *check) {
+		c.register("h", "triggered", "late")
+		c.recovering("a")
+		one, two := c.session("one"), c.session("two")
+		holder, waits, noted, skipped := request("a", 1, table("s/t")), request("a", 2, table("s/t")), request("a", 3), request("a", 4)
+		before := c.now()
+		token := c.granted(one, holder)
+		c.blocked(one, waits, jobs.ReasonLockHeld, holder)
+		equal(c, "note", c.note(one, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "note", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		_, err := c.Store.Trigger(c.ctx, "triggered", "k")
+		c.must(err)
+		after := c.now()
+		late := misfired("late", after.Add(time.Minute), jobs.Waiting, jobs.ReasonMisfire)
+		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("late", after.Add(time.Hour))}, func(string, jobs.Cursor) []jobs.Misfired {
+			return []jobs.Misfired{late}
+		})
+		c.must(err)
+		since := map[uuid.UUID]time.Time{waits.Run: waits.WaitSince, noted.Run: noted.WaitSince}
+		for _, r := range c.runs(jobs.RunFilter{}) {
+			equal(c, fmt.Sprint("attempt of ", r.Job, r.Due), r.Attempt, map[bool]int{true: 1}[r.ID == holder.Run])
+			want := since[r.ID]
+			if r.State == jobs.Waiting && want.IsZero() {
+				want = r.CreatedAt
+			}
+			equal(c, fmt.Sprint("waits since, ", r.Job, r.Due), r.WaitSince, want)
+			within(c, "created at", r.CreatedAt, before, c.now())
+		}
+		c.finished(holder, token, jobs.Waiting)
+		again := c.record(holder.Run, jobs.Waiting)
+		equal(c, "attempt that is waited for", again.Attempt, 2)
+		within(c, "waits since", again.WaitSince, before, c.now())
+		c.granted(one, waits)
+		started := c.record(waits.Run, jobs.Running)
+		equal(c, "attempt", started.Attempt, 1)
+		equal(c, "waits since, running", started.WaitSince, time.Time{})
+		c.Expire(one)
+		c.sweep()
+		for _, r := range c.adopt(two, 10, "a") {
+			equal(c, "attempt of an adopted run", r.Attempt, map[bool]int{true: 2}[r.ID == holder.Run])
+			c.same(r, c.record(r.ID, jobs.Waiting))
+		}
+	}},
 	{"tokens grow with each grant", func(c *check) {
 		s := c.session("one")
 		var last jobs.Token

@@ -9,7 +9,7 @@ import (
 var sweepRules = []rule{
 	{"the runs of an expired session become lost", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		lost, lives := request("a", 1, table("s/a")), request("b", 1, table("s/b"))
+		lost, lives := request("a", 1, path("p"), slot("api", 3), shared("s/a")), request("b", 1, table("s/b"))
 		token := c.granted(one, lost)
 		c.granted(two, lives)
 		c.Expire(one)
@@ -18,6 +18,9 @@ var sweepRules = []rule{
 			c.Fatalf("swept %+v, expected session one and its run", swept)
 		}
 		got := swept.Lost[0]
+		if !slices.Equal(got.Held, lost.Requests) {
+			c.Errorf("it held %+v, expected %+v", got.Held, lost.Requests)
+		}
 		if got.ID != lost.Run || got.Job != "a" || !got.Due.Equal(lost.Firing.Due) || got.Replica != "one" || got.Token != token || got.State != jobs.Lost {
 			c.Errorf("lost %+v", got)
 		}
@@ -53,8 +56,8 @@ var sweepRules = []rule{
 		s := c.session("one")
 		c.granted(s, request("a", 1))
 		c.Expire(s)
-		equal(c, "lost", len(c.sweep("a").Lost), 1)
-		if swept := c.sweep("a"); len(swept.Sessions) != 0 || len(swept.Lost) != 0 {
+		equal(c, "lost", len(c.sweep().Lost), 1)
+		if swept := c.sweep(); len(swept.Sessions) != 0 || len(swept.Lost) != 0 {
 			c.Errorf("swept again %+v", swept)
 		}
 	}},
@@ -62,75 +65,10 @@ var sweepRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		token := c.granted(s, r)
-		if swept := c.sweep("a"); len(swept.Sessions) != 0 || len(swept.Lost) != 0 {
+		if swept := c.sweep(); len(swept.Sessions) != 0 || len(swept.Lost) != 0 {
 			c.Errorf("swept %+v", swept)
 		}
 		c.finished(r, token, jobs.Succeeded)
-	}},
-	{"a recoverable job gets a waiting successor", func(c *check) {
-		one, two := c.session("one"), c.session("two")
-		r := request("a", 1, table("s/t"))
-		c.granted(one, r)
-		c.Expire(one)
-		c.sweep("a")
-		adopted := c.adopt(two, 10, "a")
-		if len(adopted) != 1 {
-			c.Fatalf("adopted %+v, expected the successor", adopted)
-		}
-		next := adopted[0]
-		if next.ID == r.Run || next.Recovery != 1 || !next.Due.Equal(r.Firing.Due) || next.State != jobs.Waiting || next.Job != "a" {
-			c.Errorf("successor %+v", next)
-		}
-		c.record(r.Run, jobs.Lost)
-		again := request("a", 1, table("s/t"))
-		again.Run, again.Firing.Recovery = next.ID, 1
-		c.granted(two, again)
-	}},
-	{"a successor that is lost has a successor", func(c *check) {
-		s, r := c.session("zero"), request("a", 1)
-		for n := 1; n <= 3; n++ {
-			c.granted(s, r)
-			c.Expire(s)
-			c.sweep("a")
-			s = c.session("next")
-			adopted := c.adopt(s, 10, "a")
-			if len(adopted) != 1 || adopted[0].Recovery != n {
-				c.Fatalf("adopted %+v, expected recovery %d", adopted, n)
-			}
-			r.Run, r.Firing.Recovery = adopted[0].ID, n
-		}
-		equal(c, "lost", len(c.runs(jobs.RunFilter{States: []jobs.State{jobs.Lost}})), 3)
-	}},
-	{"a triggered run is recovered under its key", func(c *check) {
-		one, two := c.session("one"), c.session("two")
-		r := request("a", 1)
-		r.Firing.Key = "k"
-		c.granted(one, r)
-		c.Expire(one)
-		c.sweep("a")
-		adopted := c.adopt(two, 10, "a")
-		if len(adopted) != 1 || adopted[0].Key != "k" || adopted[0].Recovery != 1 {
-			c.Fatalf("adopted %+v, expected recovery 1 of key k", adopted)
-		}
-	}},
-	{"other jobs have no successor", func(c *check) {
-		one, two := c.session("one"), c.session("two")
-		c.granted(one, request("a", 1))
-		c.granted(one, request("b", 1))
-		c.Expire(one)
-		equal(c, "lost", len(c.sweep("b").Lost), 2)
-		adopted := c.adopt(two, 10, "a", "b")
-		if len(adopted) != 1 || adopted[0].Job != "b" {
-			c.Errorf("adopted %+v, expected b's successor alone", adopted)
-		}
-	}},
-	{"a job that is named as not recoverable has none", func(c *check) {
-		one, two := c.session("one"), c.session("two")
-		c.granted(one, request("a", 1))
-		c.Expire(one)
-		_, err := c.Store.Sweep(c.ctx, map[string]bool{"a": false})
-		c.must(err)
-		equal(c, "adopted", len(c.adopt(two, 10, "a")), 0)
 	}},
 	{"the waiting runs of the dead are free", func(c *check) {
 		one, two := c.session("one"), c.session("two")
@@ -146,6 +84,7 @@ var sweepRules = []rule{
 		}
 	}},
 	{"many sessions with many runs are swept at once", func(c *check) {
+		c.recovering("one")
 		want := 0
 		for _, name := range []string{"one", "two", "three"} {
 			s := c.session(name)
@@ -159,7 +98,7 @@ var sweepRules = []rule{
 		}
 		lost := 0
 		for range 3 { // a store may pass over what somebody else is about to sweep
-			lost += len(c.sweep("one").Lost)
+			lost += len(c.sweep().Lost)
 		}
 		equal(c, "lost", lost, want)
 		equal(c, "locks", len(c.locks()), 0)

@@ -79,6 +79,37 @@ var waiterRules = []rule{
 		equal(c, "skip", c.note(q.one, noteOf(q.older, jobs.Skipped, jobs.ReasonLockHeld)), true)
 		c.granted(q.two, q.younger)
 	}},
+	{"a waiter that has withdrawn is no obstacle, and comes back to its old place", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		withdrawn := noteOf(q.older, jobs.Waiting, jobs.ReasonNoWorker)
+		withdrawn.Requests = nil
+		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour) // its place is that of its first record
+		equal(c, "withdrawal", c.note(q.one, withdrawn), true)
+		waits := c.record(q.older.Run, jobs.Waiting)
+		if waits.Reason != jobs.ReasonNoWorker || waits.BlockedBy != nil || !waits.WaitSince.Equal(q.older.WaitSince) {
+			c.Errorf("withdrawn run %+v", waits)
+		}
+		token := c.granted(q.two, q.younger)
+		youngest := request("youngest", 4, table("s/t"))
+		c.blocked(q.two, youngest, jobs.ReasonLockHeld, q.younger)
+		back := q.older
+		back.WaitSince = withdrawn.WaitSince
+		c.blocked(q.one, back, jobs.ReasonLockHeld, q.younger)
+		c.finished(q.younger, token, jobs.Succeeded)
+		c.blocked(q.two, youngest, jobs.ReasonOlderWaiter, q.older)
+		c.granted(q.one, back)
+	}},
+	{"a waiter's new note replaces what it waited for", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		older := request("older", 1, table("s/t"), table("s/u"))
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		older.Requests = []locking.Request{table("s/u"), table("s/v")}
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.granted(two, request("younger", 2, table("s/t")))
+		c.blocked(two, request("younger", 3, table("s/u")), jobs.ReasonOlderWaiter, older)
+		c.blocked(two, request("younger", 4, table("s/v")), jobs.ReasonOlderWaiter, older)
+	}},
 	{"a waiter that was granted and ended is no obstacle", func(c *check) {
 		q := c.queue(table("s/t"))
 		q.free()
@@ -126,6 +157,12 @@ var waiterRules = []rule{
 		result := c.start(s, youngest)[0]
 		equal(c, "outcome of the youngest", result.Outcome, jobs.StartBlocked)
 		c.granted(s, older)
+	}},
+	{"older waiters may use up the slots by themselves", func(c *check) {
+		s := c.session("one")
+		older, younger := request("older", 1, slot("api", 1)), request("younger", 2, slot("api", 1))
+		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.blocked(s, younger, jobs.ReasonOlderWaiter, older)
 	}},
 	{"the waiters of a batch go by age", func(c *check) {
 		q := c.queue(table("s/t"))

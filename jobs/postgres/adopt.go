@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,6 +10,13 @@ import (
 )
 
 const (
+	// ownRuns are read only, in case a start of one is under way: a start may
+	// lock what one run needs in another order than an adoption.
+	ownRuns = selectRuns + `
+WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.run <> ALL($3)))
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + `)
+ORDER BY r.created_at, r.id`
+
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
 	adoptRuns = `
@@ -18,22 +24,24 @@ WITH free AS (
     SELECT w.run FROM holdfast.waits w
     CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2)
-    ORDER BY w.since, w.run LIMIT $3 FOR UPDATE OF w SKIP LOCKED
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3)
+    ORDER BY w.since, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
     WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp()
-    RETURNING w.run, me.id AS session, me.replica, w.since
+    RETURNING w.run, me.id AS session, me.replica
+), withdrawn AS (
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
-RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.reason, r.detail, taken.since`
+RETURNING` + recordColumns + `, ''`
 
 	triggerRun = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, attempt, state, created_at, reason, detail)
-    SELECT $1, name, t, $3, 1, 'waiting', t, 'triggered', 'triggered by hand'
+    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail)
+    SELECT $1, name, t, $3, 'waiting', t, 'triggered', 'triggered by hand'
     FROM holdfast.jobs, date_trunc('microseconds', clock_timestamp()) t WHERE name = $2
     ON CONFLICT DO NOTHING RETURNING id, created_at
 )
@@ -42,28 +50,28 @@ INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
-// Adopt takes up waiting runs that no living session has.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, limit int) ([]jobs.Record, error) {
+// Adopt takes up waiting runs that no living session has, or that this one
+// has without knowing it.
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+	cared := make([]rawID, len(known)) // never NULL, which nothing differs from
+	for i, run := range known {
+		cared[i] = run
+	}
 	var adopted []jobs.Record
+	collect := func(rows pgx.Rows) error {
+		records, err := pgx.CollectRows(rows, scanRecord)
+		adopted = append(adopted, records...)
+		return err
+	}
 	err := s.pipeline(ctx, "adoption", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
-		b.Queue(adoptRuns, session, names, limit).Query(func(rows pgx.Rows) (err error) {
-			adopted, err = pgx.CollectRows(rows, adoptedRecord)
-			return err
-		})
+		b.Queue(ownRuns, session, names, cared).Query(collect)
+		b.Queue(adoptRuns, session, names, cared, limit).Query(collect)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return adopted, nil
-}
-
-func adoptedRecord(row pgx.CollectableRow) (jobs.Record, error) {
-	r := jobs.Record{State: jobs.Waiting}
-	var since time.Time
-	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.Reason, &r.Detail, &since)
-	r.Due, r.CreatedAt = r.Due.UTC(), since.UTC()
-	return r, err
 }
 
 // Trigger adds a waiting run that any replica may adopt.
@@ -94,7 +102,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		}
 		b := &pgx.Batch{}
 		b.Queue(beginPipeline, s.lockTimeout)
-		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason}}, make([]bool, 1))
+		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}}, make([]bool, 1))
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return wrap("revocation", err)

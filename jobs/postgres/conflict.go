@@ -6,43 +6,65 @@ const (
 	// which no two want related resources, and $5 to $10 are the columns of
 	// their probes. It looks at each wanted name, at its ancestors, and at what
 	// lies beneath it ("/" is followed by "0" in byte order), among what is
-	// granted and among what those want who have waited longer in living
-	// sessions. blocked has a row for each that must wait, and names one in its
-	// way: a holder rather than a waiter, and the same while nothing changes.
+	// granted and, for those that nothing granted refuses, among what those want
+	// who have waited longer in living sessions. It looks no further than is
+	// enough to refuse: of those that want one name there may be as many as a
+	// batch has runs, and the first in the index is the oldest. blocked has a row for each that must wait, and names one
+	// in its way: a holder rather than a waiter, and the same while nothing
+	// changes.
 	conflicts = `
 probe AS (
     SELECT p.*, m.since, coalesce(f.floor, 0) AS floor
     FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
     JOIN mine m USING (run)
     LEFT JOIN LATERAL (SELECT f.floor FROM holdfast.fences f WHERE f.resource = p.name COLLATE "C" OFFSET 0) f ON true
-), met AS (
-    SELECT p.run, p.mode, p.slots, p.own, g.resource, g.mode AS their_mode, g.token, NULL::uuid AS waiter,
-        NULL::timestamptz AS waited, g.resource = p.name COLLATE "C" AS same
+), held AS (
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode AS their_mode, p.own AND g.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" AND g.token >= p.floor OFFSET 0) g
+        SELECT * FROM (SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" AND g.token >= p.floor OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) g
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, g.resource, g.mode, g.token, NULL, NULL, false
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        SELECT * FROM (
+            SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+        WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
+        LIMIT 1) g
     WHERE p.deep
-  UNION ALL
-    SELECT p.run, p.mode, p.slots, p.own, w.resource, w.mode, NULL, w.run, o.since, w.resource = p.name COLLATE "C"
+), refusing AS (
+    SELECT run, resource, token FROM held WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+), wanted AS (
+    SELECT p.run, p.mode, p.slots, w.resource, w.run AS waiter, w.since AS waited, w.mode AS their_mode, p.own AND w.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
+        SELECT w.* FROM (
+            SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND (w.since, w.run) < (p.since, p.run)
+            ORDER BY w.since, w.run OFFSET 0) w
+        CROSS JOIN LATERAL (` + livingWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) w
+    WHERE NOT EXISTS (SELECT FROM refusing r WHERE r.run = p.run)
   UNION ALL
-    SELECT p.run, p.mode, p.slots, false, w.resource, w.mode, NULL, w.run, o.since, false
+    SELECT p.run, p.mode, p.slots, w.resource, w.run, w.since, w.mode, false
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM holdfast.wants w
-        WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND w.run <> p.run OFFSET 0) w
-    CROSS JOIN LATERAL (` + olderWaiter + `) o
-    WHERE p.deep
+        SELECT w.* FROM (
+            SELECT * FROM holdfast.wants w
+            WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
+        CROSS JOIN LATERAL (` + livingWaiter + `) o
+        WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
+        LIMIT 1) w
+    WHERE p.deep AND NOT EXISTS (SELECT FROM refusing r WHERE r.run = p.run)
 ), against AS (
-    SELECT run, resource, token, waiter, waited FROM met
-    WHERE NOT (mode = 'shared' AND their_mode = 'shared') AND NOT (own AND same AND mode = 'slot' AND their_mode = 'slot')
+    SELECT run, resource, token, NULL::uuid AS waiter, NULL::timestamptz AS waited FROM refusing
   UNION ALL
-    SELECT run, resource, min(token), (array_agg(waiter ORDER BY waited, waiter))[1], min(waited) FROM met
-    WHERE own AND same AND mode = 'slot' AND their_mode = 'slot'
+    SELECT run, resource, NULL, waiter, waited FROM wanted WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+  UNION ALL
+    SELECT run, resource, min(token), (array_agg(waiter ORDER BY waited, waiter))[1], min(waited)
+    FROM (
+        SELECT run, resource, slots, token, NULL::uuid AS waiter, NULL::timestamptz AS waited
+        FROM held WHERE same AND mode = 'slot' AND their_mode = 'slot'
+      UNION ALL
+        SELECT run, resource, slots, NULL, waiter, waited FROM wanted WHERE same AND mode = 'slot' AND their_mode = 'slot') taken
     GROUP BY run, resource, slots HAVING count(*) >= slots
 ), blocked AS (
     SELECT DISTINCT ON (a.run) a.run, m.since, a.resource, a.token IS NULL AS waiting, coalesce(c.run, a.waiter) AS holder_id,
@@ -54,6 +76,13 @@ probe AS (
     LEFT JOIN LATERAL (SELECT h.replica, h.job, h.id FROM holdfast.runs h WHERE h.id = coalesce(c.run, a.waiter) OFFSET 0) h ON true
     ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token, a.waited, a.waiter
 )`
+
+	// livingWaiter has a row when w belongs to a waiter of a living session.
+	livingWaiter = `
+        SELECT FROM holdfast.waits o
+        WHERE o.run = w.run AND EXISTS (
+            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
+        OFFSET 0`
 
 	// raiseFloors is part of a statement that goes on from conflicts: granted
 	// has the tokens of those whom it lets pass. What is deleted stays in an
@@ -67,19 +96,11 @@ probe AS (
 floors AS (
     UPDATE holdfast.fences f SET floor = r.floor
     FROM (
-        SELECT p.name, least(min(g.token), min(m.token)) AS floor
-        FROM granted g JOIN probe p USING (run) LEFT JOIN met m ON m.run = p.run AND m.own AND m.same AND m.resource = p.name COLLATE "C"
-        WHERE p.own GROUP BY p.name, p.floor
-        HAVING least(min(g.token), min(m.token)) > p.floor + 1000) r
-    WHERE f.resource = ANY(ARRAY(SELECT p.name FROM probe p WHERE p.own AND EXISTS (SELECT FROM granted g WHERE g.run = p.run)))
-        AND f.resource = r.name COLLATE "C" AND f.floor < r.floor
+        SELECT p.name, least(min(g.token), min(h.token)) AS floor
+        FROM granted g JOIN probe p USING (run)
+        LEFT JOIN LATERAL (SELECT h.token FROM holdfast.grants h WHERE h.resource = p.name COLLATE "C" AND h.token >= p.floor OFFSET 0) h ON true
+        WHERE p.own AND g.token > p.floor + 1000 GROUP BY p.name) r
+    WHERE f.resource = ANY(ARRAY(SELECT p.name FROM granted g JOIN probe p USING (run) WHERE p.own AND g.token > p.floor + 1000))
+        AND f.resource = r.name COLLATE "C" AND f.floor + 1000 < r.floor
 )`
-
-	// olderWaiter has a row when w belongs to a waiter of a living session
-	// that has waited longer than p: since when.
-	olderWaiter = `
-        SELECT o.since FROM holdfast.waits o
-        WHERE o.run = w.run AND (o.since, o.run) < (p.since, p.run) AND EXISTS (
-            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
-        OFFSET 0`
 )

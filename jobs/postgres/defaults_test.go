@@ -46,10 +46,10 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(late, jobs.StartNotLive)
-	if _, err := s.a.Sweep(t.Context(), nil); err != nil {
+	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := s.a.Adopt(t.Context(), heir, []string{"late"}, 10)
+	adopted, err := s.a.Adopt(t.Context(), heir, []string{"late"}, nil, 10)
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
 		t.Errorf("adopted %+v, %v", adopted, err)
 	}

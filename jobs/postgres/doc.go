@@ -32,6 +32,15 @@
 // only under FOR UPDATE. So no start is under way for a session that has
 // ended, and its waiting runs can be given to another.
 //
+// Which definition of a job is in force follows from what sessions carry
+// (session_jobs), and changes with it in one transaction under an advisory lock:
+// a registration, or the settling of a session that has ended. The rows that an
+// ended session carried are what says that it is still to be settled, so the
+// next sweep does what an end could not. The lock is taken before any row of
+// jobs; rows of jobs are locked by name, by those who hold it and by a misfire
+// check, which holds them only while it writes and writes nothing by a
+// definition that is in force no longer. Starts read them without locking.
+//
 // A session is renewed only while it is neither ended nor expired; it never
 // revives.
 //

@@ -27,11 +27,19 @@ func (e *SchemaError) Error() string {
 // transient are the SQLSTATE classes and codes after which the same call may
 // well succeed: connection exceptions, insufficient resources, operator
 // intervention, serialization failure, deadlock, lock not available.
-var transient = []string{"08", "53", "57", "40001", "40P01", "55P03", "25P03"}
+var transient = []string{"08", "53", "57", "40001", "40P01", lockNotAvailable, "25P03"}
+
+// lockNotAvailable is the SQLSTATE of a row that was held for too long.
+const lockNotAvailable = "55P03"
 
 // wrap says what was being done, and turns what a later try may mend into
-// jobs.ErrUnavailable.
-func wrap(what string, err error) error { return wrapAs(jobs.ErrUnavailable, what, err) }
+// jobs.ErrUnavailable, or jobs.ErrRowHeld where it is but a row.
+func wrap(what string, err error) error {
+	if codeOf(err) == lockNotAvailable {
+		return wrapAs(jobs.ErrRowHeld, what, err)
+	}
+	return wrapAs(jobs.ErrUnavailable, what, err)
+}
 
 // wrapLocks is wrap with the errors of package locking: it turns what a later
 // try may mend into locking.ErrUnavailable, and what requireSession refused
@@ -47,23 +55,25 @@ func wrapLocks(what string, err error) error {
 // sent before it or behind it takes effect.
 const divisionByZero = "22012"
 
-func isRefused(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == divisionByZero
-}
+func isRefused(err error) bool { return codeOf(err) == divisionByZero }
 
 // isTimeout reports whether a statement waited for too long.
-func isTimeout(err error) bool {
+func isTimeout(err error) bool { return codeOf(err) == lockNotAvailable || codeOf(err) == "57014" }
+
+// codeOf returns the SQLSTATE of an answer of PostgreSQL's, or "".
+func codeOf(err error) string {
 	var answer *pgconn.PgError
-	return errors.As(err, &answer) && (answer.Code == "55P03" || answer.Code == "57014")
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return ""
 }
 
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && !slices.Contains(transient, answer.Code) && !slices.Contains(transient, answer.Code[:2]) {
+	if code := codeOf(err); code != "" && !slices.Contains(transient, code) && !slices.Contains(transient, code[:2]) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {

@@ -65,6 +65,7 @@ func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	b.Queue(joinByHash)
 	b.Queue(lockClaims, sortedTokens(requests))
 	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs)
+	queueRecovery(b, requests)
 	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
 		var run uuid.UUID
 		var state jobs.State

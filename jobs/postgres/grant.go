@@ -67,10 +67,10 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner)
     SELECT m.run, m.session, clock_timestamp(), m.owner FROM mine m JOIN refused r USING (run) WHERE m.waits
-    ON CONFLICT (run) DO NOTHING RETURNING run
+    ON CONFLICT (run) DO NOTHING RETURNING run, since
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT p.name, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
 )
 SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
@@ -84,12 +84,12 @@ WITH new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner)
     SELECT q.run, $1, clock_timestamp(), q.owner FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
     WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
-    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run
+    ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run, since
 )
-INSERT INTO holdfast.wants (resource, run, mode, slots)
-SELECT p.name, p.run, p.mode, p.slots
+INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+SELECT p.name, n.since, p.run, p.mode, p.slots
 FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
-JOIN new_waits USING (run) WHERE p.own`
+JOIN new_waits n USING (run) WHERE p.own`
 )
 
 // Grant decides on each request in one round trip. Where fences can't be had

@@ -122,7 +122,7 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 	s := newStage(t)
 	session := s.locks(s.a, "a")
 	counter := &turns{}
-	traced := openTraced(t, s.url, counter)
+	traced := openTraced(t, s.url, 1, counter)
 	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c"))) // its statements are prepared now
 	counter.batches, counter.queries = 0, 0
 	token := s.hold(traced, session, wish(t, "path:d/b", "path:e"))
@@ -367,9 +367,9 @@ func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	}()
 	awaitWaiting(s, "a", done) // has the claims, is at the grants
 	s.expire(session)
-	swept, stuck, err := s.b.loseExpired(t.Context(), nil)
-	if err != nil || len(swept.Released) != 0 || len(stuck) != 2 {
-		t.Fatalf("sweep beside a release: %+v, %v, %v", swept, stuck, err)
+	swept, left, err := s.b.loseExpired(t.Context())
+	if err != nil || len(swept.Released) != 0 || len(left.stuck) != 2 {
+		t.Fatalf("sweep beside a release: %+v, %v, %v", swept, left, err)
 	}
 	resume()
 	if err := <-done; err != nil {
@@ -479,7 +479,7 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 	if state := s.state(run.ID); state != "running" {
 		t.Errorf("run is %s: whoever sweeps locks does not know whether it is to be recovered", state)
 	}
-	swept, err := s.b.Sweep(t.Context(), map[string]bool{"job": true})
+	swept, err := s.b.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || len(swept.Sessions) != 2 {
 		t.Errorf("sweep: %+v, %v, expected the run and the sessions of both schedulers", swept, err)
 	}
@@ -494,7 +494,7 @@ func TestSchedulersSweepLocksToo(t *testing.T) {
 	token := s.hold(s.a, locks, held)
 	s.refused(s.a, locks, waits(wish(t, "path:a")))
 	s.expire(locks)
-	swept, err := s.b.Sweep(t.Context(), nil)
+	swept, err := s.b.Sweep(t.Context())
 	if err != nil || len(swept.Released) != 1 || len(swept.Lost) != 0 {
 		t.Fatalf("sweep: %+v, %v", swept, err)
 	}
@@ -515,13 +515,13 @@ func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
 			heir := s.session(s.b, "heir")
 			if end == "expired" {
 				s.expire(two)
-				if _, err := s.b.Sweep(t.Context(), nil); err != nil {
+				if _, err := s.b.Sweep(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			} else if err := s.a.Grants().EndSession(t.Context(), two); err != nil {
 				t.Fatal(err)
 			}
-			if adopted, err := s.b.Adopt(t.Context(), heir, []string{"program", ""}, 10); err != nil || len(adopted) != 0 {
+			if adopted, err := s.b.Adopt(t.Context(), heir, []string{"program", ""}, nil, 10); err != nil || len(adopted) != 0 {
 				t.Errorf("adopted %+v, %v", adopted, err)
 			}
 			s.left(1, 1, 0, 0)

@@ -74,15 +74,15 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 // Heartbeat renews a session, and returns its claims and its places among the
 // waiting.
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	beat := locking.Beat{Claims: map[locking.Token]uuid.UUID{}}
+	beat, waiting := jobs.Beat{Claims: map[locking.Token]uuid.UUID{}}, []uuid.UUID(nil)
 	err := g.pipeline(ctx, "heartbeat", func(b *pgx.Batch) {
-		queueHeartbeat(b, session, &beat.Now, beat.Claims)
+		queueHeartbeat(b, session, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
-			beat.Waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
 	})
-	return beat, err
+	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
 }
 
 // EndSession ends a session with its claims and its places.

@@ -46,7 +46,7 @@ func migrateTemplate(p *servertest.Postgres) error {
 }
 
 // database returns the URL of a migrated database of the test's own.
-func database(t *testing.T) string {
+func database(t testing.TB) string {
 	t.Helper()
 	if server == nil {
 		t.Skip("needs PostgreSQL: run without -short")
@@ -56,7 +56,7 @@ func database(t *testing.T) string {
 
 // openAs opens a store whose backends are called name, with lock waits long
 // enough for planned interleavings.
-func openAs(t *testing.T, url, name string) *Store {
+func openAs(t testing.TB, url, name string) *Store {
 	t.Helper()
 	separator := "?"
 	if strings.Contains(url, "?") {
@@ -166,6 +166,14 @@ func (s *stage) session(store *Store, replica string) uuid.UUID {
 	return id
 }
 
+// register has the session carry the definitions.
+func (s *stage) register(store *Store, session uuid.UUID, definitions ...jobs.Definition) {
+	s.t.Helper()
+	if _, err := store.Register(s.t.Context(), session, definitions); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // fences adds fences: two that want a new one would meet where it is added,
 // whatever they lock.
 func (s *stage) fences(names ...string) {
@@ -181,7 +189,7 @@ func (s *stage) expire(session uuid.UUID) {
 var testDue = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // request is a start of the job at testDue on exclusive tables.
-func request(t *testing.T, job string, tables ...string) jobs.StartRequest {
+func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 	t.Helper()
 	var requests []locking.Request
 	for _, name := range tables {

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	selectRuns = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, ''
-FROM holdfast.runs r`
+	recordColumns = `
+    r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+    r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
+
+	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
 
 	listRuns = selectRuns + `
 WHERE ($1 = '' OR r.job = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2)) AND ($3 = '' OR r.replica = $3)
@@ -24,8 +25,7 @@ WHERE ($1 = '' OR r.job = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY(
 ORDER BY r.created_at DESC, r.id DESC LIMIT $6`
 
 	oneRun = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, coalesce(o.output, '')
+SELECT` + recordColumns + `, coalesce(o.output, '')
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
@@ -36,12 +36,11 @@ LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, j.hash, j.schedule, j.zone, j.handler, j.resources, j.description, j.version, j.updated_at
-FROM holdfast.jobs j ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
 
 	lastRuns = `
-SELECT r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, ''
+SELECT` + recordColumns + `, ''
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
@@ -92,7 +91,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)
@@ -146,13 +145,17 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var r jobs.Record
 	var token *jobs.Token
 	var blocker []byte
+	var waits *time.Time
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Output)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output)
 	if err != nil {
 		return r, err
 	}
 	if token != nil {
 		r.Token = *token
+	}
+	if waits != nil {
+		r.WaitSince = waits.UTC()
 	}
 	r.Due, r.CreatedAt, r.StartedAt, r.FinishedAt = r.Due.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
 	r.BlockedBy, err = parseBlocker(blocker)

@@ -20,7 +20,7 @@ import (
 
 // schemaVersion is the newest schema that this binary understands: the number
 // of migrations it carries.
-const schemaVersion = 2
+const schemaVersion = 1
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -32,7 +32,8 @@ CREATE TABLE IF NOT EXISTS holdfast.meta (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
     cluster    uuid NOT NULL,
     version    int NOT NULL,
-    min_binary int NOT NULL
+    min_binary int NOT NULL,
+    definitions bigint NOT NULL DEFAULT 0 -- how often another definition came into force
 )`
 	insertMeta = `INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING`
 	readMeta   = `SELECT cluster, version, min_binary FROM holdfast.meta`

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,11 +17,12 @@ const (
 	// clusters never share a schema but may share a database's lock space.
 	tryMisfires = `
 SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)),
-    concat(set_config('idle_in_transaction_session_timeout', '30s', true), set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true))`
+    set_config('idle_in_transaction_session_timeout', '30s', true)`
 
 	readCursors = `
-SELECT j.name, j.checked_until FROM holdfast.jobs j JOIN unnest($1::text[], $2::timestamptz[]) AS u (name, until)
-    ON j.name = u.name COLLATE "C" WHERE j.checked_until < u.until ORDER BY j.name`
+SELECT j.name, j.checked_until FROM unnest($1::text[], $2::bigint[]) AS c (name, version)
+CROSS JOIN LATERAL (
+    SELECT j.name, j.checked_until FROM holdfast.jobs j WHERE j.name = c.name COLLATE "C" AND j.version = c.version OFFSET 0) j`
 
 	startedDues = `
 SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
@@ -31,103 +31,174 @@ CROSS JOIN LATERAL (
     WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.due > u.since AND r.due <= u.until AND r.recovery = 0 OFFSET 0) r
 ORDER BY u.name COLLATE "C", r.due`
 
+	// What is written is so by the definition in force: from here on no other
+	// comes into force until it is committed. In the order of the names, as
+	// putInForce locks them.
+	lockCursors = `SELECT FROM holdfast.jobs WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE`
+
 	insertMisfires = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at, finished_at, reason, detail)
-    SELECT m.run, m.job, m.due, 1, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
-    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[]) AS m (run, job, due, state, reason, detail),
-        clock_timestamp() t
+    INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at, reason, detail)
+    SELECT m.run, m.job, m.due, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
+    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[])
+        AS m (run, job, due, state, reason, detail, version), clock_timestamp() t
+    WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = m.job COLLATE "C") = m.version
     ORDER BY m.job COLLATE "C", m.due
     ON CONFLICT DO NOTHING RETURNING id, state, created_at
 )
 INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new WHERE state = 'waiting'`
 
 	moveCursors = `
-UPDATE holdfast.jobs j SET checked_until = u.until
-FROM unnest($1::text[], $2::timestamptz[]) AS u (name, until)
-WHERE j.name = u.name COLLATE "C" AND j.checked_until < u.until`
+UPDATE holdfast.jobs j SET checked_until = greatest(j.checked_until, c.until)
+FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS c (name, version, until)
+WHERE j.name = ANY($1) AND j.name = c.name COLLATE "C" AND j.version = c.version
+RETURNING j.name, j.checked_until`
 )
 
-// CheckMisfires looks for dues that nobody started.
-func (s *Store) CheckMisfires(ctx context.Context, until map[string]time.Time, find func(string, jobs.Cursor) []jobs.Misfired) (bool, error) {
-	checked := false
+// CheckMisfires looks for dues that nobody started. find is called while no row
+// is locked: however long it takes, no registration waits for it.
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
+	var cursors map[string]time.Time
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var setting string
-		if err := tx.QueryRow(ctx, tryMisfires, s.cluster.String()).Scan(&checked, &setting); err != nil || !checked {
+		alone, err := s.beginMisfires(ctx, tx)
+		if err != nil || !alone {
 			return err
 		}
-		cursors, err := s.cursors(ctx, tx, until)
-		if err != nil || len(cursors) == 0 {
+		if cursors, err = readTimes(ctx, tx, readCursors, namesOf(checks), versionsOf(checks)); err != nil {
 			return err
 		}
-		var misfired []jobs.Misfired
-		for _, name := range slices.Sorted(maps.Keys(cursors)) {
-			misfired = append(misfired, find(name, *cursors[name])...)
+		checks = slices.DeleteFunc(checks, func(c jobs.MisfireCheck) bool {
+			cursor, inForce := cursors[c.Job]
+			return !inForce || !cursor.Before(c.Due)
+		})
+		if len(checks) == 0 {
+			return nil
 		}
-		return tx.SendBatch(ctx, s.misfireBatch(misfired, cursors, until)).Close()
+		found, err := findMisfires(ctx, tx, checks, cursors, find)
+		if err != nil {
+			return err
+		}
+		return writeMisfires(ctx, tx, checks, found, cursors)
 	})
-	return checked, wrap("misfire check", err)
+	if err != nil {
+		return nil, wrap("misfire check", err)
+	}
+	return cursors, nil
 }
 
-// cursors returns the cursors that are behind, with the dues that have runs.
-func (s *Store) cursors(ctx context.Context, tx pgx.Tx, until map[string]time.Time) (map[string]*jobs.Cursor, error) {
-	names := slices.Sorted(maps.Keys(until))
-	rows, err := tx.Query(ctx, readCursors, names, timesOf(until, names))
+// beginMisfires reports whether no other replica is at it.
+func (s *Store) beginMisfires(ctx context.Context, tx pgx.Tx) (alone bool, err error) {
+	b := &pgx.Batch{}
+	b.Queue(beginPipeline, s.lockTimeout)
+	b.Queue(tryMisfires, s.cluster.String()).QueryRow(func(row pgx.Row) error {
+		var setting string
+		return row.Scan(&alone, &setting)
+	})
+	return alone, tx.SendBatch(ctx, b).Close()
+}
+
+// readTimes returns the rows of a query as a map from names to times.
+func readTimes(ctx context.Context, tx pgx.Tx, sql string, args ...any) (map[string]time.Time, error) {
+	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	cursors := map[string]*jobs.Cursor{}
+	return scanTimes(rows, map[string]time.Time{})
+}
+
+func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time, error) {
 	var name string
 	var at time.Time
-	if _, err := pgx.ForEachRow(rows, []any{&name, &at}, func() error {
-		cursors[name] = &jobs.Cursor{CheckedUntil: at.UTC()}
+	_, err := pgx.ForEachRow(rows, []any{&name, &at}, func() error {
+		times[name] = at.UTC()
+		return nil
+	})
+	return times, err
+}
+
+// findMisfires calls find for each check, with the dues that have runs.
+func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, cursors map[string]time.Time, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired, error) {
+	since := make([]time.Time, len(checks))
+	for i, c := range checks {
+		since[i] = cursors[c.Job]
+	}
+	rows, err := tx.Query(ctx, startedDues, namesOf(checks), since, untilsOf(checks))
+	if err != nil {
+		return nil, err
+	}
+	started := map[string][]time.Time{}
+	var name string
+	var due time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&name, &due}, func() error {
+		started[name] = append(started[name], due.UTC())
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	behind := slices.Sorted(maps.Keys(cursors))
-	since := make([]time.Time, len(behind))
-	for i, name := range behind {
-		since[i] = cursors[name].CheckedUntil
+	var found []jobs.Misfired
+	for _, c := range checks {
+		found = append(found, find(c.Job, jobs.Cursor{CheckedUntil: cursors[c.Job], Started: started[c.Job]})...)
 	}
-	rows, err = tx.Query(ctx, startedDues, behind, since, timesOf(until, behind))
-	if err != nil {
-		return nil, err
-	}
-	_, err = pgx.ForEachRow(rows, []any{&name, &at}, func() error {
-		cursors[name].Started = append(cursors[name].Started, at.UTC())
-		return nil
-	})
-	return cursors, err
+	return found, nil
 }
 
-func timesOf(times map[string]time.Time, names []string) []time.Time {
-	ordered := make([]time.Time, len(names))
-	for i, name := range names {
-		ordered[i] = times[name]
+// writeMisfires writes in one round trip, so that a pause of this replica
+// between two statements holds no row that another wants. It brings the cursors
+// up to date, and takes out those of jobs of which another definition has come
+// into force.
+func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, found []jobs.Misfired, cursors map[string]time.Time) error {
+	versions := make(map[string]int64, len(checks))
+	for _, c := range checks {
+		versions[c.Job] = c.Version
+		delete(cursors, c.Job)
 	}
-	return ordered
-}
-
-// misfireBatch writes in one round trip, so that a pause of this replica
-// between two statements holds no row that a start wants.
-func (s *Store) misfireBatch(misfired []jobs.Misfired, cursors map[string]*jobs.Cursor, until map[string]time.Time) *pgx.Batch {
-	slices.SortFunc(misfired, func(a, b jobs.Misfired) int {
+	slices.SortFunc(found, func(a, b jobs.Misfired) int {
 		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job), a.Firing.Due.Compare(b.Firing.Due))
 	})
 	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
-	for chunk := range slices.Chunk(misfired, jobs.MaxBatch) {
-		n := len(chunk)
-		ids, names, dues := make([]rawID, n), make([]string, n), make([]time.Time, n)
-		states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
-		for i, m := range chunk {
-			ids[i], names[i], dues[i] = m.Run, m.Firing.Job, m.Firing.Due
-			states[i], reasons[i], details[i] = string(m.State), string(m.Reason), m.Detail
-		}
-		b.Queue(insertMisfires, ids, names, dues, states, reasons, details)
+	b.Queue(lockCursors, namesOf(checks))
+	for chunk := range slices.Chunk(found, jobs.MaxBatch) {
+		b.Queue(insertMisfires, misfireColumns(chunk, versions)...)
 	}
-	moved := slices.Sorted(maps.Keys(cursors))
-	b.Queue(moveCursors, moved, timesOf(until, moved))
-	return b
+	b.Queue(moveCursors, namesOf(checks), versionsOf(checks), untilsOf(checks)).Query(func(rows pgx.Rows) error {
+		_, err := scanTimes(rows, cursors)
+		return err
+	})
+	return tx.SendBatch(ctx, b).Close()
+}
+
+func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
+	n := len(found)
+	ids, names, dues, inForce := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
+	states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
+	for i, m := range found {
+		ids[i], names[i], dues[i], inForce[i] = m.Run, m.Firing.Job, m.Firing.Due, versions[m.Firing.Job]
+		states[i], reasons[i], details[i] = string(m.State), string(m.Reason), m.Detail
+	}
+	return []any{ids, names, dues, states, reasons, details, inForce}
+}
+
+func namesOf(checks []jobs.MisfireCheck) []string {
+	names := make([]string, len(checks))
+	for i, c := range checks {
+		names[i] = c.Job
+	}
+	return names
+}
+
+func versionsOf(checks []jobs.MisfireCheck) []int64 {
+	versions := make([]int64, len(checks))
+	for i, c := range checks {
+		versions[i] = c.Version
+	}
+	return versions
+}
+
+func untilsOf(checks []jobs.MisfireCheck) []time.Time {
+	untils := make([]time.Time, len(checks))
+	for i, c := range checks {
+		untils[i] = c.Until
+	}
+	return untils
 }

@@ -32,17 +32,21 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     INSERT INTO holdfast.waits (run, session, since) SELECT run, $1, since FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT w.resource, w.run, w.mode, w.slots
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT w.resource, coalesce(o.since, n.since), w.run, w.mode, w.slots
     FROM unnest($9::uuid[], $10::text[], $11::text[], $12::int[]) AS w (run, resource, mode, slots)
-    JOIN noted n USING (run) WHERE n.state = 'waiting'
+    JOIN noted n USING (run)
+    LEFT JOIN LATERAL (SELECT o.since FROM holdfast.waits o WHERE o.run = w.run OFFSET 0) o ON true
+    WHERE n.state = 'waiting'
     ON CONFLICT DO NOTHING
 ), ended_waits AS (
     DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
 ), ended_wants AS (
-    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted)) AND (w.run, w.resource) NOT IN (
+        SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource) JOIN noted n USING (run) WHERE n.state = 'waiting')
 )
-UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, error = n.error, blocker = n.blocker,
+UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, blocker = n.blocker,
+    error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
     finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
 FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`
 
@@ -94,7 +98,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 func asRequests(notes []jobs.Note) []jobs.StartRequest {
 	requests := make([]jobs.StartRequest, len(notes))
 	for i, n := range notes {
-		requests[i] = jobs.StartRequest{Run: n.Run, Firing: n.Firing, Version: n.Version, Attempt: n.Attempt}
+		requests[i] = jobs.StartRequest{Run: n.Run, Firing: n.Firing, Version: n.Version}
 	}
 	return requests
 }

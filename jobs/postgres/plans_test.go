@@ -23,7 +23,11 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", planInJob, startedDues},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
+		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
+		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
+		{"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
@@ -34,7 +38,9 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept},
 	}
 	const history = `
-INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, '', '', '', '', '[]', '{}', now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
+INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(1, 100) n;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 100) n;
 INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n;`
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
@@ -47,7 +53,7 @@ INSERT INTO holdfast.claims (token, run, session, granted_at, owner)
 INSERT INTO holdfast.grants SELECT 'path:' || n || '/' || i, n, 'exclusive', 0 FROM generate_series(1, 20000) n, generate_series(1, 2) i;
 INSERT INTO holdfast.waits (run, session, since, owner)
     SELECT gen_random_uuid(), s.id, now(), '{}' FROM generate_series(1, 10000) n JOIN holdfast.sessions s ON s.replica = 'r' || (n % 100 + 1);
-INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), run, 'exclusive', 0 FROM holdfast.waits;
+INSERT INTO holdfast.wants SELECT 'path:' || row_number() OVER (), since, run, 'exclusive', 0 FROM holdfast.waits;
 INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n`},
 	} {
 		t.Run(known.name, func(t *testing.T) {
@@ -61,6 +67,23 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 				t.Run(statement.name, func(t *testing.T) { checkPlan(t, s.plan(statement.settings, statement.sql), leading) })
 			}
 		})
+	}
+}
+
+// TestSweepsLookUpWhatASessionCarries: of sessions there are few, of what they
+// carry a row for each and every job.
+func TestSweepsLookUpWhatASessionCarries(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
+	s.exec("VACUUM ANALYZE")
+	for name, sql := range map[string]string{"unsettled": unsettled, "forgetSessions": forgetSessions} {
+		plan := s.plan(beginPipeline, sql)
+		_, look, _ := strings.Cut(plan, "on session_jobs c")
+		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look), "Index Cond: (session = s.id)") {
+			t.Errorf("%s does not look up each session's:\n%s", name, plan)
+		}
 	}
 }
 

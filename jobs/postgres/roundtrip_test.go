@@ -16,7 +16,7 @@ func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
 	s.exec("CREATE TABLE public.orders (n int)")
 	insert := []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}}
 	counter := &turns{}
-	traced := openTraced(t, s.url, counter)
+	traced := openTraced(t, s.url, 1, counter)
 	traced.work = traced.pool
 	for _, job := range []string{"first", "second"} { // the second finds its statements prepared
 		run := s.granted(traced, session, request(t, job, "orders"))

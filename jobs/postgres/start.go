@@ -33,12 +33,12 @@ ON CONFLICT DO NOTHING`
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
 	insertRuns = `
-INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, session, replica, created_at)
-SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::int[], $8::bigint[])
-     AS r (id, job, due, key, recovery, attempt, version)
+INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
+SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
+FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[])
+     AS r (id, job, due, key, recovery, version)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE (SELECT r.version > 0 AND j.version > r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
+WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
@@ -83,11 +83,11 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
-    INSERT INTO holdfast.wants (resource, run, mode, slots)
-    SELECT p.name, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+    SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
+UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
     reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
@@ -104,7 +104,7 @@ ON CONFLICT (run) DO NOTHING`
 	// whose reply was lost.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
-    coalesce(q.version > 0 AND j.version > q.version, false)
+    coalesce(q.version > 0 AND j.version <> q.version, false)
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
@@ -163,12 +163,12 @@ func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	recoveries, attempts, versions := make([]int, n), make([]int, n), make([]int64, n)
+	recoveries, versions := make([]int, n), make([]int64, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
-		recoveries[i], attempts[i], versions[i] = r.Firing.Recovery, r.Attempt, r.Version
+		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
 	}
-	return []any{ids, names, dues, keys, recoveries, attempts, versions}
+	return []any{ids, names, dues, keys, recoveries, versions}
 }
 
 // waves splits what several want, in order, into sets of places of which no

@@ -46,7 +46,7 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.a.Note(t.Context(), session, []jobs.Note{{
-			Run: late.Run, Firing: late.Firing, Attempt: 1, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Requests: late.Requests, WaitSince: late.WaitSince,
+			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Requests: late.Requests, WaitSince: late.WaitSince,
 		}})
 		done <- err
 	}()
@@ -63,10 +63,10 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 // run.
 func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	s.t.Helper()
-	if _, err := s.b.Sweep(s.t.Context(), nil); err != nil {
+	if _, err := s.b.Sweep(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
-	adopted, err := s.b.Adopt(s.t.Context(), session, []string{r.Firing.Job}, 10)
+	adopted, err := s.b.Adopt(s.t.Context(), session, []string{r.Firing.Job}, nil, 10)
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
 		s.t.Fatalf("adopted %+v, %v: run %s is %s, and nobody's", adopted, err, r.Run, s.state(r.Run))
 	}

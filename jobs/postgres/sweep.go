@@ -3,13 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -58,33 +55,29 @@ ORDER BY gone.token`
 	loseRuns = `
 WITH dead AS (
     SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $1 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
+    WHERE s.sweep = $3 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
 ), gone AS (
     DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token
+    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token RETURNING g.token, g.resource, g.mode, g.slots
 ), lost AS (
-    UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost', detail = 'its replica stopped renewing its session',
-        finished_at = clock_timestamp()
+    UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost', finished_at = clock_timestamp(),
+        detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1 AND ` + recovers + ` THEN $2 ELSE '' END
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
-    RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at
-), successors AS (
-    INSERT INTO holdfast.runs (id, job, due, key, recovery, attempt, state, created_at, reason, detail)
-    SELECT gen_random_uuid(), l.job, l.due, l.key, l.recovery + 1, 1, 'waiting', clock_timestamp(), 'session_lost',
-        'recovers run ' || l.id || ', lost with replica ' || l.replica
-    FROM lost l WHERE l.job = ANY($2) ORDER BY l.job, l.due, l.key, l.recovery
-    ON CONFLICT DO NOTHING RETURNING id
-), waiting AS (
+    RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason
+), ` + addSuccessors + `, waiting AS (
     INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors
 )
-SELECT id, job, due, key, recovery, attempt, replica, token, created_at FROM lost ORDER BY job, due`
+SELECT id, job, due, key, recovery, attempt, replica, token, created_at,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('resource', f.resource, 'mode', f.mode, 'slots', f.slots) ORDER BY f.resource), '[]') FROM freed f WHERE f.token = lost.token)
+FROM lost ORDER BY job, due`
 
 	endSwept = `
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.session = sessions.id)`
 
-	forgetSessions = `DELETE FROM holdfast.sessions WHERE ended_at < clock_timestamp() - interval '1 hour'
-    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = sessions.id)`
+	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
+    AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
 	stuckClaims = `
 SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session WHERE s.sweep = $1 AND s.ended_at IS NULL`
@@ -96,11 +89,15 @@ SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.sessi
 
 // Sweep ends expired sessions. Any replica may call it at any time: it never
 // ends a living one.
-func (s *Store) Sweep(ctx context.Context, recoverable map[string]bool) (jobs.Swept, error) {
-	names := slices.Sorted(maps.Keys(recoverable))
-	names = slices.DeleteFunc(names, func(name string) bool { return !recoverable[name] })
-	swept, stuck, err := s.loseExpired(ctx, names)
-	for _, token := range stuck {
+func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+	swept, left, err := s.loseExpired(ctx)
+	for _, session := range left.unsettled {
+		if err != nil {
+			break
+		}
+		err = s.settle(ctx, session)
+	}
+	for _, token := range left.stuck {
 		if err != nil {
 			break
 		}
@@ -111,11 +108,17 @@ func (s *Store) Sweep(ctx context.Context, recoverable map[string]bool) (jobs.Sw
 	return swept, err
 }
 
-// loseExpired takes back what expired sessions hold, and returns the claims
-// that it had to pass over.
-func (s *Store) loseExpired(ctx context.Context, recoverable []string) (jobs.Swept, []jobs.Token, error) {
+// leftover is what a sweep has still to do once it has taken back what it
+// could.
+type leftover struct {
+	unsettled []uuid.UUID  // sessions
+	stuck     []jobs.Token // claims that it had to pass over
+}
+
+// loseExpired takes back what expired sessions hold.
+func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 	var swept jobs.Swept
-	var stuck []jobs.Token
+	var left leftover
 	sweep := uuid.New()
 	err := s.pipeline(ctx, "sweep", func(b *pgx.Batch) {
 		b.Queue(markExpired, sweep, false).Query(func(rows pgx.Rows) (err error) {
@@ -123,45 +126,61 @@ func (s *Store) loseExpired(ctx context.Context, recoverable []string) (jobs.Swe
 			return err
 		})
 		queueReleases(b, sweep, &swept.Released)
-		b.Queue(loseRuns, sweep, recoverable).Query(func(rows pgx.Rows) (err error) {
-			swept.Lost, err = pgx.CollectRows(rows, lostRecord)
+		b.Queue(loseRuns, jobs.MaxRecoveries, jobs.NotRecovered, sweep).Query(func(rows pgx.Rows) (err error) {
+			swept.Lost, err = pgx.CollectRows(rows, lostRun)
 			return err
 		})
 		b.Queue(endSwept, sweep)
 		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
-			stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
+			left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
+			return err
+		})
+		b.Queue(unsettled).Query(func(rows pgx.Rows) (err error) {
+			left.unsettled, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
 		b.Queue(forgetSessions)
 	})
 	if err != nil {
-		return jobs.Swept{}, nil, err
+		return jobs.Swept{}, leftover{}, err
 	}
-	return swept, stuck, nil
+	return swept, left, nil
 }
 
-func lostRecord(row pgx.CollectableRow) (jobs.Record, error) {
-	r := jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}
-	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.Replica, &r.Token, &r.CreatedAt)
+func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
+	r := jobs.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
+	var held []byte
+	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.Replica, &r.Token, &r.CreatedAt, &held)
+	if err != nil {
+		return r, err
+	}
 	r.Due, r.CreatedAt = r.Due.UTC(), r.CreatedAt.UTC()
+	r.Held, err = parseRequests(held)
 	return r, err
 }
 
 // endHolders ends the backends that hold a dead session's claim in an open
 // transaction. PostgreSQL names them exactly once somebody waits for the row;
-// an application name would be cut at 63 bytes and could be anybody's.
+// an application name would be cut at 63 bytes and could be anybody's. Who
+// waits tells its backend and waits in one transaction: a pooler may give each
+// transaction another backend.
 func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
 	waiter, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return 0, wrap("sweep of a held claim", err)
 	}
 	defer waiter.Release()
+	tx, err := waiter.Begin(ctx)
+	if err != nil {
+		return 0, wrap("sweep of a held claim", err)
+	}
+	defer rollback(ctx, waiter, tx)
 	var pid int
-	if err := waiter.QueryRow(ctx, backendID).Scan(&pid); err != nil {
+	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
 		return 0, wrap("sweep of a held claim", err)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- s.waitForClaim(ctx, waiter.Conn(), token) }()
+	go func() { waited <- s.waitForClaim(ctx, tx, token) }()
 	for {
 		ended := 0
 		if err := s.pool.QueryRow(ctx, endLockers, pid).Scan(&ended); err != nil {
@@ -178,16 +197,16 @@ func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
 	}
 }
 
-// waitForClaim locks the claim and lets go of it at once; a second is enough
-// to be seen waiting.
-func (s *Store) waitForClaim(ctx context.Context, conn *pgx.Conn, token jobs.Token) error {
+// waitForClaim locks the claim and, in the same round trip, ends the
+// transaction that has it then; a second is enough to be seen waiting.
+func (s *Store) waitForClaim(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
 	b.Queue(lockClaim, token)
-	err := conn.SendBatch(ctx, b).Close()
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && answer.Code == "55P03" {
+	b.Queue("ROLLBACK")
+	err := wrap("wait for a held claim", tx.SendBatch(ctx, b).Close())
+	if errors.Is(err, jobs.ErrRowHeld) {
 		return nil // still held: the next sweep tries again
 	}
-	return wrap("wait for a held claim", err)
+	return err
 }

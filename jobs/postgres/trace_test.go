@@ -27,14 +27,14 @@ func (c *turns) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBat
 func (c *turns) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (c *turns) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// openTraced opens a store whose one connection is counted.
-func openTraced(t *testing.T, url string, counter *turns) *Store {
+// openTraced opens a store whose connections are traced.
+func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTracer) *Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.MaxConns, config.ConnConfig.Tracer = 1, counter
+	config.MaxConns, config.ConnConfig.Tracer = connections, tracer
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

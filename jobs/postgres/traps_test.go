@@ -68,7 +68,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 	old := s.session(s.a, "a")
 	run := s.granted(s.a, old, request(t, "old", "public.orders"))
 	s.expire(old)
-	if _, err := s.b.Sweep(t.Context(), nil); err != nil {
+	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	heir := s.granted(s.b, s.session(s.b, "b"), request(t, "heir", "public.*"))
@@ -84,6 +84,7 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
 	s := newStage(t)
 	s.exec("CREATE TABLE public.totals (n int)")
+	s.register(s.b, s.session(s.b, "b"), jobs.Definition{Name: "job", Hash: "h", Recover: true})
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "job", "totals"))
 	resume := s.pause("a", "public.totals", "COMMIT", "true")
@@ -96,14 +97,14 @@ func TestSweepPassesOverAClaimThatItsJobIsCommitting(t *testing.T) {
 	}()
 	awaitWaiting(s, "a", done) // finished inside the transaction, commit under way
 	s.expire(session)
-	if swept, _, err := s.b.loseExpired(t.Context(), []string{"job"}); err != nil || len(swept.Lost) != 0 {
+	if swept, _, err := s.b.loseExpired(t.Context()); err != nil || len(swept.Lost) != 0 {
 		t.Fatalf("sweep of a run whose transaction may yet commit: %+v, %v", swept, err)
 	}
 	resume()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.b.Sweep(t.Context(), map[string]bool{"job": true}); err != nil {
+	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if state := s.state(run.ID); state != "succeeded" {
@@ -133,11 +134,11 @@ func TestSweepEndsTheTransactionThatHoldsADeadClaim(t *testing.T) {
 	}()
 	<-paused
 	s.expire(session)
-	swept, err := s.b.Sweep(t.Context(), nil)
+	swept, err := s.b.Sweep(t.Context())
 	if err != nil || swept.Ended != 1 || len(swept.Lost) != 0 {
 		t.Fatalf("first sweep: %+v, %v", swept, err)
 	}
-	swept, err = s.b.Sweep(t.Context(), nil)
+	swept, err = s.b.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID != run.ID {
 		t.Fatalf("second sweep: %+v, %v", swept, err)
 	}
@@ -165,7 +166,7 @@ func TestFinishAndSweepDoNotDeadlock(t *testing.T) {
 	}()
 	awaitWaiting(s, "a", done) // holds the claims, is about to write the runs
 	s.expire(session)
-	if swept, _, err := s.b.loseExpired(t.Context(), nil); err != nil || len(swept.Lost) != 0 {
+	if swept, _, err := s.b.loseExpired(t.Context()); err != nil || len(swept.Lost) != 0 {
 		t.Fatalf("sweep beside a finish: %+v, %v", swept, err)
 	}
 	resume()
@@ -200,7 +201,7 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	counter := &turns{}
-	traced := openTraced(t, s.url, counter)
+	traced := openTraced(t, s.url, 1, counter)
 	s.granted(traced, session, request(t, "first", "orders")) // its statements are prepared now
 	counter.batches, counter.queries = 0, 0
 	s.granted(traced, session, request(t, "second", "sales"))
@@ -240,7 +241,7 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 	if _, err := s.a.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat of an expired session: %v", err)
 	}
-	if _, err := s.b.Sweep(t.Context(), nil); err != nil {
+	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.a.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
@@ -255,12 +256,12 @@ func TestSessionDoesNotEndUnderAStart(t *testing.T) {
 	first := s.start(s.a, session, request(t, "job", "orders"))
 	awaitWaiting(s, "a", first)
 	s.expire(session)
-	if swept, err := s.b.Sweep(t.Context(), nil); err != nil || len(swept.Sessions) != 0 {
+	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Sessions) != 0 {
 		t.Fatalf("sweep beside a start: %+v, %v", swept, err)
 	}
 	resume()
 	s.expect(first, jobs.StartGranted)
-	if swept, err := s.b.Sweep(t.Context(), nil); err != nil || len(swept.Lost) != 1 {
+	if swept, err := s.b.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {
 		t.Fatalf("sweep after the start: %+v, %v", swept, err)
 	}
 }

@@ -16,8 +16,13 @@ const (
 	freeRuns = `
 SELECT id FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2)))
-    AND job IN (SELECT value FROM json_each(?1))
+    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?4))
 ORDER BY wait_since, id LIMIT ?3`
+
+	ownRuns = `
+SELECT id FROM holdfast_runs
+WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3))
+ORDER BY wait_since, id`
 
 	takeRuns = `UPDATE holdfast_runs SET session = ?2, replica = ?3 WHERE id IN (SELECT value FROM json_each(?1))`
 
@@ -28,14 +33,11 @@ ORDER BY wait_since, id LIMIT ?3`
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
-// Adopt takes up waiting runs that no living session has. A dead session
-// adopts none.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, limit int) ([]jobs.Record, error) {
+// Adopt takes up waiting runs that no living session has, or that this one
+// has without knowing it. A dead session adopts none.
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
-	}
-	if limit <= 0 || len(names) == 0 {
-		return nil, nil
 	}
 	var adopted []jobs.Record
 	err := s.write(ctx, "adoption", func(tx *sql.Tx) error {
@@ -43,18 +45,14 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, li
 		if !live {
 			return nil
 		}
-		ids, err := s.freeRuns(ctx, tx, names, limit)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		encoded, err := encode(ids)
+		own, free, err := s.adoptable(ctx, tx, session, names, known, limit)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, takeRuns, encoded, session, mine.Replica); err != nil {
+		if err := take(ctx, tx, free, mine); err != nil {
 			return err
 		}
-		adopted, err = recordsOf(ctx, tx, ids)
+		adopted, err = recordsOf(ctx, tx, append(own, free...))
 		return err
 	})
 	if err != nil {
@@ -63,17 +61,42 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, li
 	return adopted, nil
 }
 
-func (s *Store) freeRuns(ctx context.Context, tx *sql.Tx, names []string, limit int) ([]uuid.UUID, error) {
-	encodedNames, err := encode(names)
-	if err != nil {
-		return nil, err
+// adoptable returns the waiting runs that are the session's already, and those
+// that are nobody's.
+func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string, known []uuid.UUID, limit int) (own, free []uuid.UUID, err error) {
+	var encoded [3]string
+	for i, list := range []any{append([]string{}, names...), append([]uuid.UUID{}, known...), s.lives.living()} {
+		if encoded[i], err = encode(list); err != nil {
+			return nil, nil, err
+		}
 	}
-	living, err := encode(s.lives.living())
-	if err != nil {
-		return nil, err
+	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1]); err != nil {
+		return nil, nil, err
 	}
+	free, err = idsBy(ctx, tx, freeRuns, encoded[0], encoded[2], max(limit, 0), encoded[1])
+	return own, free, err
+}
+
+// take gives the runs to the session. Nobody waits behind them until their
+// next start.
+func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session life) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	encoded, err := encode(runs)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, takeRuns, encoded, session.ID, session.Replica); err != nil {
+		return err
+	}
+	return execBatch(ctx, tx, endWants, runs)
+}
+
+// idsBy returns the ids that the query finds.
+func idsBy(ctx context.Context, from queryer, query string, args ...any) ([]uuid.UUID, error) {
 	var ids []uuid.UUID
-	err = each(ctx, tx, freeRuns, []any{encodedNames, living, limit}, func(rows *sql.Rows) error {
+	err := each(ctx, from, query, args, func(rows *sql.Rows) error {
 		var id uuid.UUID
 		err := rows.Scan(&id)
 		ids = append(ids, id)
@@ -128,7 +151,7 @@ func triggered(ctx context.Context, tx *sql.Tx, job, key string) (id uuid.UUID, 
 	}
 	now := time.Now()
 	at := micros(now)
-	run := newRun(uuid.New(), jobs.Firing{Job: job, Due: now, Key: key}, 1, at)
+	run := newRun(uuid.New(), jobs.Firing{Job: job, Due: now, Key: key}, at)
 	run.Since, run.Reason, run.Detail = &at, jobs.ReasonTriggered, "triggered by hand"
 	return run.ID, execRows(ctx, tx, addRun, []runRow{run})
 }
@@ -146,7 +169,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		if err != nil {
 			return err
 		}
-		_, err = finish(ctx, tx, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason}})
+		_, err = finish(ctx, tx, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}})
 		return err
 	})
 }

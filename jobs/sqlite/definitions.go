@@ -6,58 +6,111 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 const (
-	// A new definition's dues count from its registration on: it was not
-	// there to be fired before.
-	upsertJob = `
-INSERT INTO holdfast_jobs AS j (name, version, hash, schedule, zone, handler, resources, description, checked_until, updated_at)
-VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
-ON CONFLICT (name) DO UPDATE SET
-    version = j.version + 1, hash = excluded.hash, schedule = excluded.schedule, zone = excluded.zone, handler = excluded.handler,
-    resources = excluded.resources, description = excluded.description,
-    checked_until = max(j.checked_until, excluded.checked_until), updated_at = excluded.updated_at
-WHERE j.hash <> excluded.hash`
+	addDefinitions = `
+INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description)
+SELECT q.value->>'job', q.value->>'hash',
+    1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'), 0),
+    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description'
+FROM json_each(?1) q WHERE true
+ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description WHERE d.description <> excluded.description`
 
-	jobVersions = `SELECT name, version FROM holdfast_jobs`
+	carryDefinitions = `
+INSERT INTO holdfast_session_jobs (session, job, version)
+SELECT ?2, d.job, d.version FROM json_each(?1) q
+CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash' WHERE true
+ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
+
+	carriedVersions = `
+SELECT d.job, d.version FROM json_each(?1) q CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'`
+
+	unsettledSessions = `
+SELECT s.id FROM holdfast_sessions s
+WHERE s.id NOT IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.session = s.id)`
+
+	dropCarried = `DELETE FROM holdfast_session_jobs WHERE session = ?1 RETURNING job`
+
+	// The cursor moves only with the schedule: else a changed definition would
+	// drop the dues that nobody has started yet.
+	putInForce = `
+INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
+SELECT n.job, n.version, ?2, ?2 FROM (
+    SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c WHERE c.job = q.value) AS version FROM json_each(?1) q) n
+WHERE n.version IS NOT NULL
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, checked_until = CASE
+    WHEN (SELECT o.schedule, o.zone FROM holdfast_definitions o WHERE o.job = j.name AND o.version = j.version)
+       = (SELECT d.schedule, d.zone FROM holdfast_definitions d WHERE d.job = j.name AND d.version = excluded.version)
+    THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
+WHERE j.version <> excluded.version`
+
+	countChange = `UPDATE holdfast_meta SET definitions = definitions + 1`
+
+	definitionChanges = `SELECT definitions FROM holdfast_meta`
+
+	inForce = `SELECT name, version, checked_until FROM holdfast_jobs`
 )
 
-// Register writes definitions.
-func (s *Store) Register(ctx context.Context, definitions []jobs.Definition) (map[string]int64, error) {
-	var versions map[string]int64
-	err := s.write(ctx, "job registration", func(tx *sql.Tx) error {
-		upsert, err := tx.PrepareContext(ctx, upsertJob)
+// definitionRow is a row of holdfast_definitions, but for its version.
+type definitionRow struct {
+	Job         string `json:"job"`
+	Hash        string `json:"hash"`
+	Schedule    string `json:"schedule"`
+	Zone        string `json:"zone"`
+	Handler     string `json:"handler"`
+	Resources   string `json:"resources"`
+	Recover     bool   `json:"recover"`
+	Description string `json:"description"`
+}
+
+// Register writes down which definitions the session carries.
+func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+	if err := s.exclusively("job registration"); err != nil {
+		return nil, err
+	}
+	rows, names := make([]definitionRow, len(definitions)), make([]string, len(definitions))
+	for i, d := range definitions {
+		resources, err := encodeRequests(d.Resources)
 		if err != nil {
+			return nil, fmt.Errorf("job %s: %w", d.Name, err)
+		}
+		names[i] = d.Name
+		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description}
+	}
+	encoded, err := encode(rows)
+	if err != nil {
+		return nil, err
+	}
+	var versions map[string]int64
+	err = s.write(ctx, "job registration", func(tx *sql.Tx) error {
+		if _, live := s.lives.get(session); !live {
+			return jobs.ErrSessionLost
+		}
+		if err := s.settle(ctx, tx); err != nil { // what a former process left must not outlive it
 			return err
 		}
-		defer upsert.Close()
-		now := micros(time.Now())
-		for _, d := range definitions {
-			resources, err := encodeRequests(d.Resources)
-			if err != nil {
-				return fmt.Errorf("job %s: %w", d.Name, err)
-			}
-			if _, err := upsert.ExecContext(ctx, d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Description, now); err != nil {
-				return fmt.Errorf("job %s: %w", d.Name, err)
-			}
+		if _, err := tx.ExecContext(ctx, addDefinitions, encoded); err != nil {
+			return err
 		}
-		versions, err = readVersions(ctx, tx)
+		if _, err := tx.ExecContext(ctx, carryDefinitions, encoded, session); err != nil {
+			return err
+		}
+		if err := enforce(ctx, tx, names); err != nil {
+			return err
+		}
+		versions, err = readVersions(ctx, tx, encoded)
 		return err
 	})
 	return versions, err
 }
 
-// Versions returns every job's version.
-func (s *Store) Versions(ctx context.Context) (map[string]int64, error) {
-	versions, err := readVersions(ctx, s.readers)
-	return versions, wrap("job versions", err)
-}
-
-func readVersions(ctx context.Context, from queryer) (map[string]int64, error) {
+func readVersions(ctx context.Context, tx *sql.Tx, definitions string) (map[string]int64, error) {
 	versions := map[string]int64{}
-	err := each(ctx, from, jobVersions, nil, func(rows *sql.Rows) error {
+	err := each(ctx, tx, carriedVersions, []any{definitions}, func(rows *sql.Rows) error {
 		var name string
 		var version int64
 		err := rows.Scan(&name, &version)
@@ -65,4 +118,67 @@ func readVersions(ctx context.Context, from queryer) (map[string]int64, error) {
 		return err
 	})
 	return versions, err
+}
+
+// settle takes from the sessions that don't live what they carried, and brings
+// the newest definitions that are left into force.
+func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
+	living, err := encode(s.lives.living())
+	if err != nil {
+		return err
+	}
+	var dead []uuid.UUID
+	err = each(ctx, tx, unsettledSessions, []any{living}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		dead = append(dead, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, session := range dead {
+		err := each(ctx, tx, dropCarried, []any{session}, func(rows *sql.Rows) error {
+			var name string
+			err := rows.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return enforce(ctx, tx, names)
+}
+
+// enforce brings the newest definitions of the jobs that are carried into
+// force. Where none is, the one that was stays.
+func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
+	encoded, err := encode(names)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	done, err := tx.ExecContext(ctx, putInForce, encoded, micros(time.Now()))
+	if err != nil {
+		return err
+	}
+	if changed, err := done.RowsAffected(); err != nil || changed == 0 {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, countChange)
+	return err
+}
+
+// Versions returns what is in force of every job.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+	versions := map[string]jobs.InForce{}
+	err := each(ctx, s.readers, inForce, nil, func(rows *sql.Rows) error {
+		var name string
+		var version, checked int64
+		err := rows.Scan(&name, &version, &checked)
+		versions[name] = jobs.InForce{Version: version, CheckedUntil: fromMicros(checked)}
+		return err
+	})
+	return versions, wrap("job versions", err)
 }

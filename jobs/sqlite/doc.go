@@ -29,6 +29,9 @@
 // for its claim first, as the one writer: nobody can delete the claim until it
 // has ended.
 //
+// What a session carries counts until the session is found dead, at an end, a
+// sweep or a registration: what a former process carried never outlives it.
+//
 // # Guarantees
 //
 // For what jobs write through fenced transactions in this file: no two runs

@@ -189,11 +189,14 @@ func TestARunOfAnotherStoreIsRefused(t *testing.T) {
 // wait for the commit, or the run would be lost and have its effects.
 func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
 	r := startRun(t)
+	if _, err := r.Register(t.Context(), openSession(t, r.Store), []jobs.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
+		t.Fatal(err)
+	}
 	inside, swept := make(chan struct{}), make(chan jobs.Swept, 1)
 	go func() {
 		<-inside
 		r.Expire(r.session)
-		result, err := r.Sweep(context.Background(), map[string]bool{r.run.Job: true})
+		result, err := r.Sweep(context.Background())
 		if err != nil {
 			t.Error(err)
 		}

@@ -17,7 +17,8 @@ const (
 	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value FROM json_each(?1))`
 
 	endRun = `
-UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7, wait_since = ?8
+UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7, wait_since = ?8,
+    attempt = attempt + (?3 = 'waiting')
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	keepOutput = `INSERT INTO holdfast_outputs (run, output) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET output = excluded.output`
@@ -85,6 +86,9 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output)); err != nil {
 			return nil, err
 		}
+	}
+	if err := recoverRuns(ctx, tx, ends, now); err != nil {
+		return nil, err
 	}
 	if err := endAttempts(ctx, tx, ends); err != nil {
 		return nil, err

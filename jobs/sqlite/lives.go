@@ -40,6 +40,18 @@ func (l *lives) open(s jobs.Session) (life, bool) {
 	return *added, true
 }
 
+// succeed ends the trust in all others of the session's name.
+func (l *lives) succeed(s jobs.Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, former := range l.all {
+		if former.ID != s.ID && former.Replica == s.Replica && former.live(now) {
+			former.expires = now
+		}
+	}
+}
+
 // renew extends the session if it lives.
 func (l *lives) renew(id uuid.UUID) (life, bool) {
 	l.mu.Lock()

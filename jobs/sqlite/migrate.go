@@ -18,19 +18,22 @@ const schemaVersion = 1
 var migrations embed.FS
 
 const (
-	// last_token only grows, so a token is never used twice.
+	// last_token only grows, so a token is never used twice. definitions is how
+	// often another definition came into force.
 	createMeta = `
 CREATE TABLE IF NOT EXISTS holdfast_meta (
     one        INTEGER PRIMARY KEY CHECK (one = 1),
     cluster    TEXT NOT NULL,
     version    INTEGER NOT NULL,
     min_binary INTEGER NOT NULL,
-    last_token INTEGER NOT NULL
+    last_token INTEGER NOT NULL,
+    definitions INTEGER NOT NULL
 )`
-	insertMeta = `INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token) VALUES (1, ?, 0, 0, 0) ON CONFLICT DO NOTHING`
-	hasMeta    = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'holdfast_meta'`
-	readMeta   = `SELECT cluster, version, min_binary FROM holdfast_meta`
-	writeMeta  = `UPDATE holdfast_meta SET version = ?`
+	insertMeta = `
+INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, definitions) VALUES (1, ?, 0, 0, 0, 0) ON CONFLICT DO NOTHING`
+	hasMeta   = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'holdfast_meta'`
+	readMeta  = `SELECT cluster, version, min_binary FROM holdfast_meta`
+	writeMeta = `UPDATE holdfast_meta SET version = ?`
 )
 
 // SchemaError says that the file was changed by a newer binary in a way that

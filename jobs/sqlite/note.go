@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -17,7 +18,7 @@ type noter struct {
 	ledger  *ledger
 	runs    []runRow
 	wants   []wantRow
-	ended   []uuid.UUID // that may have waited for something
+	noted   []uuid.UUID // that may have waited for something else
 }
 
 // Note writes down firings that have not started.
@@ -74,14 +75,15 @@ func (n *noter) apply(note jobs.Note) (bool, error) {
 		return false, nil
 	}
 	n.ledger.taken[unique] = true
-	run := newRun(note.Run, note.Firing, note.Attempt, n.now)
+	run := newRun(note.Run, note.Firing, n.now)
 	run.Session, run.Replica = &n.session.ID, n.session.Replica
 	return true, n.write(run, note)
 }
 
 func (n *noter) write(run runRow, note jobs.Note) error {
 	run.State, run.Reason = note.State, note.Reason
-	run.Detail, run.Error = jobs.PlainText(note.Detail), jobs.PlainText(note.Error)
+	run.Detail, run.Error = jobs.PlainText(note.Detail), cmp.Or(jobs.PlainText(note.Error), run.Error)
+	n.noted = append(n.noted, run.ID)
 	if note.State == jobs.Waiting {
 		if run.Since == nil {
 			since := micros(note.WaitSince)
@@ -90,7 +92,6 @@ func (n *noter) write(run runRow, note jobs.Note) error {
 		n.wants = append(n.wants, wantRows(run.ID, note.Requests)...)
 	} else {
 		run.Finished, run.Since = &n.now, nil
-		n.ended = append(n.ended, run.ID)
 	}
 	err := run.setBlocker(note.Blocker)
 	n.runs = append(n.runs, run)
@@ -101,8 +102,8 @@ func (n *noter) save(ctx context.Context, tx *sql.Tx) error {
 	if err := execRows(ctx, tx, saveRun, n.runs); err != nil {
 		return err
 	}
-	if err := execRows(ctx, tx, addWant, n.wants); err != nil {
+	if err := execBatch(ctx, tx, endWants, n.noted); err != nil {
 		return err
 	}
-	return execBatch(ctx, tx, endWants, n.ended)
+	return execRows(ctx, tx, addWant, n.wants)
 }

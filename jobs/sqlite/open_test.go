@@ -167,20 +167,45 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
 	}
 	next := openSession(t, s)
-	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, 10)
+	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, nil, 10)
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
 		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
 	}
-	swept, err := s.Sweep(t.Context(), map[string]bool{requests[1].Firing.Job: true})
+	if _, err := s.Register(t.Context(), next, []jobs.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
+		t.Fatal(err)
+	}
+	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
 		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
 	}
-	if adopted, err := s.Adopt(t.Context(), next, []string{requests[1].Firing.Job}, 10); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
+	if adopted, err := s.Adopt(t.Context(), next, []string{requests[1].Firing.Job}, nil, 10); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
 		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
 	if err != nil || again[0].Outcome != jobs.StartGranted || again[0].Token <= granted[1].Token {
 		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err, granted[1].Token)
+	}
+}
+
+// What a process carried that is gone must not be in force over what the next
+// one carries, though no sweep has been yet.
+func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	for _, hash := range []string{"older", "newer"} {
+		if _, err := s.Register(t.Context(), openSession(t, s), []jobs.Definition{{Name: "a", Hash: hash}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close() // without ending the sessions
+	s = openAt(t, path)
+	versions, err := s.Register(t.Context(), openSession(t, s), []jobs.Definition{{Name: "a", Hash: "older"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inForce, err := s.Versions(t.Context())
+	if err != nil || versions["a"] != 1 || inForce["a"].Version != 1 {
+		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, inForce, err)
 	}
 }
 
@@ -216,7 +241,7 @@ func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
 	}
 	child.Wait() //nolint:errcheck // it was killed
 	s := openAt(t, path)
-	swept, err := s.Sweep(t.Context(), nil)
+	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID.String() != run {
 		t.Errorf("swept %+v (%v), expected run %s", swept, err, run)
 	}
@@ -251,7 +276,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if _, err := s.Start(t.Context(), session, requests); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), []jobs.Definition{{Name: "a", Hash: "h"}}); err != nil {
+	if _, err := s.Register(t.Context(), session, []jobs.Definition{{Name: "a", Hash: "h"}}); err != nil {
 		t.Fatal(err)
 	}
 	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -267,7 +292,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if adopted, err := s.Adopt(t.Context(), session, []string{"a"}, 1); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
+	if adopted, err := s.Adopt(t.Context(), session, []string{"a"}, nil, 1); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
 		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
 	}
 	refuseSessions(t, tool, session)
@@ -286,12 +311,13 @@ func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	_, beat := tool.Heartbeat(ctx, session)
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
-	_, sweep := tool.Sweep(ctx, nil)
-	_, adopt := tool.Adopt(ctx, session, []string{"a"}, 1)
+	_, sweep := tool.Sweep(ctx)
+	_, adopt := tool.Adopt(ctx, session, []string{"a"}, nil, 1)
 	_, misfires := tool.CheckMisfires(ctx, nil, nil)
+	_, register := tool.Register(ctx, session, nil)
 	for what, err := range map[string]error{
 		"open": tool.Open(ctx, jobs.Session{ID: uuid.New()}), "end": tool.End(ctx, session),
-		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires,
+		"heartbeat": beat, "start": start, "note": note, "sweep": sweep, "adopt": adopt, "misfires": misfires, "register": register,
 	} {
 		if !errors.Is(err, sqlite.ErrNotExclusive) {
 			t.Errorf("%s by a tool: %v, expected ErrNotExclusive", what, err)

@@ -95,9 +95,10 @@ func firingOf(f jobs.Firing) firing {
 	return unique
 }
 
-// newRun returns a waiting run of the firing, that nobody has.
-func newRun(id uuid.UUID, f jobs.Firing, attempt int, now int64) runRow {
-	return runRow{ID: id, Job: f.Job, Due: micros(f.Due), Key: f.Key, Recovery: f.Recovery, Attempt: attempt, State: jobs.Waiting, Created: now}
+// newRun returns a waiting run of the firing, that nobody has and that has
+// not started.
+func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
+	return runRow{ID: id, Job: f.Job, Due: micros(f.Due), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
 
 func (r *runRow) setBlocker(b *jobs.Blocker) error {
@@ -128,6 +129,9 @@ func (r *runRow) record() (jobs.Record, error) {
 	if r.Started != nil {
 		at := fromMicros(*r.Started)
 		record.StartedAt = &at
+	}
+	if r.Since != nil {
+		record.WaitSince = fromMicros(*r.Since)
 	}
 	if r.Finished != nil {
 		at := fromMicros(*r.Finished)
@@ -197,9 +201,10 @@ func (l *ledger) loadVersions(ctx context.Context, tx *sql.Tx, firings []firing)
 	})
 }
 
-// stale reports whether the job has a newer definition than version.
+// stale reports whether another definition of the job is in force than version.
 func (l *ledger) stale(job string, version int64) bool {
-	return version > 0 && l.versions[job] > version
+	now, known := l.versions[job]
+	return version > 0 && known && now != version
 }
 
 func loadRuns(ctx context.Context, from queryer, ids []uuid.UUID) ([]runRow, error) {

@@ -15,6 +15,8 @@ const (
 INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
 ON CONFLICT (id) DO NOTHING`
 
+	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3) WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
+
 	renewSession = `UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3 WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
@@ -37,10 +39,16 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	opened, added := s.lives.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires))
+		if err == nil && added && session.Succeeds {
+			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica, micros(opened.started))
+		}
 		return err
 	})
-	if err != nil && added {
+	switch {
+	case err != nil && added:
 		s.lives.forget(session.ID)
+	case err == nil && added && session.Succeeds:
+		s.lives.succeed(session)
 	}
 	return err
 }
@@ -63,6 +71,9 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, er
 		beat.Claims[token] = run
 		return err
 	})
+	if err == nil {
+		err = s.readers.QueryRowContext(ctx, definitionChanges).Scan(&beat.Definitions)
+	}
 	if err != nil {
 		return jobs.Beat{}, wrap("heartbeat", err)
 	}
@@ -89,8 +100,10 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	}
 	s.lives.end(session)
 	return s.write(ctx, "session end", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, endSession, session, micros(time.Now()))
-		return err
+		if _, err := tx.ExecContext(ctx, endSession, session, micros(time.Now())); err != nil {
+			return err
+		}
+		return s.settle(ctx, tx)
 	})
 }
 

@@ -110,7 +110,7 @@ func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
 	}
 	st.ledger.taken[firingOf(r.Firing)] = true
-	run := newRun(r.Run, r.Firing, r.Attempt, st.now)
+	run := newRun(r.Run, r.Firing, st.now)
 	run.Session, run.Replica = &st.session.ID, st.session.Replica
 	return st.admit(run, r)
 }

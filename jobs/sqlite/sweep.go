@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
 	unendedSessions = `SELECT id, replica FROM holdfast_sessions WHERE ended_at IS NULL ORDER BY replica, id`
 
 	claimedRuns = `SELECT c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.session = q.value`
+
+	grantsOf = `SELECT resource, mode, slots FROM holdfast_grants WHERE token = ?1 ORDER BY resource`
 
 	endSessions = `
 UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHERE id IN (SELECT value FROM json_each(?1))`
@@ -28,7 +30,7 @@ UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHE
 const sessionsKept = time.Hour
 
 // Sweep ends the sessions that are not living.
-func (s *Store) Sweep(ctx context.Context, recoverable map[string]bool) (jobs.Swept, error) {
+func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if err := s.exclusively("sweep"); err != nil {
 		return jobs.Swept{}, err
 	}
@@ -37,10 +39,13 @@ func (s *Store) Sweep(ctx context.Context, recoverable map[string]bool) (jobs.Sw
 		now := time.Now()
 		dead, err := s.deadSessions(ctx, tx, &swept)
 		if err == nil && len(dead) > 0 {
-			swept.Lost, err = loseRuns(ctx, tx, dead, recoverable, now)
+			swept.Lost, err = loseRuns(ctx, tx, dead, now)
 		}
 		if err == nil && len(dead) > 0 {
 			err = endDead(ctx, tx, dead, now)
+		}
+		if err == nil {
+			err = s.settle(ctx, tx)
 		}
 		if err != nil {
 			return err
@@ -70,35 +75,43 @@ func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx, swept *jobs.Swept)
 }
 
 // loseRuns ends what the sessions run and adds successors.
-func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, recoverable map[string]bool, now time.Time) ([]jobs.Record, error) {
+func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) ([]jobs.LostRun, error) {
 	runs, err := runsOf(ctx, tx, dead)
-	if err != nil {
+	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	at := micros(now)
-	var lost []jobs.Record
-	var ends []endRow
-	var successors []runRow
-	for _, run := range runs {
+	lost, ends := make([]jobs.LostRun, len(runs)), make([]endRow, len(runs))
+	for i, run := range runs {
 		run.State, run.Finished, run.Reason = jobs.Lost, &at, jobs.ReasonSessionLost
 		run.Detail = "its replica stopped renewing its session"
-		record, err := run.record()
-		if err != nil {
+		if lost[i].Record, err = run.record(); err != nil {
 			return nil, err
 		}
-		lost = append(lost, record)
-		ends = append(ends, endRow{run: run.ID, token: record.Token, state: run.State, reason: run.Reason, detail: run.Detail, finished: &at})
-		if recoverable[run.Job] {
-			successors = append(successors, successor(record, at))
+		if lost[i].Held, err = heldBy(ctx, tx, lost[i].Token); err != nil {
+			return nil, err
 		}
+		ends[i] = endRow{run: run.ID, token: lost[i].Token, state: run.State, reason: run.Reason, detail: run.Detail, finished: &at}
 	}
-	if err := endAttempts(ctx, tx, ends); err != nil {
+	if err := recoverRuns(ctx, tx, ends, at); err != nil {
 		return nil, err
 	}
-	if err := execRows(ctx, tx, addRun, successors); err != nil {
-		return nil, err
-	}
-	return lost, nil
+	return lost, endAttempts(ctx, tx, ends)
+}
+
+// heldBy returns what the claim was granted.
+func heldBy(ctx context.Context, tx *sql.Tx, token jobs.Token) ([]locking.Request, error) {
+	var held []locking.Request
+	err := each(ctx, tx, grantsOf, []any{token}, func(rows *sql.Rows) error {
+		var stored storedRequest
+		if err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots); err != nil {
+			return err
+		}
+		request, err := stored.request()
+		held = append(held, request)
+		return err
+	})
+	return held, err
 }
 
 // runsOf returns the runs that the sessions have claims for, by firing.
@@ -120,14 +133,6 @@ func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, er
 	runs, err := loadRuns(ctx, tx, ids)
 	slices.SortFunc(runs, func(a, b runRow) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Due, b.Due)) })
 	return runs, err
-}
-
-// successor returns the waiting run that recovers a lost one.
-func successor(lost jobs.Record, now int64) runRow {
-	next := newRun(uuid.New(), jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}, 1, now)
-	next.Since, next.Reason = &now, jobs.ReasonSessionLost
-	next.Detail = fmt.Sprintf("recovers run %s, lost with replica %s", lost.ID, lost.Replica)
-	return next
 }
 
 func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) error {

@@ -1,4 +1,5 @@
--- Sessions: the lives of replicas. Never revived; kept for an hour after their end.
+-- Sessions: the lives of replicas and of programs. Never revived; kept for an
+-- hour after their end. Those of programs have locks and no runs.
 CREATE TABLE holdfast.sessions (
     id         uuid PRIMARY KEY,
     replica    text NOT NULL,
@@ -8,23 +9,44 @@ CREATE TABLE holdfast.sessions (
     renewed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    sweep      uuid -- the sweep that is ending it, or ended it
+    sweep      uuid, -- the sweep that is ending it, or ended it
+    locks      boolean NOT NULL DEFAULT false
 );
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
 
--- Jobs: the newest definition of each, and how far its dues have been checked.
+-- Definitions: all that were ever registered. What decides is never changed.
+CREATE TABLE holdfast.definitions (
+    job         text COLLATE "C" NOT NULL,
+    hash        text COLLATE "C" NOT NULL,
+    version     bigint NOT NULL,
+    schedule    text NOT NULL,
+    zone        text NOT NULL,
+    handler     text NOT NULL,
+    resources   jsonb NOT NULL,
+    recover     boolean NOT NULL,
+    description text NOT NULL,
+    PRIMARY KEY (job, hash),
+    UNIQUE (job, version)
+);
+
+-- Jobs: which definition of each is in force, and how far its dues have been
+-- checked. Apart from the definitions, so that moving the cursor is cheap.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
     version       bigint NOT NULL,
-    hash          text NOT NULL,
-    schedule      text NOT NULL,
-    zone          text NOT NULL,
-    handler       text NOT NULL,
-    resources     jsonb NOT NULL,
-    description   text NOT NULL,
     checked_until timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
+) WITH (fillfactor = 70);
+
+-- Session jobs: which definitions a session carries. The rows of one that has
+-- ended say that what they had in force is still to be settled.
+CREATE TABLE holdfast.session_jobs (
+    session uuid NOT NULL,
+    job     text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (session, job)
 );
+CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. No index names state or a column that a run changes in
 -- its life, so that each change of a run is a heap-only update.
@@ -34,7 +56,7 @@ CREATE TABLE holdfast.runs (
     due         timestamptz NOT NULL,
     key         text COLLATE "C" NOT NULL DEFAULT '',
     recovery    int NOT NULL DEFAULT 0,
-    attempt     int NOT NULL,
+    attempt     int NOT NULL DEFAULT 0, -- 0 until it has started
     state       text NOT NULL,
     session     uuid,
     replica     text NOT NULL DEFAULT '',
@@ -58,13 +80,15 @@ CREATE TABLE holdfast.outputs (
     output text NOT NULL
 );
 
--- Claims: the right of a run to act. Deleted, nothing more of it can commit.
+-- Claims: the right of a run, or of a program's lock, to act. Deleted, nothing
+-- more of it can commit.
 CREATE SEQUENCE holdfast.tokens;
 CREATE TABLE holdfast.claims (
     token      bigint PRIMARY KEY,
     run        uuid NOT NULL UNIQUE,
     session    uuid NOT NULL,
-    granted_at timestamptz NOT NULL
+    granted_at timestamptz NOT NULL,
+    owner      jsonb -- of a lock: its id is the run
 );
 CREATE INDEX claims_session ON holdfast.claims (session);
 
@@ -78,23 +102,28 @@ CREATE TABLE holdfast.grants (
 );
 CREATE INDEX grants_token ON holdfast.grants (token);
 
--- Waits: the runs that wait, and what for. A run without a living session is
--- free to be adopted.
+-- Waits: the runs and locks that wait, and what for. A run without a living
+-- session is free to be adopted; the place of a lock ends with its session.
 CREATE TABLE holdfast.waits (
     run     uuid PRIMARY KEY,
     session uuid,
-    since   timestamptz NOT NULL
+    since   timestamptz NOT NULL,
+    owner   jsonb -- of a lock
 );
+CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
+    since    timestamptz NOT NULL, -- as in waits: the oldest is found first
     run      uuid NOT NULL,
     mode     text NOT NULL,
     slots    int NOT NULL,
-    PRIMARY KEY (resource, run)
+    PRIMARY KEY (resource, since, run)
 );
 CREATE INDEX wants_run ON holdfast.wants (run);
 
--- Fences: a lock point a resource. Never updated, so that it never bloats.
+-- Fences: a lock point a resource, and a token below which nobody has it any
+-- more. Updated once in a thousand tokens, so that it does not bloat.
 CREATE TABLE holdfast.fences (
-    resource text COLLATE "C" PRIMARY KEY
+    resource text COLLATE "C" PRIMARY KEY,
+    floor    bigint NOT NULL DEFAULT 0
 );

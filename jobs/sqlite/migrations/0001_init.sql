@@ -11,19 +11,37 @@ CREATE TABLE holdfast_sessions (
     ended_at   INTEGER
 ) WITHOUT ROWID;
 
--- Jobs: the newest definition of each, and how far its dues have been checked.
+-- Definitions: all that were ever registered. What decides is never changed.
+CREATE TABLE holdfast_definitions (
+    job         TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    hash        TEXT NOT NULL,
+    schedule    TEXT NOT NULL,
+    zone        TEXT NOT NULL,
+    handler     TEXT NOT NULL,
+    resources   TEXT NOT NULL,
+    recover     INTEGER NOT NULL,
+    description TEXT NOT NULL,
+    PRIMARY KEY (job, version),
+    UNIQUE (job, hash)
+) WITHOUT ROWID;
+
+-- Jobs: which definition of each is in force, and how far its dues have been checked.
 CREATE TABLE holdfast_jobs (
     name          TEXT PRIMARY KEY,
     version       INTEGER NOT NULL,
-    hash          TEXT NOT NULL,
-    schedule      TEXT NOT NULL,
-    zone          TEXT NOT NULL,
-    handler       TEXT NOT NULL,
-    resources     TEXT NOT NULL,
-    description   TEXT NOT NULL,
     checked_until INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- Session jobs: which definitions a session carries.
+CREATE TABLE holdfast_session_jobs (
+    session TEXT NOT NULL,
+    job     TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (session, job)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_session_jobs_job ON holdfast_session_jobs (job, version);
 
 -- Runs: the history. session is the one that has the run, or had it last.
 CREATE TABLE holdfast_runs (

@@ -1,0 +1,89 @@
+package jobs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// define describes the job for the store. The hash covers whatever decides
+// what is fired and how, and nothing else: a job that is only described anew,
+// or written in another order, is the same.
+func define(job Job, requests []locking.Request) (Definition, error) {
+	resources := make([]string, len(requests)) // in normal form, and so sorted
+	for i, r := range requests {
+		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
+	}
+	params, err := canonical(job.Params)
+	if err != nil {
+		return Definition{}, fmt.Errorf("params: %w", err)
+	}
+	decisive, err := json.Marshal(map[string]any{
+		"schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
+		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
+		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
+	})
+	if err != nil {
+		return Definition{}, fmt.Errorf("definition: %w", err)
+	}
+	sum := sha256.Sum256(decisive)
+	return Definition{
+		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
+		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
+	}, nil
+}
+
+// canonical returns params in a form that does not depend on the order of keys
+// or on white space; numbers stay as they are written.
+func canonical(params json.RawMessage) (any, error) {
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(params))
+	decoder.UseNumber()
+	var value any
+	err := decoder.Decode(&value)
+	return value, err
+}
+
+// standing is where this replica's definition of a job stands in the store, as
+// last heard. The session's keeper sets it; it may be read concurrently.
+type standing struct {
+	version atomic.Int64 // of this replica's definition; 0 until it is registered
+	inForce atomic.Int64 // of the one in force
+	decided atomic.Int64 // the cursor, in microseconds since 1970
+}
+
+// stale reports whether another definition is in force: others fire the job.
+func (s *standing) stale() bool { return s.version.Load() != s.inForce.Load() }
+
+// decidedUntil returns the instant up to which all dues have a run or a
+// record, or don't count. It may be behind.
+func (s *standing) decidedUntil() time.Time { return time.UnixMicro(s.decided.Load()).UTC() }
+
+func (s *standing) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
+
+// hear takes what is in force, and reports whether that makes a difference to
+// who fires the job.
+func (s *standing) hear(now InForce) (changed bool) {
+	before := s.stale()
+	s.decide(now.CheckedUntil)
+	s.inForce.Store(now.Version)
+	return s.stale() != before
+}
+
+// oldest returns the instant after which dues may be started at now; what was
+// before is the misfire policy's, or did not count.
+func (e *entry) oldest(now time.Time) time.Time {
+	oldest := now.Add(-e.MisfireThreshold)
+	if decided := e.standing.decidedUntil(); decided.After(oldest) {
+		return decided
+	}
+	return oldest
+}

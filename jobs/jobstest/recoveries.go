@@ -1,0 +1,156 @@
+package jobstest
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var recoveryRules = []rule{
+	{"a run that is lost with its session has a waiting successor", func(c *check) {
+		c.recovering("a")
+		one := c.session("one")
+		r := request("a", 1, table("s/t"))
+		c.granted(one, r)
+		c.Expire(one)
+		c.sweep()
+		c.recovered(r, jobs.ReasonSessionLost)
+	}},
+	{"a run that is revoked as lost has one", func(c *check) {
+		c.recovering("a")
+		r := request("a", 1, table("s/t"))
+		token := c.granted(c.session("one"), r)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		c.recovered(r, jobs.ReasonClaimLost)
+	}},
+	{"a run that its replica ends as lost has one", func(c *check) {
+		c.recovering("a")
+		one := c.session("one")
+		r := request("a", 1, table("s/t"))
+		token := c.granted(one, r)
+		c.Expire(one)
+		for range 2 {
+			done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost, Reason: jobs.ReasonSessionLost}})
+			c.must(err)
+			equal(c, "finished", done[0], true)
+		}
+		equal(c, "lost", len(c.sweep().Lost), 0)
+		c.recovered(r, jobs.ReasonSessionLost)
+	}},
+	{"a run that is cancelled by force, or ends otherwise, has none", func(c *check) {
+		c.recovering("a")
+		s := c.session("one")
+		cancelled := request("a", 0)
+		c.must(c.Store.Revoke(c.ctx, c.granted(s, cancelled), jobs.Cancelled, jobs.ReasonCancelled))
+		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled} {
+			r := request("a", i+1)
+			c.finished(r, c.granted(s, r), state)
+		}
+		equal(c, "adopted", len(c.adopt(c.session("two"), 10, "a")), 0)
+	}},
+	{"other jobs have none", func(c *check) {
+		c.recovering("b")
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		for _, job := range []string{"a", "b", "unknown"} {
+			c.granted(one, request(job, 1))
+		}
+		c.Expire(one)
+		equal(c, "lost", len(c.sweep().Lost), 3)
+		adopted := c.adopt(two, 10, "a", "b", "unknown")
+		if len(adopted) != 1 || adopted[0].Job != "b" {
+			c.Errorf("adopted %+v, expected b's successor alone", adopted)
+		}
+	}},
+	{"the definition in force decides", func(c *check) {
+		c.register("h", "a")
+		one := c.session("one")
+		r := request("a", 1)
+		c.granted(one, r)
+		c.recovering("a")
+		c.Expire(one)
+		c.sweep()
+		c.recovered(r, jobs.ReasonSessionLost)
+		c.register("newest", "a")
+		two := c.session("two")
+		c.granted(two, request("a", 2))
+		c.Expire(two)
+		c.sweep()
+		equal(c, "adopted", len(c.adopt(c.session("three"), 10, "a")), 0)
+	}},
+	{"a triggered run is recovered under its key", func(c *check) {
+		c.recovering("a")
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1)
+		r.Firing.Key = "k"
+		c.granted(one, r)
+		c.Expire(one)
+		c.sweep()
+		adopted := c.adopt(two, 10, "a")
+		if len(adopted) != 1 || adopted[0].Key != "k" || adopted[0].Recovery != 1 {
+			c.Fatalf("adopted %+v, expected recovery 1 of key k", adopted)
+		}
+	}},
+	{"a firing is recovered three times, however its runs are lost", func(c *check) {
+		for job, lose := range map[string]func(s uuid.UUID, r jobs.StartRequest, token jobs.Token){
+			"swept": func(s uuid.UUID, _ jobs.StartRequest, _ jobs.Token) {
+				c.Expire(s)
+				c.sweep()
+			},
+			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
+				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+			},
+			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) { c.finished(r, token, jobs.Lost) },
+		} {
+			c.recovering(job)
+			s, r := c.session("first"), request(job, 1)
+			for n := 1; ; n++ {
+				lose(s, r, c.granted(s, r))
+				told := strings.HasSuffix(c.record(r.Run, jobs.Lost).Detail, jobs.NotRecovered)
+				equal(c, "told that it is not recovered", told, n > jobs.MaxRecoveries)
+				s = c.session("next")
+				adopted := c.adopt(s, 10, job)
+				if n > jobs.MaxRecoveries {
+					equal(c, "adopted after the last", len(adopted), 0)
+					break
+				}
+				if len(adopted) != 1 || adopted[0].Recovery != n {
+					c.Fatalf("adopted %+v, expected recovery %d", adopted, n)
+				}
+				r.Run, r.Firing.Recovery = adopted[0].ID, n
+			}
+		}
+	}},
+	{"a run that was lost and is not recovered is told so once", func(c *check) {
+		r := request("a", 1)
+		r.Firing.Recovery = jobs.MaxRecoveries
+		c.recovering("a")
+		token := c.granted(c.session("one"), r)
+		c.finished(r, token, jobs.Lost)
+		c.finished(r, token, jobs.Lost)
+		equal(c, "times", strings.Count(c.record(r.Run, jobs.Lost).Detail, jobs.NotRecovered), 1)
+	}},
+}
+
+// recovered fails the test unless the run is lost and a new session may adopt
+// its successor, and start it.
+func (c *check) recovered(lost jobs.StartRequest, reason jobs.Reason) {
+	c.Helper()
+	equal(c, "reason", c.record(lost.Run, jobs.Lost).Reason, reason)
+	heir := c.session("heir")
+	adopted := c.adopt(heir, 10, lost.Firing.Job)
+	if len(adopted) != 1 {
+		c.Fatalf("adopted %+v, expected the successor", adopted)
+	}
+	next := adopted[0]
+	if next.ID == lost.Run || next.Recovery != 1 || !next.Due.Equal(lost.Firing.Due) || next.State != jobs.Waiting ||
+		next.Job != lost.Firing.Job || next.Reason != reason || !strings.Contains(next.Detail, lost.Run.String()) {
+		c.Errorf("successor %+v", next)
+	}
+	again := lost
+	again.Run, again.Firing.Recovery = next.ID, 1
+	c.finished(again, c.granted(heir, again), jobs.Succeeded)
+}

@@ -1,0 +1,107 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// A page of checks is one transaction. Jobs of which few dues are to be
+	// looked at, as ever while nothing is wrong, go many to a page; of those
+	// with a long outage behind them 50 do, with 100 records each.
+	maxMisfirePage   = MaxBatch
+	maxMisfireWeight = maxMisfirePage / 50
+)
+
+// checkMisfires records dues that nobody started, of jobs that are this
+// replica's to fire: a page after the other, for as long as one call of the
+// store may take. What is left then is done the next time.
+func (u *upkeep) checkMisfires(ctx context.Context) {
+	checks := u.undecided(u.clock.now())
+	for begun := time.Now(); len(checks) > 0 && time.Since(begun) < batchTimeout; {
+		n := u.fill(checks)
+		if !u.checkPage(ctx, checks[:n]) {
+			return
+		}
+		checks = checks[n:]
+	}
+}
+
+// undecided returns the jobs with dues that are too old to be started, and
+// that may have no record: those furthest behind first.
+func (u *upkeep) undecided(now time.Time) []weighedCheck {
+	var checks []weighedCheck
+	for name, e := range u.table {
+		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+		due := e.Schedule.Next(decided)
+		if e.standing.stale() || due.IsZero() || due.After(until) {
+			continue
+		}
+		check := weighedCheck{MisfireCheck: MisfireCheck{Job: name, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided}
+		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
+			check.weight++
+		}
+		checks = append(checks, check)
+	}
+	slices.SortFunc(checks, func(a, b weighedCheck) int {
+		return cmp.Or(a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
+	})
+	return checks
+}
+
+// weighedCheck is a check with what it costs: how many dues are to be looked
+// at, at most maxMisfireWeight.
+type weighedCheck struct {
+	MisfireCheck
+	decided time.Time
+	weight  int
+}
+
+// fill returns how many of the checks make a page; at least one.
+func (u *upkeep) fill(checks []weighedCheck) int {
+	n := 1
+	for left := u.page - checks[0].weight; n < len(checks) && checks[n].weight <= left; n++ {
+		left -= checks[n].weight
+	}
+	return n
+}
+
+// checkPage has the store do a page of checks, and reports whether to go on
+// with the next. A page that could not be done is tried again smaller: however
+// slow the store is, something is recorded in the end.
+func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
+	begun := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
+	for i, c := range page {
+		checks[i], until[c.Job] = c.MisfireCheck, c.Until
+	}
+	found := map[string]int{}
+	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
+		misfired := misfires(u.table[job], c, until[job])
+		found[job] = len(misfired)
+		return misfired
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			u.page = max(1, u.page/4)
+			u.log.Warn().Err(err).Int("jobs", len(page)).Msg("misfires not checked")
+		}
+		return false
+	}
+	if time.Since(begun) < batchTimeout/4 {
+		u.page = min(2*u.page, maxMisfirePage)
+	}
+	for _, job := range slices.Sorted(maps.Keys(cursors)) {
+		u.table[job].standing.decide(cursors[job])
+		if found[job] > 0 {
+			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+		}
+	}
+	return cursors != nil
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+type adopted struct {
+	records []jobs.Record
+	err     error
+}
+
+// adopt begins an adoption in the background.
+func (s *stage) adopt(store *Store, session uuid.UUID, names ...string) <-chan adopted {
+	done := make(chan adopted, 1)
+	go func() {
+		records, err := store.Adopt(s.t.Context(), session, names, nil, 10)
+		done <- adopted{records, err}
+	}()
+	return done
+}
+
+// An adoption looks at all runs that wait and then locks those that are free,
+// one by one. One that another adoption takes in between has changed hands when
+// its lock is had: it must be looked at again, with the session that has it now.
+func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
+	for name, free := range map[string]func(s *stage, session uuid.UUID) error{
+		"of a session that was swept": func(s *stage, session uuid.UUID) error {
+			s.expire(session)
+			_, err := s.a.Sweep(s.t.Context())
+			return err
+		},
+		"of a session that ended by itself": func(s *stage, session uuid.UUID) error { return s.a.End(s.t.Context(), session) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			former, one, two := s.session(s.a, "former"), s.session(s.a, "a"), s.session(s.b, "b")
+			first, second := request(t, "job", "orders"), request(t, "job", "sales")
+			second.Firing.Due, second.WaitSince = first.Firing.Due.Add(time.Second), first.WaitSince.Add(time.Second)
+			for _, r := range []jobs.StartRequest{first, second} {
+				stands, err := s.a.Note(t.Context(), former, []jobs.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Requests: r.Requests, WaitSince: r.WaitSince}})
+				if err != nil || !stands[0] {
+					t.Fatal(stands, err)
+				}
+			}
+			if err := free(s, former); err != nil {
+				t.Fatal(err)
+			}
+			resume := s.pause("b", "holdfast.waits", "UPDATE", "true")
+			late := s.adopt(s.b, two, "job")
+			awaitWaiting(s, "b", late) // it has looked at both runs, and locked the first
+			early := <-s.adopt(s.a, one, "job")
+			if early.err != nil || len(early.records) != 1 || early.records[0].ID != second.Run {
+				t.Fatalf("adopted beside another adoption: %+v, %v", early.records, early.err)
+			}
+			resume()
+			got := <-late
+			if got.err != nil || len(got.records) != 1 || got.records[0].ID != first.Run {
+				t.Errorf("adopted %+v, %v, want run %s alone", got.records, got.err, first.Run)
+			}
+			if owner := query[uuid.UUID](s, "SELECT session FROM holdfast.waits WHERE run = $1", second.Run); owner != one {
+				t.Errorf("the second run changed hands")
+			}
+		})
+	}
+}

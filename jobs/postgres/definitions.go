@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	// Whoever changes what sessions carry, and with it what is in force, does so
+	// alone: of two sessions that end at once each would else see what the other
+	// carried as carried by the living. It is taken before all rows of jobs.
+	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
+
+	addDefinitions = `
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description)
+SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"), 0),
+    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[])
+     AS d (job, hash, schedule, zone, handler, resources, recover, description)
+WHERE (SELECT o.description FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS DISTINCT FROM d.description
+ORDER BY d.job COLLATE "C"
+ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description`
+
+	// A session that ends meanwhile is settled after this: its end waits for
+	// lockDefinitions, and a sweep finds what is left.
+	carryDefinitions = `
+INSERT INTO holdfast.session_jobs (session, job, version)
+SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[]) AS c (job, hash)
+CROSS JOIN LATERAL (
+    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d
+JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+ORDER BY d.job
+ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
+
+	// putInForce follows a list "carried" of jobs, each with the newest version
+	// that is carried. Rows of jobs are locked in the order of their names. The
+	// cursor moves only with the schedule: else a deploy would drop the dues
+	// that nobody has started yet.
+	putInForce = `
+changed AS (
+    INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at)
+    SELECT c.job, c.version, t, t FROM carried c, clock_timestamp() t
+    WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS DISTINCT FROM c.version
+    ORDER BY c.job COLLATE "C"
+    ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, checked_until = CASE
+        WHEN (SELECT (o.schedule, o.zone) FROM holdfast.definitions o WHERE o.job = j.name AND o.version = j.version)
+           = (SELECT (n.schedule, n.zone) FROM holdfast.definitions n WHERE n.job = j.name AND n.version = excluded.version)
+        THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
+    RETURNING name
+)
+UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
+
+	enforceCarried = `
+WITH carried AS (
+    SELECT r.job, c.version FROM unnest($1::text[]) AS r (job)
+    CROSS JOIN LATERAL (
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C" ORDER BY c.version DESC LIMIT 1) c
+), ` + putInForce
+
+	carriedVersions = `
+SELECT d.job, d.version FROM unnest($1::text[], $2::text[]) AS c (job, hash)
+CROSS JOIN LATERAL (
+    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d`
+
+	// unsettled finds sessions that have ended, or are being ended by a sweep
+	// that found them expired: neither lives again.
+	unsettled   = `SELECT id FROM holdfast.sessions s WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
+	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id LIMIT 1) IS TRUE`
+
+	settleSession = `
+WITH gone AS (
+    DELETE FROM holdfast.session_jobs WHERE session = $1 RETURNING job
+), carried AS (
+    SELECT g.job, c.version FROM gone g
+    CROSS JOIN LATERAL (
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c
+), ` + putInForce
+
+	inForce = `SELECT name, version, checked_until FROM holdfast.jobs`
+)
+
+// Register writes down which definitions the session carries, and the fences
+// of what they lock. It does so in chunks: a large cron table holds others up
+// for a moment at a time.
+func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+	versions := make(map[string]int64, len(definitions))
+	for chunk := range slices.Chunk(slices.SortedFunc(slices.Values(definitions), func(a, b jobs.Definition) int {
+		return strings.Compare(a.Name, b.Name)
+	}), jobs.MaxBatch) {
+		if err := s.registerChunk(ctx, session, chunk, versions); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
+}
+
+func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jobs.Definition, versions map[string]int64) error {
+	columns, err := definitionColumns(chunk)
+	if err != nil {
+		return err
+	}
+	names, hashes := columns[0], columns[1]
+	var carried int64
+	err = s.pipeline(ctx, "job registration", func(b *pgx.Batch) {
+		b.Queue(addFences, fencesOf(chunk))
+		b.Queue(lockDefinitions, s.cluster.String())
+		b.Queue(addDefinitions, columns...)
+		b.Queue(carryDefinitions, session, names, hashes).Exec(func(tag pgconn.CommandTag) error {
+			carried = tag.RowsAffected()
+			return nil
+		})
+		b.Queue(enforceCarried, names)
+		b.Queue(carriedVersions, names, hashes).Query(func(rows pgx.Rows) error {
+			var name string
+			var version int64
+			_, err := pgx.ForEachRow(rows, []any{&name, &version}, func() error {
+				versions[name] = version
+				return nil
+			})
+			return err
+		})
+	})
+	if err == nil && carried == 0 {
+		err = wrap("job registration", jobs.ErrSessionLost)
+	}
+	return err
+}
+
+func definitionColumns(definitions []jobs.Definition) ([]any, error) {
+	n := len(definitions)
+	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n), make([]bool, n), make([]string, n)
+	for i, d := range definitions {
+		encoded, err := json.Marshal(storedRequests(d.Resources))
+		if err != nil {
+			return nil, fmt.Errorf("job %s: resources: %w", d.Name, err)
+		}
+		names[i], hashes[i], schedules[i], zones[i] = d.Name, d.Hash, d.Schedule, d.Zone
+		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded), d.Recover, d.Description
+	}
+	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions}, nil
+}
+
+func fencesOf(definitions []jobs.Definition) []string {
+	var requests []locking.Request
+	for _, d := range definitions {
+		requests = append(requests, d.Resources...)
+	}
+	return fenceNames(requests)
+}
+
+// settle takes from a session that has ended, or never lives again, what it
+// carried, and brings the newest definitions that are left into force. It does
+// nothing for one that has been settled.
+func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
+	return s.pipeline(ctx, "definitions of an ended session", func(b *pgx.Batch) {
+		b.Queue(lockDefinitions, s.cluster.String())
+		b.Queue(settleSession, session)
+	})
+}
+
+// Versions returns what is in force of every job.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+	rows, err := s.pool.Query(ctx, inForce)
+	if err != nil {
+		return nil, wrap("job versions", err)
+	}
+	versions := map[string]jobs.InForce{}
+	var name string
+	var now jobs.InForce
+	_, err = pgx.ForEachRow(rows, []any{&name, &now.Version, &now.CheckedUntil}, func() error {
+		now.CheckedUntil = now.CheckedUntil.UTC()
+		versions[name] = now
+		return nil
+	})
+	return versions, wrap("job versions", err)
+}

@@ -1,0 +1,285 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// carrier opens a session that carries a definition of the job.
+func (s *stage) carrier(store *Store, replica, job, hash string) uuid.UUID {
+	s.t.Helper()
+	session := s.session(store, replica)
+	s.register(store, session, jobs.Definition{Name: job, Hash: hash})
+	return session
+}
+
+func (s *stage) inForce(job string, version int64) {
+	s.t.Helper()
+	if now := query[int64](s, "SELECT version FROM holdfast.jobs WHERE name = $1", job); now != version {
+		s.t.Errorf("version %d of %s is in force, want %d", now, job, version)
+	}
+}
+
+// Each of the two would see what the other carries as carried by the living,
+// and nobody would look again.
+func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	second, third := s.carrier(s.a, "second", "job", "h2"), s.carrier(s.b, "third", "job", "h3")
+	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
+	ended, other := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- s.b.End(t.Context(), third) }()
+	awaitWaiting(s, "b", ended) // is about to bring the second into force, which lives
+	go func() { other <- s.a.End(t.Context(), second) }()
+	awaitWaiting(s, "a", other)
+	resume()
+	if err := errors.Join(<-ended, <-other); err != nil {
+		t.Fatal(err)
+	}
+	s.inForce("job", 1)
+}
+
+// The registration would find its definition in force still, and the end then
+// bring the older one into force.
+func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	second, again := s.carrier(s.b, "second", "job", "h2"), s.session(s.a, "again")
+	resume := s.pause("b", "holdfast.jobs", "UPDATE", "true")
+	ended, registered := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- s.b.End(t.Context(), second) }()
+	awaitWaiting(s, "b", ended) // is about to bring the first into force
+	go func() {
+		_, err := s.a.Register(t.Context(), again, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		registered <- err
+	}()
+	awaitWaiting(s, "a", registered)
+	resume()
+	if err := errors.Join(<-ended, <-registered); err != nil {
+		t.Fatal(err)
+	}
+	s.inForce("job", 2)
+}
+
+// Two replicas that see a new definition first draw one version.
+func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
+	one, two := s.session(s.a, "one"), s.session(s.b, "two")
+	type registered struct {
+		versions map[string]int64
+		err      error
+	}
+	first, second := make(chan registered, 1), make(chan registered, 1)
+	register := func(store *Store, session uuid.UUID, hash string, done chan<- registered) {
+		versions, err := store.Register(t.Context(), session, []jobs.Definition{{Name: "job", Hash: hash}})
+		done <- registered{versions, err}
+	}
+	go register(s.a, one, "h2", first)
+	awaitWaiting(s, "a", first)
+	go register(s.b, two, "h2", second)
+	awaitWaiting(s, "b", second)
+	resume()
+	for _, done := range []chan registered{first, second} {
+		if got := <-done; got.err != nil || got.versions["job"] != 2 {
+			t.Errorf("registered %+v, want version 2", got)
+		}
+	}
+}
+
+// A session that ends while it registers leaves nothing in force.
+func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.b, "stays", "job", "h1")
+	session := s.session(s.a, "a")
+	resume := s.pause("a", "holdfast.session_jobs", "INSERT", "true")
+	registered, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.a.Register(t.Context(), session, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		registered <- err
+	}()
+	awaitWaiting(s, "a", registered) // its session lives
+	go func() { ended <- s.b.End(t.Context(), session) }()
+	awaitWaiting(s, "b", ended)
+	resume()
+	if err := errors.Join(<-registered, <-ended); err != nil {
+		t.Fatal(err)
+	}
+	s.inForce("job", 1)
+}
+
+// An end that has to wait too long ends the session all the same; a sweep does
+// the rest, and the session is not forgotten before.
+func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	session := s.carrier(s.a, "second", "job", "h2")
+	s.a.lockTimeout = "50ms"
+	busy, err := s.b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
+	if _, err := busy.Exec(t.Context(), lockDefinitions, s.b.cluster.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.a.End(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	s.exec("UPDATE holdfast.sessions SET ended_at = ended_at - interval '2 hours' WHERE id = $1", session)
+	if _, err := s.a.Sweep(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("sweep while another registers: %v", err)
+	}
+	s.inForce("job", 2)
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.inForce("job", 1)
+}
+
+// A registration may have to wait for a misfire check; that is nothing that a
+// later try would not mend.
+func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	session := s.session(s.a, "second")
+	busy, err := s.b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
+	if _, err := busy.Exec(t.Context(), lockCursors, []string{"job"}); err != nil {
+		t.Fatal(err)
+	}
+	s.a.lockTimeout = "50ms"
+	changed := []jobs.Definition{{Name: "job", Hash: "h2"}}
+	if _, err := s.a.Register(t.Context(), session, changed); !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("registration while a check holds the job: %v", err)
+	}
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.register(s.a, session, changed...)
+	s.inForce("job", 2)
+}
+
+// A definition that comes into force while misfires are being looked for must
+// not have those of the one before recorded.
+func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.b, "stays", "job", "h1")
+	newer := s.session(s.a, "newer")
+	resume := s.pause("a", "holdfast.session_jobs", "COMMIT", "true")
+	registered, checked := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.a.Register(t.Context(), newer, []jobs.Definition{{Name: "job", Hash: "h2"}})
+		registered <- err
+	}()
+	awaitWaiting(s, "a", registered) // has brought it into force, not committed
+	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	var cursors map[string]time.Time
+	go func() {
+		var err error
+		cursors, err = s.b.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, Due: until, Until: until}}, func(job string, _ jobs.Cursor) []jobs.Misfired {
+			return []jobs.Misfired{{Firing: jobs.Firing{Job: job, Due: until}, Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
+		})
+		checked <- err
+	}()
+	awaitWaiting(s, "b", checked)
+	resume()
+	if err := errors.Join(<-registered, <-checked); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.runs"); n != 0 || len(cursors) != 0 {
+		t.Errorf("%d runs recorded, cursors %v: by a definition that is not in force", n, cursors)
+	}
+}
+
+// Rows of jobs are locked by name, whatever the order they lie in or are asked
+// for.
+func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
+	s := newStage(t)
+	names := []string{"d", "b", "c", "a"}
+	one, two := s.session(s.a, "one"), s.session(s.b, "two")
+	for _, name := range names {
+		s.register(s.a, one, jobs.Definition{Name: name, Hash: "h1"})
+	}
+	resume := s.pause("a", "holdfast.jobs", "UPDATE", "NEW.name = 'b'")
+	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	var checks []jobs.MisfireCheck
+	var changed []jobs.Definition
+	for _, name := range names {
+		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, Due: until, Until: until})
+		changed = append(changed, jobs.Definition{Name: name, Hash: "h2"})
+	}
+	checked, registered := make(chan error, 1), make(chan error, 1)
+	go func() {
+		cursors, err := s.a.CheckMisfires(t.Context(), checks, func(string, jobs.Cursor) []jobs.Misfired { return nil })
+		if err == nil && len(cursors) != len(names) {
+			err = fmt.Errorf("cursors %v", cursors)
+		}
+		checked <- err
+	}()
+	awaitWaiting(s, "a", checked) // has moved some cursors
+	go func() {
+		_, err := s.b.Register(t.Context(), two, changed)
+		registered <- err
+	}()
+	awaitWaiting(s, "b", registered)
+	resume()
+	if err := errors.Join(<-checked, <-registered); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		s.inForce(name, 2)
+	}
+}
+
+// A check that is paused while it looks for misfires must hold nobody up.
+func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
+	s := newStage(t)
+	s.carrier(s.a, "stays", "job", "h1")
+	newer := s.session(s.b, "newer")
+	s.b.lockTimeout = "50ms"
+	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	_, err := s.a.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, Due: until, Until: until}}, func(string, jobs.Cursor) []jobs.Misfired {
+		s.register(s.b, newer, jobs.Definition{Name: "job", Hash: "h2"})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.inForce("job", 2)
+}
+
+// An idle sweep leaves those who register alone.
+func TestSweepWithNothingToSettleDoesNotWaitForRegistrations(t *testing.T) {
+	s := newStage(t)
+	session := s.carrier(s.a, "ends", "job", "h1")
+	if err := s.a.End(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	err := pgx.BeginFunc(t.Context(), s.b.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), lockDefinitions, s.b.cluster.String()); err != nil {
+			return err
+		}
+		s.a.lockTimeout = "50ms"
+		_, err := s.a.Sweep(t.Context())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// recovers is whether the job of the run r is to be recovered, by the
+	// definition in force.
+	recovers = `(SELECT d.recover FROM holdfast.definitions d WHERE d.job = r.job COLLATE "C"
+        AND d.version = (SELECT j.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C")) IS TRUE`
+
+	// addSuccessors follows a list "lost" of runs.
+	addSuccessors = `
+successors AS (
+    INSERT INTO holdfast.runs (id, job, due, key, recovery, state, created_at, reason, detail)
+    SELECT gen_random_uuid(), r.job, r.due, r.key, r.recovery + 1, 'waiting', clock_timestamp(), r.reason,
+        'recovers run ' || r.id || ', lost on replica ' || r.replica
+    FROM lost r WHERE r.recovery < $1 AND ` + recovers + ` ORDER BY r.job, r.due, r.key, r.recovery
+    ON CONFLICT DO NOTHING RETURNING id
+)`
+
+	// recoverRuns may be repeated: a firing has one successor of each number.
+	recoverRuns = `
+WITH lost AS (
+    SELECT id, job, due, key, recovery, replica, reason FROM holdfast.runs WHERE id = ANY($3) AND state = 'lost'
+), last AS (
+    UPDATE holdfast.runs r SET detail = r.detail || $2
+    WHERE r.id = ANY($3) AND r.state = 'lost' AND r.recovery >= $1 AND right(r.detail, length($2)) <> $2 AND ` + recovers + `
+), ` + addSuccessors + `
+INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors`
+)
+
+// queueRecovery adds to a batch that finishes runs what follows where some end
+// as lost.
+func queueRecovery(b *pgx.Batch, requests []jobs.FinishRequest) {
+	var lost []rawID
+	for _, r := range requests {
+		if r.State == jobs.Lost {
+			lost = append(lost, r.Run)
+		}
+	}
+	if len(lost) > 0 {
+		b.Queue(recoverRuns, jobs.MaxRecoveries, jobs.NotRecovered, lost)
+	}
+}

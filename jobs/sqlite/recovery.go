@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// recoveredRuns finds the runs whose jobs are recovered, by the definitions in
+// force.
+const recoveredRuns = `
+SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS JOIN holdfast_jobs j ON j.name = r.job
+CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE d.recover`
+
+// recoverRuns adds the successors of runs that end as lost, and completes the
+// details of those that have none any more.
+func recoverRuns(ctx context.Context, tx *sql.Tx, ends []endRow, now int64) error {
+	var lost []uuid.UUID
+	place := map[uuid.UUID]int{}
+	for i, end := range ends {
+		if end.state == jobs.Lost {
+			lost, place[end.run] = append(lost, end.run), i
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	runs, err := recovered(ctx, tx, lost)
+	if err != nil {
+		return err
+	}
+	var successors []runRow
+	for _, run := range runs {
+		end := &ends[place[run.ID]]
+		if run.Recovery >= jobs.MaxRecoveries {
+			end.detail += jobs.NotRecovered
+			continue
+		}
+		successors = append(successors, successor(run, end.reason, now))
+	}
+	return execRows(ctx, tx, addRun, successors)
+}
+
+func recovered(ctx context.Context, tx *sql.Tx, runs []uuid.UUID) ([]runRow, error) {
+	encoded, err := encode(runs)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	err = each(ctx, tx, recoveredRuns, []any{encoded}, func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	return loadRuns(ctx, tx, ids)
+}
+
+// successor returns the waiting run that recovers a lost one.
+func successor(lost runRow, reason jobs.Reason, now int64) runRow {
+	firing := jobs.Firing{Job: lost.Job, Due: fromMicros(lost.Due), Key: lost.Key, Recovery: lost.Recovery + 1}
+	next := newRun(uuid.New(), firing, now)
+	next.Since, next.Reason = &now, reason
+	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
+	return next
+}
