@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/google/uuid"
@@ -87,9 +88,10 @@ func opened[S jobs.Store](store S, err error) (jobs.Store, error) {
 	return store, nil
 }
 
-// lockBackend is a stage-1 backend and what closes it.
+// lockBackend is a stage-1 backend, what watches it and what closes it.
 type lockBackend struct {
 	locking.Backend
+	watch *memcached.Watch // nil where there is nothing to watch
 	close func() error
 }
 
@@ -98,9 +100,8 @@ func inMemory() *lockBackend {
 }
 
 // newLockBackend returns the configured stage 1, or nil where there is none:
-// PostgreSQL without memcached excludes by its grants alone. Servers that
-// can't be reached are no error: firings go on by the store.
-func newLockBackend(ctx context.Context, config *configs.Config, log zerolog.Logger) (*lockBackend, error) {
+// PostgreSQL without memcached excludes by its grants alone. It asks nobody.
+func newLockBackend(config *configs.Config, log zerolog.Logger) (*lockBackend, error) {
 	m := config.Locking.Memcached
 	if m == nil {
 		if _, embedded := config.Database.SQLite(); embedded {
@@ -108,15 +109,46 @@ func newLockBackend(ctx context.Context, config *configs.Config, log zerolog.Log
 		}
 		return nil, nil
 	}
-	backend, err := memcached.New(memcached.Options{Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle})
+	options := memcached.Options{
+		Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle, User: m.Username, Password: m.Password.Reveal(),
+	}
+	if m.TLS != nil {
+		var err error
+		if options.TLS, err = m.TLS.Config(); err != nil {
+			return nil, fmt.Errorf("locking.memcached.tls: %w", err)
+		}
+	}
+	backend, err := memcached.New(options)
 	if err != nil {
 		return nil, err
 	}
-	if err := backend.Ping(ctx); err != nil {
-		log.Warn().Err(err).Strs("servers", m.Servers).Str("when_unavailable", config.Locking.WhenUnavailable).
-			Msg("memcached can't be reached, going on without it until it can")
+	watch := backend.Watch(memcached.WatchOptions{
+		Every: m.WatchEvery, Log: log.With().Str("replica", config.Replica.Name).Str("when_unavailable", config.Locking.WhenUnavailable).Logger(),
+	})
+	return &lockBackend{Backend: backend, watch: watch, close: backend.Close}, nil
+}
+
+// firstLook asks the servers how they are, before anything depends on them.
+// Those that can't be reached are no error: firings go on by the store. Unsafe
+// ones are where the configuration is strict.
+func (b *lockBackend) firstLook(ctx context.Context, config *configs.Config) error {
+	if b == nil || b.watch == nil {
+		return nil
 	}
-	return &lockBackend{Backend: backend, close: backend.Close}, nil
+	b.watch.Look(ctx)
+	if err := b.watch.Check(); err != nil && config.Locking.Memcached.Strict {
+		return fmt.Errorf("locking.memcached.strict: %w", err)
+	}
+	return nil
+}
+
+// lockServers identifies the servers that a configuration locks on, for
+// replicas to compare.
+func lockServers(config *configs.Config) string {
+	if m := config.Locking.Memcached; m != nil {
+		return memcached.Fingerprint(m.Servers)
+	}
+	return "none"
 }
 
 // newLocker returns the replica's locker, or nil where there is no stage 1.

@@ -131,7 +131,7 @@ func withStage1(ctx context.Context, config *configs.Config, store jobs.Store, u
 	if config.Locking.Memcached == nil {
 		return use(nil)
 	}
-	backend, err := newLockBackend(ctx, config, zerolog.Nop())
+	backend, err := newLockBackend(config, zerolog.Nop())
 	if err != nil {
 		return err
 	}

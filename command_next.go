@@ -19,12 +19,15 @@ const maxNext = 100_000
 func (c *commandLine) nextCommand() *cobra.Command {
 	var expression, zone, from string
 	var count int
+	var excluded bool
 	cmd := &cobra.Command{
 		Use: "next [JOB]", Short: "Preview firings of the configured jobs, of one job, or of an expression",
 		Long: `Preview firings. Without arguments: of all jobs of the configuration, in time order. With a job's name: of that job.
-With --schedule: of an expression that need not be in any configuration, as an array of instants.`,
+With --schedule: of an expression that need not be in any configuration, as an array of instants.
+The last column says where a change of clocks bears on a firing, and with --excluded which calendar keeps it from being run.`,
 		Example: `  scheduler next -n 20
-  scheduler next rollup-sales
+  scheduler next rollup-sales --excluded
+  scheduler next --schedule "quartz:0 0 12 LW * ?" --timezone Europe/Berlin
   scheduler next --schedule "*/5 9-17 * * mon-fri" --timezone Europe/Berlin -n 50 -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,17 +42,21 @@ With --schedule: of an expression that need not be in any configuration, as an a
 				if len(args) > 0 {
 					return errors.New("expected a job or --schedule, found both")
 				}
+				if excluded {
+					return errors.New("--excluded goes with jobs: an expression has no calendars")
+				}
 				return c.nextOfExpression(expression, zone, start, count)
 			}
 			if cmd.Flags().Changed("timezone") {
 				return errors.New("--timezone goes with --schedule: a job has its own")
 			}
-			return c.nextOfJobs(args, start, count)
+			return c.nextOfJobs(args, start, count, excluded)
 		},
 	}
-	cmd.Flags().StringVar(&expression, "schedule", "", "an `expression`: cron, @daily, @every 90s, every:90s, at:2026-01-31T09:00:00Z")
+	cmd.Flags().StringVar(&expression, "schedule", "", "an `expression`: cron, @daily, \"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
 	cmd.Flags().StringVar(&zone, "timezone", "UTC", "the `zone` in which --schedule is read")
 	cmd.Flags().StringVar(&from, "from", "", "the `instant` after which to begin, as in 2026-01-31T09:00:00Z (default now)")
+	cmd.Flags().BoolVar(&excluded, "excluded", false, "show also what calendars exclude; it does not count")
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many firings")
 	return cmd
 }
@@ -76,20 +83,31 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 	}
 	dues := []string{}
 	var rows [][]string
-	for _, due := range s.Upcoming(from, count) {
-		dues = append(dues, due.In(location).Format(time.RFC3339))
-		rows = append(rows, []string{due.In(location).Format("Mon 2006-01-02 15:04:05 MST"), due.UTC().Format(time.RFC3339)})
+	for _, o := range s.Preview(from, count, false) {
+		dues = append(dues, o.Due.In(location).Format(time.RFC3339))
+		rows = append(rows, []string{shownDue(o.Due.In(location)), o.Due.Format(time.RFC3339), o.Change})
 	}
-	return c.print(dues, "DUE\tUTC", rows)
+	return c.print(dues, "DUE\tUTC\tCLOCKS", rows)
 }
+
+func shownDue(due time.Time) string { return due.Format("Mon 2006-01-02 15:04:05 MST") }
 
 // upcomingDue is one firing as next shows it.
 type upcomingDue struct {
-	Job string    `json:"job"`
-	Due time.Time `json:"due"`
+	Job        string    `json:"job"`
+	Due        time.Time `json:"due"`
+	ExcludedBy string    `json:"excluded_by,omitempty"` // a calendar: it is not run
+	Clocks     string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
 }
 
-func (c *commandLine) nextOfJobs(names []string, from time.Time, count int) error {
+func (u upcomingDue) remark() string {
+	if u.ExcludedBy == "" {
+		return u.Clocks
+	}
+	return strings.TrimSuffix("excluded by "+u.ExcludedBy+"; "+u.Clocks, "; ")
+}
+
+func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
 	config, err := c.load()
 	if err != nil {
 		return err
@@ -102,10 +120,10 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int) erro
 		}
 		selected = config.Jobs[i : i+1]
 	}
-	dues := []upcomingDue{}
+	var dues []upcomingDue
 	for _, job := range selected {
-		for _, due := range job.Schedule.Upcoming(from, count) {
-			dues = append(dues, upcomingDue{Job: job.Name, Due: due.In(job.Schedule.Zone())})
+		for _, o := range job.Schedule.Preview(from, count, excluded) {
+			dues = append(dues, upcomingDue{Job: job.Name, Due: o.Due.In(job.Schedule.Zone()), ExcludedBy: o.ExcludedBy, Clocks: o.Change})
 		}
 	}
 	slices.SortStableFunc(dues, func(a, b upcomingDue) int {
@@ -114,10 +132,25 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int) erro
 		}
 		return strings.Compare(a.Job, b.Job)
 	})
-	dues = dues[:min(count, len(dues))]
+	dues = firstFirings(dues, count)
 	rows := make([][]string, len(dues))
 	for i, d := range dues {
-		rows[i] = []string{d.Due.Format("Mon 2006-01-02 15:04:05 MST"), d.Due.UTC().Format(time.RFC3339), d.Job}
+		rows[i] = []string{shownDue(d.Due), d.Due.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
-	return c.print(dues, "DUE\tUTC\tJOB", rows)
+	return c.print(dues, "DUE\tUTC\tJOB\tREMARK", rows)
+}
+
+// firstFirings returns dues up to the nth that is run.
+func firstFirings(dues []upcomingDue, n int) []upcomingDue {
+	first := []upcomingDue{}
+	for _, due := range dues {
+		if due.ExcludedBy == "" {
+			if n == 0 {
+				break
+			}
+			n--
+		}
+		first = append(first, due)
+	}
+	return first
 }

@@ -1,15 +1,10 @@
 package holdfast
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/term"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -36,45 +31,4 @@ A key makes the call repeatable: the same key for the same job is the same run.`
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key` (default a new one)")
 	return cmd
-}
-
-func (c *commandLine) hashPasswordCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "hash-password", Short: "Read a password and print its hash, for admin.users", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			password, err := readPassword(cmd)
-			if err != nil {
-				return err
-			}
-			hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
-			if err != nil {
-				return fmt.Errorf("password: %w", err)
-			}
-			return c.print(map[string]string{"password_hash": string(hash)}, string(hash), nil)
-		},
-	}
-}
-
-// readPassword reads a line, without showing it where it is typed.
-func readPassword(cmd *cobra.Command) (string, error) {
-	var password string
-	if fd := int(os.Stdin.Fd()); cmd.InOrStdin() == os.Stdin && term.IsTerminal(fd) {
-		fmt.Fprint(cmd.ErrOrStderr(), "Password: ")
-		typed, err := term.ReadPassword(fd)
-		fmt.Fprintln(cmd.ErrOrStderr())
-		if err != nil {
-			return "", fmt.Errorf("password: %w", err)
-		}
-		password = string(typed)
-	} else {
-		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		if err != nil && line == "" {
-			return "", fmt.Errorf("password on standard input: %w", err)
-		}
-		password = strings.TrimRight(line, "\r\n")
-	}
-	if password == "" {
-		return "", errors.New("password: found an empty one")
-	}
-	return password, nil
 }

@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "internal/batch", "internal/session"}
+var layers = []string{"cmd", "", "admin", "admin/password", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/session"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{
@@ -42,7 +42,9 @@ var onlyIn = map[string][]string{
 	module + "/jobs/handlers":                 {""},
 	module + "/jobs/sqlite":                   {""},
 	module + "/locking/memory":                {""},
-	"golang.org/x/crypto/bcrypt":              {"", "admin", "configs"},
+	module + "/admin/password":                {"", "admin", "configs"},
+	"golang.org/x/crypto/argon2":              {"admin/password"},
+	"golang.org/x/crypto/bcrypt":              {"admin/password"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},
 	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres"},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
@@ -55,7 +57,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (path == "examples" || path == "internal/replicas" || path == "internal/lockhistory" || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
+		if entry.IsDir() && (slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory", "internal/replicas"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
 			return filepath.SkipDir // they use everything, and nothing uses them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -94,7 +96,7 @@ func checkImport(t *testing.T, path, folder, imported string) {
 		return
 	}
 	if folder == "configs" {
-		if !slices.Contains([]string{"jobs/schedule", "locking", "retry", "internal/batch", "internal/session"}, beneath) {
+		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry", "nearest", "internal/batch", "internal/session"}, beneath) {
 			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path, beneath)
 		}
 		return

@@ -114,7 +114,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		Store: r.store, Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
 		Succeeds: !r.config.Replica.Drawn, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
-		Log: r.log, LogOutput: r.output,
+		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
 	})
 	if err != nil {
 		return err
@@ -125,6 +125,9 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	options := r.pageOptions()
 	if locker != nil {
 		options.Stage1 = locker
+	}
+	if r.locks != nil && r.locks.watch != nil {
+		options.Memcached = r.locks.watch
 	}
 	if r.page, err = admin.New(options); err != nil {
 		return err
@@ -140,19 +143,38 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 	if r.store, err = openStore(ctx, r.config, true, r.log); err != nil {
 		return err
 	}
-	r.locks, err = newLockBackend(ctx, r.config, r.log)
-	return err
+	if r.locks, err = newLockBackend(r.config, r.log); err != nil {
+		return err
+	}
+	return r.locks.firstLook(ctx, r.config)
 }
 
 func (r *Replica) pageOptions() admin.Options {
-	users := make([]admin.User, len(r.config.Admin.Users))
-	for i, u := range r.config.Admin.Users {
-		users[i] = admin.User{Name: u.Name, PasswordHash: u.PasswordHash.Reveal()}
+	options := accessOptions(r.config.Admin)
+	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
+	return options
+}
+
+// accessOptions says where the page is served, and who may use it.
+func accessOptions(config configs.Admin) admin.Options {
+	options := admin.Options{Listen: config.Listen, Hosts: config.Hosts}
+	for _, u := range config.Users {
+		options.Users = append(options.Users, admin.User{Name: u.Name, Role: admin.Role(u.Role), PasswordHash: u.PasswordHash.Reveal()})
 	}
-	return admin.Options{
-		Listen: r.config.Admin.Listen, Users: users, Store: r.store, Replica: r.config.Replica.Name, Session: r.scheduler.Session,
-		Version: Version(), Upcoming: r.upcoming, Ready: r.scheduler.Ready, Refresh: r.config.Admin.Refresh, Log: r.log,
+	for _, t := range config.Tokens {
+		options.Tokens = append(options.Tokens, admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal()})
 	}
+	for _, k := range config.CookieKeys {
+		options.CookieKeys = append(options.CookieKeys, []byte(k.Key.Reveal()))
+	}
+	if p := config.TrustedProxy; p != nil {
+		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader, Role: admin.Role(p.Role), Operators: p.Operators}
+	}
+	if config.TLS != nil {
+		options.Certificate = &admin.Certificate{CertFile: config.TLS.CertFile, KeyFile: config.TLS.KeyFile}
+	}
+	return options
 }
 
 func (r *Replica) upcoming(from time.Time, n int) []admin.Due {
@@ -196,18 +218,21 @@ func (r *Replica) Run(ctx context.Context) error {
 	defer stopServing()
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()
-	var both errgroup.Group
-	both.Go(func() error {
+	var parts errgroup.Group
+	parts.Go(func() error {
 		defer stopServing()
 		return r.scheduler.Run(running)
 	})
+	if r.locks != nil && r.locks.watch != nil {
+		parts.Go(func() error { return r.locks.watch.Run(serving) })
+	}
 	if r.page != nil {
-		both.Go(func() error {
+		parts.Go(func() error {
 			defer stopRunning() // without its page a replica stops, rather than run unseen
 			return r.page.Run(serving)
 		})
 	}
-	return both.Wait()
+	return parts.Wait()
 }
 
 func (r *Replica) close() {

@@ -3,9 +3,9 @@
 //
 // It changes nothing. Everything it shows comes from the store, and is judged
 // by the store's clock, so every replica behind a load balancer gives the same
-// answer. Three things are the replica's own, and are marked as such: its name
-// and version, whether it can start runs, and the next firings, which its own
-// cron table gives.
+// answer. Four things are the replica's own, and are marked as such: its name
+// and version, whether it can start runs, how it sees memcached, and the next
+// firings, which its own cron table gives.
 //
 // # Locks
 //
@@ -22,11 +22,20 @@
 // answers 503 with the error in words; the overview shows the last state this
 // replica saw, marked stale and with its age. A page is never blank.
 //
-// # Who may read
+// # Who may use it
 //
-// A server without users listens on loopback only, and answers only requests
-// whose Host names loopback, so that a web page elsewhere cannot read it
-// through a name that it points there. With users every route but /healthz and
-// /readyz asks for HTTP Basic authentication. Names, errors and output come
-// from jobs and are untrusted: they are escaped and cut to length.
+// One table of routes says for each who may use it, and Handler builds the
+// guards from it. For strangers there are sign-in, health and assets alone;
+// a viewer reads, and whatever is no GET is for operators. Somebody is known by
+// a cookie that any replica has signed, by a token, or by the word of a proxy
+// in front; nothing of this is kept, so that it works while the store is down.
+// Failed sign-ins are counted by user and by address.
+//
+// A server that tells nobody apart listens on loopback only, and lets
+// everybody act who gets there. Each server answers only under the names that
+// it knows, so that a web page elsewhere cannot reach it through a name that
+// it points there.
+//
+// Names, errors and output come from jobs and are untrusted: they are escaped
+// and cut to length.
 package admin

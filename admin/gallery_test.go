@@ -33,6 +33,10 @@ func galleryStates() []galleryState {
 		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "and 32 younger"}},
 		{name: "hostile", options: hostile(), has: []string{"&lt;script&gt;"}},
 		{name: "layers", options: layers(), has: []string{"covered by the exclusive lock on", "1 lock beneath it", "run out"}},
+		{name: "memcached", options: watched(), has: []string{
+			"as replica-1 sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
+			"idle_timeout is 60", "connect: connection refused", ">unknown<",
+		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
 			"The store does not answer", "connection refused", "has not seen any state",
 		}},
@@ -50,7 +54,7 @@ func galleryStates() []galleryState {
 // TestGallery renders every state of every page. With HOLDFAST_GALLERY set to
 // a folder it writes them there, to look at.
 func TestGallery(t *testing.T) {
-	folder := cmp.Or(os.Getenv("HOLDFAST_GALLERY"), t.TempDir())
+	folder := galleryFolder(t)
 	for _, state := range galleryStates() {
 		t.Run(state.name, func(t *testing.T) {
 			server := newServer(t, state.options)
@@ -73,6 +77,11 @@ func TestGallery(t *testing.T) {
 			writeGallery(t, folder, state.name, server, body)
 		})
 	}
+}
+
+func galleryFolder(t *testing.T) string {
+	t.Helper()
+	return cmp.Or(os.Getenv("HOLDFAST_GALLERY"), t.TempDir())
 }
 
 // writeGallery writes a page that stands by itself, with its assets beside it.

@@ -4,12 +4,14 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
-// contentPolicy allows the page its own stylesheet and icon, and nothing else.
+// contentPolicy allows the page its own stylesheet, icon and forms, and nothing
+// else.
 const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 func secureHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -17,7 +19,9 @@ func secureHeaders(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
+		// Not no-referrer: with that, browsers send their own forms with the
+		// origin null, which without Sec-Fetch-Site looks like another site.
+		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
@@ -25,20 +29,21 @@ func secureHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// guardHost refuses names that are not loopback's while there are no users:
-// otherwise any web page could point a name of its own at 127.0.0.1 and read
-// everything through the operator's browser.
+// guardHost refuses names that are nobody's: otherwise any web page could point
+// a name of its own at this address and use it through the operator's browser.
+// An address can't be pointed elsewhere, and is refused only while everybody
+// is let in.
 func (s *Server) guardHost(next http.Handler) http.Handler {
-	if len(s.options.Users) > 0 {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(hostOnly(r.Host)) {
-			s.refuse(w, r, http.StatusMisdirectedRequest,
-				"Without users this page is only shown under the names localhost, 127.0.0.1 and [::1].")
-			return
+		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
+		switch {
+		case isLoopback(host), slices.Contains(s.options.Hosts, host), !s.accounts.open() && net.ParseIP(host) != nil:
+			next.ServeHTTP(w, r)
+		case s.accounts.open():
+			s.refuse(w, r, http.StatusMisdirectedRequest, "Without users this page is only shown under the names localhost, 127.0.0.1 and [::1], and those in admin.hosts.")
+		default:
+			s.refuse(w, r, http.StatusMisdirectedRequest, "This page is not shown under this name: if it should be, add the name to admin.hosts.")
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

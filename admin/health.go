@@ -12,10 +12,15 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writePlain(w, http.StatusOK, "ok")
 }
 
-// readyz says whether this replica can start runs, or in one line why not.
+// readyz says whether this replica can start runs, or in one line why not. The
+// line may name servers, and is not for strangers.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.ready(r.Context()); err != nil {
-		writePlain(w, http.StatusServiceUnavailable, oneLine(err.Error(), 300))
+		line := "not ready"
+		if identity, errIdentity := s.accounts.identify(r); errIdentity == nil && !identity.stranger() {
+			line = oneLine(err.Error(), 300)
+		}
+		writePlain(w, http.StatusServiceUnavailable, line)
 		return
 	}
 	writePlain(w, http.StatusOK, "ready")

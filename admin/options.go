@@ -2,18 +2,23 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"golang.org/x/crypto/bcrypt"
 
+	"github.com/holdfast-dev/holdfast/admin/password"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // DefaultRefresh is how often the page asks again unless Options say otherwise.
@@ -30,7 +35,7 @@ type ExposedError struct {
 
 // Error names the address and what to do.
 func (e *ExposedError) Error() string {
-	return fmt.Sprintf("admin page on %s could be read from other machines and has no users: "+
+	return fmt.Sprintf("admin page on %s could be used from other machines and has no users: "+
 		"listen on 127.0.0.1 or [::1], or configure users", e.Address)
 }
 
@@ -41,10 +46,32 @@ type Stage1 interface {
 	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder, error)
 }
 
-// User may read everything that the server shows.
+// Memcached tells how the servers of stage 1 are. *memcached.Watch implements
+// it.
+type Memcached interface {
+	// Servers returns what is known of each, in the configured order. It is
+	// called concurrently and asks nobody.
+	Servers() []memcached.Health
+}
+
+// User may sign in to the pages.
 type User struct {
-	Name         string // without a colon
-	PasswordHash string // by bcrypt
+	Name         string // at most 200 bytes, without control characters
+	Role         Role
+	PasswordHash string // as password.Parse takes it
+}
+
+// Token lets a machine use the API.
+type Token struct {
+	Name string
+	Role Role
+	Hash string // SHA-256 of the token, in hexadecimal
+}
+
+// Certificate names the server's certificate, with its chain, and key: files
+// in PEM, read again when they change.
+type Certificate struct {
+	CertFile, KeyFile string
 }
 
 // Due is the next firing of a job, by the replica's own cron table.
@@ -57,14 +84,29 @@ type Due struct {
 // Options say what a Server serves, and to whom. Listen, Store and Replica are
 // required.
 type Options struct {
-	// Listen is the address, as host:port. Beyond loopback it needs Users.
+	// Listen is the address, as host:port. Beyond loopback it needs Users,
+	// Tokens or a Proxy that names users.
 	Listen string
-	// Users may sign in. None means that everybody may read who reaches the
-	// address.
-	Users []User
+	// Hosts are the names that it is asked for under, beside loopback's: lower
+	// case, without port.
+	Hosts       []string
+	Certificate *Certificate // nil: plain HTTP
+	// Users may sign in. Where there are none, no Tokens and no Proxy that
+	// names users, everybody who reaches the address is an operator.
+	Users  []User
+	Tokens []Token
+	Proxy  *Proxy // nil: none is trusted
+	// CookieKeys are secrets of 32 bytes or more, the same for every replica.
+	// The first signs, all are believed. Without any, keys come from the
+	// users' hashes.
+	CookieKeys [][]byte
+	// Attempts counts failed sign-ins for all replicas; nil: each counts its
+	// own.
+	Attempts Attempts
 
-	Store  jobs.History
-	Stage1 Stage1 // nil where there is no stage 1
+	Store     jobs.History
+	Stage1    Stage1    // nil where there is no stage 1
+	Memcached Memcached // nil where stage 1 is not in memcached
 
 	Replica string // this replica's name
 	// Session returns the id of this replica's session, which changes when a
@@ -101,22 +143,69 @@ func (o *Options) check() error {
 	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < time.Second {
 		bad("refresh is %s, expected at least 1s", o.Refresh)
 	}
-	seen := make(map[string]bool)
-	for i, user := range o.Users {
-		switch _, err := bcrypt.Cost([]byte(user.PasswordHash)); {
-		case user.Name == "" || strings.ContainsFunc(user.Name, badInUserName):
-			bad("user %d: name %q is empty, or has a colon or a control character", i+1, user.Name)
-		case seen[user.Name]:
-			bad("user %q is there twice", user.Name)
-		case err != nil: // the hash itself stays out of the error
-			bad("user %q: the password hash is not a bcrypt hash", user.Name)
+	o.checkUsers(bad)
+	o.checkTokens(bad)
+	o.checkProxy(bad)
+	for i, key := range o.CookieKeys {
+		if len(key) < leastCookieKey {
+			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), leastCookieKey)
 		}
-		seen[user.Name] = true
 	}
 	return errors.Join(append(problems, o.checkAddress())...)
 }
 
-func badInUserName(r rune) bool { return r == ':' || r < ' ' || r == 0x7f }
+const leastCookieKey = 32 // bytes
+
+func (o *Options) checkUsers(bad func(format string, args ...any)) {
+	seen := make(map[string]bool)
+	for i, user := range o.Users {
+		_, err := password.Parse(user.PasswordHash)
+		switch {
+		case !isUserName(user.Name):
+			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(user.Name, 200))
+		case seen[user.Name]:
+			bad("user %q is there twice", user.Name)
+		case !user.Role.known():
+			bad("user %q: role is %q, expected viewer or operator", user.Name, user.Role)
+		case err != nil:
+			bad("user %q: password hash: %w", user.Name, err)
+		}
+		seen[user.Name] = true
+	}
+}
+
+func (o *Options) checkTokens(bad func(format string, args ...any)) {
+	for i, token := range o.Tokens {
+		sum, err := hex.DecodeString(token.Hash)
+		switch {
+		case !isUserName(token.Name):
+			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(token.Name, 200))
+		case !token.Role.known():
+			bad("token %q: role is %q, expected viewer or operator", token.Name, token.Role)
+		case err != nil || len(sum) != sha256.Size:
+			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
+		}
+	}
+}
+
+func (o *Options) checkProxy(bad func(format string, args ...any)) {
+	switch {
+	case o.Proxy == nil:
+	case len(o.Proxy.Networks) == 0:
+		bad("the proxy's networks are needed")
+	case o.Proxy.UserHeader != "" && !o.Proxy.Role.known():
+		bad("the proxy's role is %q, expected viewer or operator", o.Proxy.Role)
+	}
+}
+
+// isUserName allows what logs, HTTP and the audit can carry.
+func isUserName(name string) bool {
+	const longest = 200
+	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// guarded reports whether anybody is told apart from strangers.
+func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }
 
 // checkAddress refuses what is plainly beyond loopback; a host name is judged
 // by the address that Listen gets for it.
@@ -125,7 +214,7 @@ func (o *Options) checkAddress() error {
 	if err != nil {
 		return fmt.Errorf("%w: listen is %q, expected host:port such as 127.0.0.1:8080", ErrOptions, o.Listen)
 	}
-	if len(o.Users) > 0 {
+	if o.guarded() {
 		return nil
 	}
 	ip := net.ParseIP(host)

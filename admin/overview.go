@@ -26,8 +26,10 @@ type Overview struct {
 	Problems []Problem `json:"problems"` // the worst first
 	Now      time.Time `json:"now"`      // by the store's clock
 	ServedBy ServedBy  `json:"served_by"`
-	Stale    bool      `json:"stale"`           // the store did not answer: this is the last state known
-	Error    string    `json:"error,omitempty"` // why it did not
+	// Memcached is how this replica sees stage 1's servers; nil where there are none.
+	Memcached *MemcachedView `json:"memcached,omitempty"`
+	Stale     bool           `json:"stale"`           // the store did not answer: this is the last state known
+	Error     string         `json:"error,omitempty"` // why it did not
 
 	Waiting   []jobs.Record     `json:"waiting"`   // the oldest first
 	Resources []ResourceState   `json:"resources"` // waited for, held, the others; then by name
@@ -83,7 +85,7 @@ func (s *Server) overview(ctx context.Context) (Overview, int) {
 		s.heard()
 		s.last.keep(o)
 	}
-	o.ServedBy = s.servedBy(ctx)
+	o.ServedBy, o.Memcached = s.servedBy(ctx), s.memcached()
 	o.Problems = problems(&o)
 	return o, status
 }

@@ -40,6 +40,11 @@ func newPages(a *assets) (*pages, error) {
 		"ended":    ended,
 		"figure":   figure,
 		"lasted":   lasted,
+		"recent":   recent,
+		"befell":   befell,
+		"setting":  settingWords,
+		"trouble":  trouble,
+		"usage":    usageWords,
 		"runs":     newRunList,
 		"short":    short,
 		"since":    since,
@@ -76,6 +81,7 @@ type overviewView struct {
 	*Overview
 	Refresh int // seconds; 0 means that it does not refresh itself
 	Every   int // seconds, of the page that does
+	Account Identity
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +102,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 	if refresh > 0 {
 		w.Header().Set("Refresh", strconv.Itoa(refresh))
 	}
-	s.pages.write(w, s.log, status, "overview.html", overviewView{Overview: &o, Refresh: refresh, Every: every})
+	s.pages.write(w, s.log, status, "overview.html", overviewView{Overview: &o, Refresh: refresh, Every: every, Account: identityOf(r)})
 }
 
 // Title says in the browser's tab whether it is worth a look.

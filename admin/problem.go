@@ -33,7 +33,9 @@ func problems(o *Overview) []Problem {
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
+		listProblems(o, add)
 		lockProblems(o, add)
+		memcachedProblems(o, add)
 	}
 	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
 	return found
@@ -69,7 +71,7 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 }
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
-	if o.stage1 != nil {
+	if o.stage1 != nil && !o.Memcached.unreachable() {
 		add(Notice, "Stage 1 (memcached) could not be asked: %s The store still excludes.", sentence(oneLine(o.stage1.Error(), 200)))
 	}
 	missing := 0

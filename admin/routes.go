@@ -2,60 +2,80 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
-// route is one path and what answers GET and HEAD of it.
+// route is one path and method, who may use it, and what answers. GET answers
+// HEAD too. Everything that changes anything is a POST for operators.
 type route struct {
+	method string
 	path   string
+	who    access
 	handle http.HandlerFunc
 }
 
 func (s *Server) routes() []route {
 	return []route{
-		{"/{$}", s.overviewPage},
-		{"/static/{file}", s.static},
-		{"/api/v1/overview", s.overviewJSON},
-		{"/api/v1/locks", s.locksJSON},
-		{"/api/v1/jobs", s.jobsJSON},
-		{"/api/v1/jobs/{name}", s.jobJSON},
-		{"/api/v1/runs", s.runsJSON},
-		{"/api/v1/runs/{id}", s.runJSON},
-		{"/api/v1/replicas", s.replicasJSON},
+		{"GET", "/healthz", forProbes, s.healthz},
+		{"GET", "/readyz", forProbes, s.readyz},
+		{"GET", "/static/{file}", forAnybody, s.static},
+		{"GET", "/login", forAnybody, s.signInPage},
+		{"POST", "/login", forAnybody, s.signIn},
+		{"POST", "/logout", forViewers, s.signOut},
+		{"GET", "/{$}", forViewers, s.overviewPage},
+		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
+		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
+		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
+		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
+		{"GET", "/api/v1/runs", forViewers, s.runsJSON},
+		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
+		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
+		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
 	}
 }
+
+// maxBody bounds what a request may send: forms and params, no files.
+const maxBody = 64 << 10
 
 // Handler returns everything that the server answers, with its guards in
 // front; it may be mounted elsewhere, and then the address and the users of
 // Options still hold.
-func (s *Server) Handler() http.Handler {
-	inner := http.NewServeMux()
-	for _, r := range s.routes() {
-		inner.HandleFunc("GET "+r.path, r.handle)
-		inner.HandleFunc(r.path, s.methodNotAllowed)
-	}
-	inner.HandleFunc("/", s.notFound)
+func (s *Server) Handler() http.Handler { return s.handler(s.routes()) }
 
-	crossOrigin := http.NewCrossOriginProtection()
-	crossOrigin.SetDenyHandler(http.HandlerFunc(s.crossOrigin))
-	guarded := s.guardHost(crossOrigin.Handler(s.authenticate(inner)))
-
-	outer := http.NewServeMux()
-	for _, r := range []route{{"/healthz", s.healthz}, {"/readyz", s.readyz}} {
-		outer.HandleFunc("GET "+r.path, r.handle)
-		outer.HandleFunc(r.path, s.methodNotAllowed)
+func (s *Server) handler(routes []route) http.Handler {
+	mux := http.NewServeMux()
+	byPath := make(map[string][]route)
+	for _, r := range routes {
+		mux.Handle(r.method+" "+r.path, s.admit(r.who, r.handle))
+		byPath[r.path] = append(byPath[r.path], r)
 	}
-	outer.Handle("/", guarded)
-	return s.recoverPanics(secureHeaders(outer))
+	for path, same := range byPath {
+		who := slices.MinFunc(same, func(a, b route) int { return int(a.who - b.who) }).who
+		mux.Handle(path, s.admit(who, s.methodNotAllowed(same)))
+	}
+	mux.Handle("/", s.admit(forViewers, s.notFound))
+	return s.recoverPanics(secureHeaders(http.MaxBytesHandler(mux, maxBody)))
 }
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusNotFound, "There is nothing at this address.")
 }
 
-func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", "GET, HEAD")
-	s.refuse(w, r, http.StatusMethodNotAllowed, "This address is only read: GET and HEAD are allowed.")
+// methodNotAllowed answers for the methods that none of a path's routes has.
+func (s *Server) methodNotAllowed(same []route) http.HandlerFunc {
+	var methods []string
+	for _, r := range same {
+		methods = append(methods, r.method)
+		if r.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	allowed := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		s.refuse(w, r, http.StatusMethodNotAllowed, "This address takes only "+allowed+".")
+	}
 }
 
 func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) {
@@ -63,14 +83,15 @@ func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) {
 }
 
 // refuse answers with an error: JSON under /api/, a small page elsewhere.
+// Strangers learn no names.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
-	if strings.HasPrefix(r.URL.Path, "/api/") {
+	if forMachines(r) {
 		s.writeError(w, status, text)
 		return
 	}
-	said := message{Title: http.StatusText(status), Status: status, Text: text, Replica: s.options.Replica}
-	if status == http.StatusUnauthorized {
-		said.Replica = "" // strangers learn no names
+	said := message{Title: http.StatusText(status), Status: status, Text: text}
+	if identity, err := s.accounts.identify(r); err == nil && !identity.stranger() {
+		said.Replica = s.options.Replica
 	}
 	s.pages.write(w, s.log, status, "message.html", said)
 }

@@ -28,13 +28,15 @@ const (
 // Server serves the page and the API of one replica. Its methods may be called
 // concurrently.
 type Server struct {
-	options Options
-	log     zerolog.Logger
-	reader  *reader
-	pages   *pages
-	assets  *assets
-	doors   *doors
-	last    lastSeen
+	options     Options
+	log         zerolog.Logger
+	reader      *reader
+	pages       *pages
+	assets      *assets
+	accounts    *accounts
+	doors       *doors
+	certificate *certificate // nil: plain HTTP
+	last        lastSeen
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -56,18 +58,25 @@ func New(options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
 	}
-	doors, err := newDoors(options.Users)
+	accounts, err := newAccounts(options)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}
-	return &Server{
-		options: options,
-		log:     options.Log.With().Str("component", "admin").Logger(),
-		reader:  newReader(options),
-		pages:   pages,
-		assets:  assets,
-		doors:   doors,
-	}, nil
+	s := &Server{
+		options:  options,
+		log:      options.Log.With().Str("component", "admin").Logger(),
+		reader:   newReader(options),
+		pages:    pages,
+		assets:   assets,
+		accounts: accounts,
+	}
+	s.doors = newDoors(accounts.users, &throttle{own: newTallies(), shared: options.Attempts, log: s.log})
+	if options.Certificate != nil {
+		if s.certificate, err = newCertificate(*options.Certificate, s.log); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // Listen takes the address, so that one that is taken is an error at start. It
@@ -84,7 +93,7 @@ func (s *Server) Listen() error {
 		return fmt.Errorf("admin page: %w", err)
 	}
 	address, ok := listener.Addr().(*net.TCPAddr)
-	if len(s.options.Users) == 0 && (!ok || !address.IP.IsLoopback()) {
+	if !s.options.guarded() && (!ok || !address.IP.IsLoopback()) {
 		return errors.Join(&ExposedError{Address: s.options.Listen}, listener.Close())
 	}
 	s.listener = listener
@@ -124,7 +133,8 @@ func (s *Server) Run(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           inWork(s.Handler()),
+		ConnContext:       inContext,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -134,7 +144,12 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.logStart()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	serve := server.Serve
+	if s.certificate != nil {
+		server.TLSConfig = s.certificate.config()
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
+	go func() { served <- serve(limitConnections(listener, maxConnections)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admin page on %s: %w", listener.Addr(), err)
@@ -157,10 +172,19 @@ func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan er
 }
 
 func (s *Server) logStart() {
-	s.log.Info().Str("address", s.Addr()).Int("users", len(s.options.Users)).Msg("admin page is served")
-	if host, _, err := net.SplitHostPort(s.Addr()); err == nil && !isLoopback(host) {
+	o := &s.options
+	s.log.Info().Str("address", s.Addr()).Int("users", len(o.Users)).Int("tokens", len(o.Tokens)).Bool("tls", s.certificate != nil).
+		Msg("admin page is served")
+	host, _, err := net.SplitHostPort(s.Addr())
+	if err != nil || isLoopback(host) {
+		return
+	}
+	if s.certificate == nil && o.Proxy == nil {
 		s.log.Warn().Str("address", s.Addr()).
-			Msg("admin page takes passwords without TLS: put a proxy with TLS in front of it")
+			Msg("admin page takes passwords without TLS: configure admin.tls, or put a proxy with TLS in front of it and name it in admin.trusted_proxy")
+	}
+	if len(o.Users) > 0 && len(o.CookieKeys) == 0 {
+		s.log.Warn().Msg("sign-ins are signed with keys from the password hashes, so who reads those can sign in: configure admin.cookie_keys")
 	}
 }
 

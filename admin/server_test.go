@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,9 +26,18 @@ func TestNewRefuses(t *testing.T) {
 		{"replica", func(o *Options) { o.Replica = "" }, "the replica's name is needed"},
 		{"refresh", func(o *Options) { o.Refresh = time.Millisecond }, "refresh is 1ms, expected at least 1s"},
 		{"address", func(o *Options) { o.Listen = "8080" }, `listen is "8080", expected host:port such as 127.0.0.1:8080`},
-		{"user name", func(o *Options) { o.Users = []User{user(t, "a:b", "x")} }, `user 1: name "a:b" is empty, or has a colon`},
-		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x"), user(t, "a", "y")} }, `user "a" is there twice`},
-		{"hash", func(o *Options) { o.Users = []User{{"anna", "s3cret"}} }, `user "anna": the password hash is not a bcrypt hash`},
+		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} }, `user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
+		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)} }, `user "a" is there twice`},
+		{"hash", func(o *Options) { o.Users = []User{{"anna", Viewer, "s3cret"}} }, `user "anna": password hash: expected an argon2id hash`},
+		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} }, `user "anna": role is "admin", expected viewer or operator`},
+		{"token", func(o *Options) { o.Tokens = []Token{{"ci", Viewer, "s3cret"}} }, `token "ci": the hash is not the SHA-256 of a token`},
+		{"token's role", func(o *Options) { o.Tokens = []Token{{"ci", "", sumOf("x")}} }, `token "ci": role is "", expected viewer or operator`},
+		{"token's name", func(o *Options) { o.Tokens = []Token{{"", Viewer, sumOf("x")}} }, `token 1: name "" is empty`},
+		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} }, `the proxy's networks are needed`},
+		{"proxy's role", func(o *Options) {
+			o.Proxy = &Proxy{UserHeader: "X-User", Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		}, `the proxy's role is "", expected viewer or operator`},
+		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} }, `cookie key 1 has 6 bytes, expected at least 32`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,9 +63,22 @@ func TestRefusesBeyondLoopbackWithoutUsers(t *testing.T) {
 		if !errors.As(err, &exposed) || exposed.Address != address || !strings.Contains(err.Error(), address) {
 			t.Errorf("%s: error is %v, want an ExposedError", address, err)
 		}
-		o.Users = []User{user(t, "anna", "x")}
-		if _, err := New(o); err != nil {
-			t.Errorf("%s with users: %v", address, err)
+		trusted := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+		o.Proxy = trusted // one that signs nobody in
+		if _, err := New(o); !errors.As(err, &exposed) {
+			t.Errorf("%s behind a proxy that signs nobody in: %v", address, err)
+		}
+		for name, change := range map[string]func(o *Options){
+			"users":  func(o *Options) { o.Users = []User{user(t, "anna", "x", Viewer)} },
+			"tokens": func(o *Options) { o.Tokens = []Token{{"ci", Viewer, sumOf("x")}} },
+			"proxy":  func(o *Options) { o.Proxy = &Proxy{Networks: trusted.Networks, UserHeader: "X-User", Role: Viewer} },
+		} {
+			o := calm()
+			o.Listen = address
+			change(&o)
+			if _, err := New(o); err != nil {
+				t.Errorf("%s with %s: %v", address, name, err)
+			}
 		}
 	}
 	for _, address := range []string{"127.0.0.1:0", "127.8.0.1:0", "[::1]:0", "localhost:0"} {
@@ -186,5 +209,15 @@ func TestHealth(t *testing.T) {
 	reply := get(t, newServer(t, o).Handler(), "/readyz")
 	if reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "session is lost: no heartbeat\n" {
 		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
+	}
+
+	guarded := guardedOptions(t)
+	guarded.Ready = o.Ready
+	handler = newServer(t, guarded).Handler()
+	if reply := ask(handler, http.MethodGet, "/readyz"); reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "not ready\n" {
+		t.Errorf("readyz for a stranger: %d %q", reply.Code, reply.Body)
+	}
+	if reply := ask(handler, http.MethodGet, "/readyz", withHeader("Authorization", "Bearer probe-token")); reply.Body.String() != "session is lost: no heartbeat\n" {
+		t.Errorf("readyz with a token: %q", reply.Body)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 // options returns Options on a free loopback port over the history.
@@ -166,6 +167,10 @@ func hostile() Options {
 	o := options(h)
 	o.Stage1 = &stage1{err: errors.New("dial " + script)}
 	o.Replica, o.Version = script, script
+	server := troubled(script + strings.Repeat("z", 200))
+	server.State, server.Error, server.Version = memcached.StateUnreachable, script+strings.Repeat("E", 2000), script
+	server.Settings[0].Value = script
+	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
 	o.Upcoming = upcoming(Due{script, noon.Add(time.Minute), []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -17,12 +18,15 @@ type checker struct {
 	zones    map[string]*time.Location
 	named    map[string]string // path of the first job of a name
 	uses     map[string]use    // by resource
+	// calendars has those that were read by name; nil for one with a mistake.
+	calendars map[string]*schedule.Calendar
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
 	return &checker{
 		document: d, config: c, handlers: h,
 		zones: map[string]*time.Location{}, named: map[string]string{}, uses: map[string]use{},
+		calendars: map[string]*schedule.Calendar{},
 	}
 }
 
@@ -34,11 +38,13 @@ func (c *checker) check() {
 	c.checkSchema()
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
+	c.checkCalendars()
 	for i := range c.config.Jobs {
 		if path := itemPath("jobs", i); c.near(path).value.kind == kindMapping {
 			c.checkJob(&c.config.Jobs[i], path)
 		}
 	}
+	c.checkAfter()
 }
 
 func (c *checker) checkReplica() {
@@ -67,27 +73,7 @@ func (c *checker) checkLocking() {
 	if _, embedded := c.config.Database.SQLite(); embedded && c.soundURL() {
 		c.failKey("locking.memcached", "found memcached with a sqlite:// database, expected postgres://: replicas that share locks must share history, and a SQLite file belongs to one process")
 	}
-	c.checkServers(l.Memcached.Servers)
-}
-
-func (c *checker) checkServers(servers []string) {
-	const path = "locking.memcached.servers"
-	if len(servers) == 0 && c.sound(path) {
-		c.fail(path, "found no servers, expected at least one host:port")
-	}
-	seen := map[string]bool{}
-	for i, server := range servers {
-		at := itemPath(path, i)
-		if !c.sound(at) {
-			continue
-		}
-		if !strings.HasPrefix(server, "/") && !isAddress(server, 1) {
-			c.fail(at, "found %s, expected host:port or the absolute path of a socket", c.foundAt(at))
-		} else if seen[server] {
-			c.fail(at, "found %s a second time, expected each server once", c.foundAt(at))
-		}
-		seen[server] = true
-	}
+	c.checkMemcached(l.Memcached)
 }
 
 func (c *checker) checkSession() {

@@ -1,13 +1,11 @@
 package configs
 
 import (
-	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 func (c *checker) checkJob(j *Job, path string) {
@@ -54,69 +52,6 @@ func (c *checker) zone(path, name string) *time.Location {
 	return zone
 }
 
-func (c *checker) checkSchedule(j *Job, path string) {
-	zone := c.zone(keyPath(path, "timezone"), j.Timezone) // nil, and so UTC, if there is none: the schedule is read all the same
-	at := keyPath(path, "schedule")
-	if !c.sound(at) || c.given(at) && !c.oneSchedule(c.near(at).value, at) {
-		return
-	}
-	parsed, err := schedule.Parse(j.Spec, zone)
-	if err != nil {
-		c.fail(at, "found %s", c.scheduleProblem(at, err))
-		return
-	}
-	j.Schedule = parsed
-}
-
-// scheduleProblem says what is wrong with the schedule at path. The error quotes
-// it, which a value from a variable must not be.
-func (c *checker) scheduleProblem(path string, err error) string {
-	switch text := strings.TrimPrefix(err.Error(), "schedule "); {
-	case c.near(path).value.expanded:
-		return c.foundAt(path) + ", expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time"
-	case errors.Is(err, schedule.ErrNeverFires):
-		return text + ", expected one that does; a job without a schedule is only triggered"
-	default:
-		return text
-	}
-}
-
-// oneSchedule reports whether a schedule that the file has says exactly one thing.
-func (c *checker) oneSchedule(n *node, path string) bool {
-	const kinds = "one of cron, quartz, every, at"
-	if n.kind != kindMapping {
-		if strings.TrimSpace(n.text) == "" {
-			c.fail(path, "found an empty schedule, expected a cron expression; a job without the key is only triggered")
-			return false
-		}
-		return true
-	}
-	if len(n.entries) != 1 {
-		names := make([]string, len(n.entries))
-		for i, e := range n.entries {
-			names[i] = e.name
-		}
-		c.fail(path, "found %s, expected %s", orNone(strings.Join(names, " and ")), kinds)
-		return false
-	}
-	only := keyPath(path, n.entries[0].name)
-	if value := n.entries[0].value; strings.TrimSpace(value.text) == "" {
-		c.fail(only, "found an empty schedule, expected an expression")
-		return false
-	} else if d, err := time.ParseDuration(value.text); n.entries[0].name == "every" && err == nil && d == 0 {
-		c.fail(only, "found %s, expected whole seconds, at least 1s", value.found())
-		return false
-	}
-	return true
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
 func (c *checker) checkOverlap(j *Job, path string) {
 	if j.Overlap != "allow" || !c.sound(path) {
 		return
@@ -142,7 +77,7 @@ func (c *checker) checkHandler(j *Job, path string) {
 		return
 	}
 	if names := c.handlers.Names(); !slices.Contains(names, j.Handler) {
-		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggestion(j.Handler, names))
+		c.fail(at, "unknown handler %s%s", c.foundAt(at), nearest.Hint(j.Handler, names))
 		return
 	}
 	params := keyPath(path, "params")

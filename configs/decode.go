@@ -1,11 +1,13 @@
 package configs
 
 import (
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -26,6 +28,7 @@ var (
 	paramsType   = reflect.TypeFor[Params]()
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
+	networkType  = reflect.TypeFor[netip.Prefix]()
 )
 
 // decode sets v from n by v's type.
@@ -42,11 +45,11 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		if params, ok := d.decodeParams(n, path); ok {
 			v.Set(reflect.ValueOf(params))
 		}
-	case t == specType && n.kind != kindMapping:
-		d.decodeText(n, v.FieldByName("Cron"), path, rules)
+	case t == specType:
+		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
-	case t == secretType, t == durationType, t == timeType:
+	case t == secretType, t == durationType, t == timeType, t == networkType:
 		d.decodeScalar(n, v, path, rules)
 	case t.Kind() == reflect.Struct:
 		d.decodeStruct(n, v, path)
@@ -88,7 +91,7 @@ func (d *decoder) reportUnknown(n *node, fields []field, path string) {
 	keys := keysOf(fields)
 	for _, e := range n.entries {
 		if !slices.Contains(keys, e.name) {
-			d.failKey(keyPath(path, e.name), "unknown key%s", suggestion(e.name, keys))
+			d.failKey(keyPath(path, e.name), "unknown key%s", nearest.Hint(e.name, keys))
 		}
 	}
 }
@@ -135,11 +138,13 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 	case t == paramsType:
 		return "a mapping of the handler's params"
 	case t == specType:
-		return "a cron expression in quotes or a mapping of one of cron, quartz, every, at"
+		return "a cron expression in quotes or a mapping of one of " + scheduleKinds
 	case t == durationType:
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:
 		return "an instant such as 2026-01-31T09:00:00Z"
+	case t == networkType:
+		return "a network such as 10.1.0.0/16 or fd00::/8, or one address"
 	case t == secretType:
 		return "text"
 	case t.Kind() == reflect.Struct:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,6 +25,8 @@ func (d *decoder) decodeScalar(n *node, v reflect.Value, path string, rules refl
 		d.decodeDuration(n, v, path, rules)
 	case t == timeType:
 		d.decodeTime(n, v, path)
+	case t == networkType:
+		d.decodeNetwork(n, v, path)
 	case t.Kind() == reflect.Bool:
 		if n.kind != kindBool {
 			d.unexpected(n, v, path, rules)
@@ -42,7 +45,8 @@ func (d *decoder) unexpected(n *node, v reflect.Value, path string, rules reflec
 }
 
 // isText reports whether a scalar may stand for text. A number or a boolean may
-// not, as quotes would have made it clear; a variable's value may be anything.
+// not, as quotes would have made it clear, but where the rule numbers allows
+// it; a variable's value may be anything.
 func (n *node) isText() bool { return n.kind == kindText || n.scalar() && n.expanded }
 
 func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflect.StructTag) {
@@ -50,7 +54,7 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 	switch {
 	case !n.scalar():
 		d.mismatch(n, path, v.Type(), rules)
-	case !n.isText() && options == "":
+	case !n.isText() && options == "" && (n.kind != kindInt || rules.Get("numbers") == ""):
 		d.report(n.pos, path, "found %s, expected text; put it in quotes", n.found())
 	case options != "" && !slices.Contains(strings.Split(options, ", "), n.text):
 		d.report(n.pos, path, "found %s, expected one of %s", n.found(), options)
@@ -134,6 +138,23 @@ func (d *decoder) decodeTime(n *node, v reflect.Value, path string) {
 		return
 	}
 	v.Set(reflect.ValueOf(value))
+}
+
+// decodeNetwork reads 10.1.0.0/16, or one address as a network of its own. Bits
+// beyond the mask are a mistake: whoever wrote them means something else.
+func (d *decoder) decodeNetwork(n *node, v reflect.Value, path string) {
+	network, err := netip.ParsePrefix(n.text)
+	if address, errAddress := netip.ParseAddr(n.text); errAddress == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()), nil
+	}
+	switch {
+	case err != nil || network.Addr().Is4In6():
+		d.unexpected(n, v, path, "")
+	case network != network.Masked():
+		d.report(n.pos, path, "found %s, expected %s: the address of the network, not of one within it", n.found(), network.Masked())
+	default:
+		v.Set(reflect.ValueOf(network))
+	}
 }
 
 func (d *decoder) decodeNumber(n *node, v reflect.Value, path string, rules reflect.StructTag) {

@@ -31,12 +31,24 @@ func Defaults() Config {
 }
 
 // start makes m what a memcached section starts as.
-func (m *Memcached) start(*Config) { *m = Memcached{Timeout: time.Second, MaxIdle: 64} }
+func (m *Memcached) start(*Config) {
+	*m = Memcached{Timeout: time.Second, MaxIdle: 64, WatchEvery: 5 * time.Second}
+}
+
+// start makes u what a user starts as: one who can break nothing.
+func (u *User) start(*Config) { u.Role = Viewer }
+
+// start makes t what a token starts as.
+func (t *Token) start(*Config) { t.Role = Viewer }
+
+// start makes p what a trusted_proxy section starts as.
+func (p *TrustedProxy) start(*Config) { p.Role = Viewer }
 
 // start makes j what a job of c starts as.
 func (j *Job) start(c *Config) {
 	*j = Job{
 		Timezone:         c.Timezone,
+		ClockChanges:     ClockChanges{Gap: "run", Overlap: "first"},
 		Retry:            retry.Policy{Attempts: 1, Delay: 10 * time.Second, Backoff: retry.Constant},
 		Wait:             c.Locking.Wait,
 		Misfire:          "run_once",

@@ -3,6 +3,7 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"time"
 
@@ -77,7 +78,7 @@ func encodeValue(out *bytes.Buffer, v reflect.Value) error {
 		return nil
 	case schedule.Spec:
 		return encodeSpec(out, value)
-	case Secret, Params, time.Time:
+	case Secret, Params, time.Time, netip.Prefix:
 		return encodeOther(out, value)
 	}
 	switch v.Kind() {
@@ -107,8 +108,12 @@ func encodeSpec(out *bytes.Buffer, s schedule.Spec) error {
 		return encodeOther(out, map[string]string{"quartz": s.Quartz})
 	case s.Every != 0:
 		return encodeOther(out, map[string]string{"every": durationText(s.Every)})
+	case s.Recurrence != schedule.Recurrence{}:
+		return encodeOther(out, s.Recurrence.String())
 	case !s.At.IsZero():
 		return encodeOther(out, map[string]time.Time{"at": s.At})
+	case s.After != nil:
+		return encodeOther(out, map[string][]string{"after": s.After})
 	}
 	return encodeOther(out, s.Cron)
 }

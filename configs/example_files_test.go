@@ -109,7 +109,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	dec.decode(tree, reflect.ValueOf(&config).Elem(), "", "")
 	var memcached Memcached
 	memcached.start(&config)
-	memcached.Servers = []string{"127.0.0.1:11211"}
+	memcached.Servers, memcached.TLS = []string{"127.0.0.1:11211"}, &TLS{}
 	if config.Locking.Memcached == nil || !reflect.DeepEqual(*config.Locking.Memcached, memcached) {
 		t.Errorf("memcached: found %+v, expected the defaults %+v", config.Locking.Memcached, memcached)
 	}
@@ -129,6 +129,8 @@ func schemaKeys(t reflect.Type, path string, out map[string]bool) {
 		switch inner {
 		case secretType, paramsType, timeType:
 			continue
+		case specType:
+			inner = reflect.TypeFor[scheduleKeys]()
 		}
 		if inner.Kind() == reflect.Struct {
 			schemaKeys(inner, at, out)

@@ -7,7 +7,7 @@ import (
 )
 
 // field is a key of a mapping in the schema: a field of a struct. Its rules
-// are the struct tags min, max (durations, numbers) and oneof (text).
+// are the struct tags min, max (durations, numbers), oneof and numbers (text).
 type field struct {
 	key   string
 	file  bool // the value is a file's contents: the _file twin of a Secret

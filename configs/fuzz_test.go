@@ -22,6 +22,8 @@ func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"a: &a [*a]", "<<: *a", "<<: [{a: 1}]", "? [a]\n: b", "&a a: *a", "jobs: [{<<: &x {name: a}}]", "${A}", "a: |\n", "a: >-\n\n b",
 		"- - -", "{{{", "!!a b", "%YAML 1.1\n---\n", "\t", "a:\r\n b: 1\r\n", "'\"", "jobs: [{params: {a: 0x, b: 0o8, c: 1e999, d: -.inf}}]",
+		"calendars: [{name: h, exclude: {dates: [12-24, x], weekdays: [fri-mon], windows: ['22:00-06:00'], cron: ['* 9 * * *'], files: [testdata/holidays.ics, '', /]}}]\njobs: [{name: a, schedule: {every: 2 weeks, at: 02:30, on: tue, from: 2026-01-05}, calendars: [h], jitter: 1s}]",
+		"jobs: [{name: a, schedule: {after: [b, 'c d', a]}}, {name: b, schedule: 'after:\"a\",b', clock_changes: {gap: skip}}, {name: c, schedule: {quartz: 0 0 12 ? * 6#3}}]",
 	} {
 		f.Add([]byte(text))
 	}
@@ -38,7 +40,7 @@ func FuzzParse(f *testing.F) {
 		default:
 			lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 			for _, p := range all.Problems {
-				if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
+				if p.Line < 1 || p.Line > lines && p.File == "c.yaml" || p.Column < 1 || p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
 					t.Errorf("found %q in a file of %d lines", p.String(), lines)
 				}
 			}

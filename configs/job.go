@@ -15,25 +15,37 @@ type Job struct {
 	Description string        `yaml:"description"`
 	Spec        schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
 	Timezone    string        `yaml:"timezone"`
-	Handler     string        `yaml:"handler"`
-	Tables      []string      `yaml:"tables"`      // written: locked exclusively
-	ReadTables  []string      `yaml:"read_tables"` // read: locked shared
-	Resources   []Resource    `yaml:"resources"`   // anything else
-	Params      Params        `yaml:"params"`
-	Timeout     time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none
-	Retry       retry.Policy  `yaml:"retry"`                       // of the handler, after an error
-	Wait        retry.Policy  `yaml:"wait" delay:"10ms"`           // for held resources
-	Misfire     string        `yaml:"misfire" oneof:"run_once, skip, run_all"`
+	// ClockChanges is for schedules that are read in a zone.
+	ClockChanges ClockChanges `yaml:"clock_changes"`
+	Calendars    []string     `yaml:"calendars"` // names: each may exclude dues
+	// Jitter is by how much at most a due is delayed, by a hash of job and due.
+	Jitter     time.Duration `yaml:"jitter" min:"0s" max:"24h"`
+	Handler    string        `yaml:"handler"`
+	Tables     []string      `yaml:"tables"`      // written: locked exclusively
+	ReadTables []string      `yaml:"read_tables"` // read: locked shared
+	Resources  []Resource    `yaml:"resources"`   // anything else
+	Params     Params        `yaml:"params"`
+	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none
+	Retry      retry.Policy  `yaml:"retry"`                       // of the handler, after an error
+	Wait       retry.Policy  `yaml:"wait" delay:"10ms"`           // for held resources
+	Misfire    string        `yaml:"misfire" oneof:"run_once, skip, run_all"`
 	// MisfireThreshold is how late a firing may start before it is a misfire.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	Overlap          string        `yaml:"overlap" oneof:"skip, queue, allow"`
 	Recover          bool          `yaml:"recover"`
 
-	// Schedule is Spec, parsed in Timezone.
+	// Schedule is Spec, parsed in Timezone, with ClockChanges, Calendars and Jitter.
 	Schedule schedule.Schedule `yaml:"-"`
 	// Requests is Tables, ReadTables and Resources in locking's normal form,
 	// placeholders replaced.
 	Requests []locking.Request `yaml:"-"`
+}
+
+// ClockChanges says what becomes of local times that a change of clocks leaves
+// out or brings back.
+type ClockChanges struct {
+	Gap     string `yaml:"gap" oneof:"run, skip"`       // run after the gap, or not at all
+	Overlap string `yaml:"overlap" oneof:"first, both"` // of two times that look alike
 }
 
 // Resource is a lock on something that is no table.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -132,14 +133,34 @@ jobs:
   - {name: c, handler: sql, schedule: {every: 90s}}
   - {name: d, handler: sql, schedule: {at: 2026-01-31T09:00:00Z}}
   - {name: e, handler: sql, schedule: {cron: "@daily"}}
+  - {name: f, handler: sql, schedule: {quartz: "0 0 12 LW * ?"}}
+  - {name: g, handler: sql, schedule: "quartz:0 0 12 LW * ?"}
+  - {name: h, handler: sql, schedule: {every: 1 month, at: 02:30, on: 15}}
+  - {name: i, handler: sql, schedule: every 20m between 09:00 and 17:00 on mon-fri}
+  - {name: j, handler: sql, schedule: {every: 20m, between: 09:00-17:00, on: "mon-fri"}}
+  - {name: k, handler: sql, schedule: {after: [a, i]}}
+  - {name: l, handler: sql, schedule: "after:a,i"}
+  - {name: m, handler: sql}
 `)
 	want := []schedule.Spec{
 		{Cron: "*/5 * * * *"}, {Cron: "@every 90s"}, {Every: 90 * time.Second},
 		{At: time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)}, {Cron: "@daily"},
+		{Quartz: "0 0 12 LW * ?"}, {Quartz: "0 0 12 LW * ?"},
+		{Recurrence: schedule.Recurrence{Every: "1 month", At: "02:30", On: "15"}},
+		{Recurrence: schedule.Recurrence{Every: "20m", Between: "09:00 and 17:00", On: "mon-fri"}},
+		{Recurrence: schedule.Recurrence{Every: "20m", Between: "09:00-17:00", On: "mon-fri"}},
+		{After: []string{"a", "i"}}, {After: []string{"a", "i"}}, {},
+	}
+	if a, b := c.Jobs[8].Schedule.String(), c.Jobs[9].Schedule.String(); a != b {
+		t.Errorf("as words %q, as a mapping %q", a, b)
 	}
 	for i, j := range c.Jobs {
-		if j.Spec != want[i] {
+		if !reflect.DeepEqual(j.Spec, want[i]) {
 			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
+		}
+		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql"}, {"name": "i", "handler": "sql"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
+		if got := again.Jobs[2].Schedule; got.String() != j.Schedule.String() {
+			t.Errorf("%s: written as %s and read as %s", j.Name, j.Schedule, got)
 		}
 	}
 }

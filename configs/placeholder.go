@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // fill replaces each {name} in the name of a resource by the job's param of
@@ -68,7 +70,7 @@ func paramNames(name string, params *node) string {
 		names[i] = e.name
 	}
 	text := "one of the job's params: " + strings.Join(names, ", ")
-	if near := nearest(name, names); near != "" {
+	if near := nearest.Of(name, names); near != "" {
 		text += fmt.Sprintf("; did you mean {%s}?", near)
 	}
 	return text

@@ -26,7 +26,8 @@ func (p Problem) String() string {
 	return place + p.Message
 }
 
-// Errors is every mistake found in one configuration, sorted by position.
+// Errors is every mistake found in one configuration, sorted by position, and
+// behind them those in the files of its calendars.
 type Errors struct {
 	Problems []Problem `json:"problems"`
 }
@@ -68,6 +69,16 @@ func (d *document) report(pos position, path, format string, args ...any) {
 		File: d.file, Line: max(pos.line, 1), Column: max(pos.column, 1), Key: path,
 		Message: oneLine(fmt.Sprintf(format, args...)),
 	})
+	d.breaks(path)
+}
+
+// reportIn adds a problem in a line of another file, which the key names.
+func (d *document) reportIn(file string, line int, path, message string) {
+	d.problems = append(d.problems, Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
+	d.breaks(path)
+}
+
+func (d *document) breaks(path string) {
 	for at := path; at != "" && !d.broken[at]; at = parentPath(at) {
 		d.broken[at] = true
 	}
@@ -121,9 +132,17 @@ func (d *document) err() error {
 		return nil
 	}
 	slices.SortStableFunc(d.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(d.order(a)-d.order(b), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return &Errors{Problems: slices.Compact(d.problems)}
+}
+
+// order puts the configuration before the files that it names.
+func (d *document) order(p Problem) int {
+	if p.File == d.file {
+		return 0
+	}
+	return 1
 }
 
 func oneLine(s string) string {

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/retry"
@@ -27,6 +28,7 @@ type Config struct {
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	Admin            Admin         `yaml:"admin"`
 	Log              Log           `yaml:"log"`
+	Calendars        []Calendar    `yaml:"calendars"`
 	Jobs             []Job         `yaml:"jobs"` // last: jobs start from the rest
 }
 
@@ -75,6 +77,29 @@ type Memcached struct {
 	Servers []string      `yaml:"servers"` // host:port, or the path of a socket
 	Timeout time.Duration `yaml:"timeout" min:"10ms" max:"3s"`
 	MaxIdle int           `yaml:"max_idle" min:"1" max:"10000"` // connections kept open a server
+	// Strict refuses to start while a server answers whose settings are
+	// unsafe for locks.
+	Strict bool `yaml:"strict"`
+	// WatchEvery is how often the servers are asked how they are.
+	WatchEvery time.Duration `yaml:"watch_every" min:"100ms" max:"1m"`
+	// Username and Password are for servers started with -Y; both or neither.
+	Username string `yaml:"username"`
+	Password Secret `yaml:"password"`
+	TLS      *TLS   `yaml:"tls"` // nil: none; for servers started with -Z
+}
+
+// TLS is how a client of memcached proves servers and itself. Certificates and
+// keys are in PEM.
+type TLS struct {
+	// CA are the authorities that may have signed a server's certificate;
+	// those of the system if there are none.
+	CA Secret `yaml:"ca"`
+	// Cert and Key are this client's own; both or neither.
+	Cert Secret `yaml:"cert"`
+	Key  Secret `yaml:"key"`
+	// ServerName is the name that servers prove, if it is not the host that
+	// they are configured by.
+	ServerName string `yaml:"server_name"`
 }
 
 // Session is the replica's life in the store. A replica counts as dead when
@@ -86,16 +111,64 @@ type Session struct {
 
 // Admin is the page and its API.
 type Admin struct {
-	// Listen is host:port; "" serves no page. Beyond loopback it needs users.
-	Listen  string        `yaml:"listen"`
-	Users   []User        `yaml:"users"`
-	Refresh time.Duration `yaml:"refresh" min:"1s" max:"1h"` // of an open page
+	// Listen is host:port; "" serves no page. Beyond loopback it needs users,
+	// tokens or a trusted proxy's user header.
+	Listen string `yaml:"listen"`
+	// Hosts are the names under which the page is asked for, beside loopback's
+	// and addresses. Lower case, without port.
+	Hosts        []string      `yaml:"hosts"`
+	TLS          *ServerTLS    `yaml:"tls"` // nil: plain HTTP
+	Users        []User        `yaml:"users"`
+	Tokens       []Token       `yaml:"tokens"`
+	TrustedProxy *TrustedProxy `yaml:"trusted_proxy"` // nil: none
+	// CookieKeys sign who has signed in. The first signs, all are believed.
+	CookieKeys []CookieKey   `yaml:"cookie_keys"`
+	Refresh    time.Duration `yaml:"refresh" min:"1s" max:"1h"` // of an open page
 }
+
+// The values of the keys role: a viewer reads, an operator acts too.
+const (
+	Viewer   = "viewer"
+	Operator = "operator"
+)
 
 // User may sign in to the page.
 type User struct {
 	Name         string `yaml:"name"`
-	PasswordHash Secret `yaml:"password_hash"` // bcrypt
+	Role         string `yaml:"role" oneof:"viewer, operator"`
+	PasswordHash Secret `yaml:"password_hash"` // argon2id or bcrypt
+}
+
+// Token lets a machine use the API.
+type Token struct {
+	Name      string `yaml:"name"`
+	Role      string `yaml:"role" oneof:"viewer, operator"`
+	TokenHash Secret `yaml:"token_hash"` // SHA-256 of the token, in hexadecimal
+}
+
+// TrustedProxy is what stands in front of the page: a load balancer that names
+// its clients, and perhaps one that has signed them in.
+type TrustedProxy struct {
+	// Networks are those that it asks from. Nothing else is believed.
+	Networks []netip.Prefix `yaml:"networks"`
+	// UserHeader names who it has signed in; "" if it signs nobody in.
+	UserHeader string `yaml:"user_header"`
+	// Role is what those have who are not among Operators.
+	Role      string   `yaml:"role" oneof:"viewer, operator"`
+	Operators []string `yaml:"operators"`
+}
+
+// CookieKey is one secret of at least 32 bytes.
+type CookieKey struct {
+	Key Secret `yaml:"key"`
+}
+
+// ServerTLS names the page's certificate, with its chain, and its key, both in
+// PEM. They are absolute or relative to the configuration in the file, and
+// joined to its folder once loaded.
+type ServerTLS struct {
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
 }
 
 // Log is the replica's own log, not that of its runs.

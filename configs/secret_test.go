@@ -11,10 +11,14 @@ import (
 
 const (
 	hash = "$2y$12$hunter2hunter2hunter2hunter2hunter2hunter2hunter2hunt"
-	full = `
+	// hunted is "hunter2" and its like in hexadecimal.
+	hunted = "68756e7465723268756e7465723268756e7465723268756e7465723268756e74"
+	full   = `
 database: {url: "postgres://app:hunter2@db/x"}
-admin: {users: [{name: operator, password_hash: "` + hash + `"}], listen: "0.0.0.0:80"}
-locking: {memcached: {servers: ["cache:11211"]}}
+admin: {users: [{name: operator, password_hash: "` + hash + `"}], listen: "0.0.0.0:80",
+  tokens: [{name: deploy, token_hash: "` + hunted + `"}], cookie_keys: [{key: hunter2hunter2hunter2hunter2hunter2}], hosts: [scheduler.example.com],
+  trusted_proxy: {networks: [10.1.0.0/16, "fd00::1"], user_header: X-Forwarded-User, operators: [anna]}}
+locking: {memcached: {servers: ["cache:11211"], strict: true, username: holdfast, password: "${TOKEN}", tls: {server_name: cache}}}
 jobs:
   - name: call
     schedule: {every: 90s}
@@ -49,7 +53,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	type wrapped struct{ C Config }
 	for form, text := range map[string]string{
 		"String": c.String(), "json": string(marshalled), "job": c.Jobs[0].String(),
-		"%v": fmt.Sprintf("%v", *c), "%+v": fmt.Sprintf("%+v", c.Database), "%#v": fmt.Sprintf("%#v", *c), "%q": fmt.Sprintf("%q", c.Admin),
+		"%v": fmt.Sprintf("%v", *c), "%+v": fmt.Sprintf("%+v", c.Database), "%#v": fmt.Sprintf("%#v", *c), "%q": fmt.Sprintf("%q", c.Admin.Users), "admin": fmt.Sprintf("%+v", c.Admin),
 		"%s": fmt.Sprintf("%s", c.Database.URL), "%x": fmt.Sprintf("%x", c.Database.URL), "%d": fmt.Sprintf("%d", c.Jobs[0].Params),
 		"nested": fmt.Sprintf("%+v", wrapped{*c}), "params": fmt.Sprintf("%#v", c.Jobs[0].Params),
 	} {
@@ -67,7 +71,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 func TestShownConfigIsReadAgain(t *testing.T) {
 	first := mustParse(t, full, WithEnv(secretive))
 	shown := strings.NewReplacer(
-		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`).Replace(first.String())
+		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`, `"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`,
+		`"token_hash":"[redacted]"`, `"token_hash":"`+hunted+`"`, `"key":"[redacted]"`, `"key":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
 	second := mustParse(t, shown, WithEnv(secretive))
 	if first.String() != second.String() {
 		t.Errorf("found\n%s\nexpected\n%s", second, first)

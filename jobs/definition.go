@@ -25,7 +25,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
 	decisive, err := json.Marshal(map[string]any{
-		"schedule": job.Schedule.String(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
+		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
 	})
@@ -58,6 +58,13 @@ type standing struct {
 	version atomic.Int64 // of this replica's definition; 0 until it is registered
 	inForce atomic.Int64 // of the one in force
 	decided atomic.Int64 // the cursor, in microseconds since 1970
+}
+
+// register takes the version of this replica's definition, which is in force as
+// far as is known.
+func (s *standing) register(version int64) {
+	s.version.Store(version)
+	s.inForce.CompareAndSwap(0, version)
 }
 
 // stale reports whether another definition is in force: others fire the job.

@@ -27,7 +27,13 @@
 // While something is held a firing holds nothing itself: it gives its locks
 // and its worker back, waits by the job's policy and tries again, at most
 // until the job's next due. Then it is recorded as skipped, with the resource
-// and its holder. Who waits for more than a second is recorded as waiting.
+// and its holder. Who waits for more than a second is recorded as waiting, and
+// younger ones that want the same go behind it; but not while it waits for a
+// worker, of which nobody knows how long it takes.
+//
+// A replica knows of each run that one of its firings cares for, from before
+// the store has a row of it. What the store says is the replica's and no firing
+// cares for is taken up again: a reply was lost, or a note was refused.
 //
 // # What a session is trusted for
 //

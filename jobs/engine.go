@@ -24,9 +24,9 @@ type engine struct {
 	clock           *clusterClock
 	active          *active
 	workers         *workers
-	starts          *batcher[sessionCall[StartRequest], StartResult]
-	notes           *batcher[sessionCall[Note], bool]
-	finishes        *batcher[FinishRequest, bool]
+	starts          *lanes[sessionCall[StartRequest], StartResult]
+	notes           *lanes[sessionCall[Note], bool]
+	finishes        *lanes[FinishRequest, bool]
 	outage          *outage
 	doubt           func() // has the keeper ask which definitions are in force
 	log             zerolog.Logger

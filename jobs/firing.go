@@ -242,7 +242,7 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 func (f *firing) start(stop context.Context) (Token, *blockage) {
 	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
 	for held := false; ; {
-		result, err := f.starts.do(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, held)
+		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, held)
 		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil:
@@ -340,7 +340,7 @@ func (f *firing) write(n Note) bool {
 	n.Run, n.Firing, n.Version = f.run, f.firing, f.startVersion()
 	n.WaitSince = f.since
 	for held := false; ; {
-		stands, err := f.notes.do(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
+		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
 			return stands

@@ -35,7 +35,7 @@ func (f *follower) register(ctx context.Context, session uuid.UUID) error {
 		return err
 	}
 	for name, version := range versions {
-		f.table[name].standing.version.Store(version)
+		f.table[name].standing.register(version)
 	}
 	return nil
 }
@@ -53,26 +53,34 @@ func (f *follower) follow(ctx context.Context, definitions int64) error {
 		return err
 	}
 	f.read = definitions
-	changed := 0
-	for name, e := range f.table {
-		if now, known := versions[name]; known && e.standing.hear(now) {
-			changed++
-			f.tell(e)
+	var changed []*entry
+	for _, name := range f.table.names() {
+		if now, known := versions[name]; known && f.table[name].standing.hear(now) {
+			changed = append(changed, f.table[name])
 		}
 	}
-	if changed > 0 {
+	if len(changed) > 0 {
+		f.tell(changed)
 		signal(f.revised)
 	}
 	return nil
 }
 
-// tell logs that the job is others' to fire now, or this replica's again.
-func (f *follower) tell(e *entry) {
-	event, message := f.log.Info(), "job's definition here is in force again, this replica fires it"
-	if e.standing.stale() {
-		event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
+// maxTold is how many jobs are named when a deploy changes many.
+const maxTold = 20
+
+// tell logs that jobs are others' to fire now, or this replica's again.
+func (f *follower) tell(changed []*entry) {
+	for _, e := range changed[:min(len(changed), maxTold)] {
+		event, message := f.log.Info(), "job's definition here is in force again, this replica fires it"
+		if e.standing.stale() {
+			event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
+		}
+		event.Str("job", e.Name).Int64("version", e.standing.version.Load()).Int64("in_force", e.standing.inForce.Load()).Msg(message)
 	}
-	event.Str("job", e.Name).Int64("version", e.standing.version.Load()).Int64("in_force", e.standing.inForce.Load()).Msg(message)
+	if more := len(changed) - maxTold; more > 0 {
+		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")
+	}
 }
 
 // tryFollow is follow for when it may wait: until then the store refuses what

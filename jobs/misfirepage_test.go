@@ -47,10 +47,10 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 		takes   time.Duration // until all is recorded
 		largest int           // page
 	}{
-		"as fast as can be":               {300, 0, 10 * time.Second, 50},
-		"a page takes most of a call":     {300, 90 * time.Millisecond, time.Minute, 50},
-		"a page takes more than a call":   {100, time.Second, 4 * time.Minute, 3},
-		"a job takes as long as one call": {20, 4900 * time.Millisecond, 4 * time.Minute, 1},
+		"as fast as can be":               {300, 0, 2 * time.Second, 50},
+		"a page takes most of a call":     {120, 90 * time.Millisecond, 20 * time.Second, 50},
+		"a page takes more than a call":   {20, time.Second, 55 * time.Second, 3},
+		"a job takes as long as one call": {4, 4900 * time.Millisecond, 55 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -101,12 +101,12 @@ func TestMisfiresAreAskedForOnlyAfterADue(t *testing.T) {
 			o.Store = store
 			stops = append(stops, c.start(o))
 		}
-		time.Sleep(time.Hour + 45*time.Second)
+		time.Sleep(10*time.Minute + 45*time.Second)
 		for _, stop := range stops {
 			stop()
 		}
-		if store.asked["minutely"] != 60 || store.asked["daily"] != 0 {
-			t.Errorf("asked for %v in an hour, want minutely 60 times", store.asked)
+		if store.asked["minutely"] != 10 || store.asked["daily"] != 0 {
+			t.Errorf("asked for %v in ten minutes, want minutely 10 times", store.asked)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestMisfiresAreNotAskedForOfWhatOthersFire(t *testing.T) {
 		stopOld := c.start(o)
 		time.Sleep(10 * time.Second)
 		stopNew := c.start(c.options("new", takes(0), after))
-		time.Sleep(5 * time.Minute)
+		time.Sleep(time.Minute)
 		stopOld()
 		stopNew()
 		if len(store.pages) > 0 {

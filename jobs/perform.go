@@ -120,7 +120,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), f.ttl)
 	defer cancel()
 	for held := leftBehind; ; { // inside a transaction, it may be, that holds its claim
-		done, err := f.finishes.do(ctx, request, held)
+		done, err := f.finishes.ask(ctx, request, held)
 		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil && !done:

@@ -26,6 +26,9 @@ type Options struct {
 	// process has: what a former life of it left is taken back at once.
 	Succeeds bool
 	Version  string // of the binary
+	// LockServers identifies stage 1's servers and their order: replicas
+	// that differ in it are told of. "" is not compared.
+	LockServers string
 
 	Workers       int           // firings at work at once; at least 1
 	Heartbeat     time.Duration // between renewals of the session
@@ -67,6 +70,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
+	lists      *serverLists
 	stopping   chan struct{} // closed when Run begins to stop
 }
 
@@ -86,17 +90,20 @@ func New(o Options) (*Scheduler, error) {
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, active: running, workers: newWorkers(o.Workers),
-		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)), finishes: newBatcher(o.Store.Finish),
+		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
 		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.keeper = &keeper{
-		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, interval: o.Heartbeat, ttl: o.SessionTTL,
-		clock: clock, active: running, log: log, changed: make(chan struct{}),
+		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers,
+		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
-	s.upkeep = &upkeep{engine: s.engine, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage}
+	s.lists = &serverLists{store: o.Store, replica: o.Replica, own: o.LockServers, now: clock.now, log: log}
+	s.upkeep = &upkeep{
+		engine: s.engine, lists: s.lists, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+	}
 	return s, nil
 }
 
@@ -140,7 +147,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	serve := []func(context.Context){e.starts.run, e.notes.run, e.finishes.run}
+	var serve []func(context.Context)
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
@@ -209,3 +216,8 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcom
 // ClockOffset returns how far the store's clock is ahead of this machine's,
 // as last measured.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
+
+// ServerLists returns how many different lists of stage-1 servers the living
+// replicas have, as last looked; 0 before the first look. More than one means
+// that they look for one lock on different servers.
+func (s *Scheduler) ServerLists() int { return int(s.lists.number.Load()) }

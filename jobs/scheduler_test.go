@@ -1,11 +1,13 @@
 package jobs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -441,8 +443,49 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" || r[0].Attempt != 1 {
 			t.Errorf("runs: %+v", r)
+		}
+	})
+}
+
+// TestReplicasWithDifferentServers has one replica join whose list differs,
+// and leave again: the other says so once.
+func TestReplicasWithDifferentServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var log bytes.Buffer
+		first, second := c.options("a", nil), c.options("b", nil)
+		first.LockServers, second.LockServers = "one", "two"
+		first.Log = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
+		scheduler, err := jobs.New(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- scheduler.Run(ctx) }()
+		lists := func(want int) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			if got := scheduler.ServerLists(); got != want {
+				t.Errorf("%d lists, expected %d", got, want)
+			}
+		}
+		lists(1)
+		stop := c.start(second)
+		lists(2)
+		lists(2)
+		stop()
+		lists(1)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for text, want := range map[string]int{"different lists of lock servers": 1, "the same list of lock servers again": 1} {
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want, log.String())
+			}
 		}
 	})
 }

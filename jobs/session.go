@@ -31,6 +31,7 @@ type keeper struct {
 	replica  string
 	succeeds bool // the first session takes over from former lives
 	version  string
+	servers  string // see Session.LockServers
 	interval time.Duration
 	ttl      time.Duration
 	clock    *clusterClock
@@ -109,7 +110,8 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now()}
-	if err := k.store.Open(bounded, Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds}); err != nil {
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers}
+	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

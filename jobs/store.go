@@ -34,9 +34,9 @@ const MaxBatch = 1000
 
 // Store is where a cluster's sessions, firings and history live. It has the
 // last word on who runs. Every method may be called concurrently and is one
-// transaction; a method that returns an error may or may not have taken
-// effect, and may be called again with the same arguments: it then tells the
-// same outcome.
+// transaction, unless it says more; a method that returns an error may or may
+// not have taken effect, and may be called again with the same arguments: it
+// then tells the same outcome.
 type Store interface {
 	Sessions
 	Firings
@@ -58,6 +58,9 @@ type Session struct {
 	// because its name is configured and its process has just begun: other
 	// sessions of the same name expire at once.
 	Succeeds bool
+	// LockServers identifies the list of stage 1's servers that the replica
+	// locks on, "" where that is not known.
+	LockServers string
 }
 
 // Beat is the answer to a heartbeat.
@@ -76,16 +79,17 @@ type Sessions interface {
 	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
 	// once, its claims, if any are left, are swept as if it had expired. What
-	// it carries counts no longer, from now or from the next sweep on.
+	// it carries counts no longer: from a further transaction on, or where that
+	// fails from the next sweep.
 	End(ctx context.Context, session uuid.UUID) error
 	// Register says which definitions the session carries, each of another
 	// job, beside what it carried of other jobs before. A definition that was
 	// never seen is drawn the job's next version, which it keeps for good: what
-	// makes it the same is name and hash, and what differs else is written
-	// without a new version. In force is a job's newest version that a living
-	// session carries, or where none does the one that was; one that has
-	// expired counts until it is swept. It returns the version of each
-	// definition, by name, or ErrSessionLost when the session is ended or
+	// makes it the same is name and hash. A description that differs is
+	// written without a new version. In force is a job's newest version that a
+	// living session carries, or where none does the one that was; a session
+	// that has expired may count until it is swept. It returns the version of
+	// each definition, by name, or ErrSessionLost when the session is ended or
 	// expired. Of more than MaxBatch definitions, each MaxBatch may be a
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
@@ -238,9 +242,10 @@ type Cursor struct {
 // Upkeep is done by any replica, now and then.
 type Upkeep interface {
 	// Sweep ends expired sessions. Their runs become lost, with a waiting
-	// successor where the job's definition says so and the firing was recovered
-	// fewer than MaxRecoveries times; their waiting runs are free to be
-	// adopted; what they carried counts no longer.
+	// successor where the job's definition in force says so and the firing was
+	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
+	// adopted. What ended sessions carried counts no longer, by a further
+	// transaction for each.
 	Sweep(ctx context.Context) (Swept, error)
 	// Adopt gives waiting runs without a living session to the session, the
 	// oldest first, at most limit of them, and returns them. With them it
@@ -295,6 +300,8 @@ type ReplicaView struct {
 	ExpiresAt time.Time  `json:"expires_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	Running   int        `json:"running"`
+	// LockServers is the same for replicas that lock on the same servers.
+	LockServers string `json:"lock_servers,omitempty"`
 }
 
 // RunFilter narrows a list of runs; zero fields do not.

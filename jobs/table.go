@@ -9,8 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
+
+// errNotFired refuses schedules that can be read but are not fired yet: a job
+// that would never run, or not as it says, is a mistake to be told at start.
+var errNotFired = errors.New("this version reads it, but does not fire by it yet")
 
 // entry is a job that is ready to be fired: its handler is bound, its
 // requests are in normal form.
@@ -58,8 +63,21 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
 	}
+	if err := fireable(job.Schedule); err != nil {
+		return nil, err
+	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
+}
+
+func fireable(s schedule.Schedule) error {
+	switch {
+	case len(s.After()) > 0:
+		return fmt.Errorf("schedule: after other jobs: %w", errNotFired)
+	case s.MaxDelay() > 0:
+		return fmt.Errorf("jitter: %w", errNotFired)
+	}
+	return nil
 }
 
 // definitions returns what Register writes.

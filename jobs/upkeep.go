@@ -11,6 +11,7 @@ import (
 const (
 	adoptEvery   = time.Second
 	misfireEvery = 5 * time.Second
+	listsEvery   = 5 * time.Second
 )
 
 // upkeep does what any replica may do for all: it sweeps dead sessions,
@@ -20,6 +21,7 @@ type upkeep struct {
 	table  cronTable
 	ready  *ready
 	keeper *keeper
+	lists  *serverLists
 	every  time.Duration // between sweeps
 	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
@@ -27,7 +29,7 @@ type upkeep struct {
 // run does the upkeep until ctx ends. Each kind of work goes on when another
 // fails: a failure is logged and tried again.
 func (u *upkeep) run(ctx context.Context) {
-	var swept, checked time.Time
+	var swept, checked, compared time.Time
 	for {
 		if session, err := u.keeper.wait(ctx); err == nil {
 			now := time.Now()
@@ -38,6 +40,10 @@ func (u *upkeep) run(ctx context.Context) {
 			if now.Sub(checked) >= misfireEvery {
 				checked = now
 				u.checkMisfires(ctx)
+			}
+			if now.Sub(compared) >= listsEvery {
+				compared = now
+				u.lists.compare(ctx)
 			}
 			u.adopt(ctx, session)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -64,7 +65,7 @@ func (l *Locker) ReleaseAll(ctx context.Context) error {
 
 func newReleases(grants Grants) *batch.Batch[Token, bool] {
 	return batch.New(batch.Options[Token, bool]{
-		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants, Whole: func(error) bool { return true },
+		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants, Whole: func(error, time.Duration) bool { return true },
 	})
 }
 

@@ -39,7 +39,9 @@ func newStanding(grants Grants, session uuid.UUID) *standing {
 	s.asks = batch.New(batch.Options[plea, GrantResult]{
 		Send: s.send, Timeout: callTimeout, Most: MaxGrants,
 		Weigh: func(p plea) int { return max(1, len(p.Requests)) },
-		Whole: func(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSessionLost) },
+		Whole: func(err error, _ time.Duration) bool {
+			return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSessionLost)
+		},
 	})
 	return s
 }

@@ -9,7 +9,8 @@
 //   - A policy without any limit tries once: nothing is tried for ever by
 //     mistake.
 //   - Limits count from the first try. Elapsed limits when a try may begin, not
-//     when it ends; a delay that would end beyond it is not begun.
+//     when it ends; a delay that would end beyond it is cut short, so that the
+//     time is used to its end and the last try begins then.
 //   - Jitter only shortens delays, so that MaxDelay holds and the sum of the
 //     delays is known.
 //

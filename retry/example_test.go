@@ -43,5 +43,5 @@ func ExamplePolicy_Start() {
 		now = now.Add(delay)
 	}
 	// Output:
-	// skipped after 3 tries and 4s
+	// skipped after 4 tries and 5s
 }

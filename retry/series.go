@@ -26,8 +26,9 @@ func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
 		return 0, false
 	}
 	delay = s.policy.jittered(s.policy.delay(s.failures), s.random)
-	if s.policy.Elapsed > 0 && delay > s.policy.Elapsed-s.Waited(now) {
-		return 0, false
+	if s.policy.Elapsed > 0 {
+		left := s.policy.Elapsed - s.Waited(now)
+		return min(delay, max(left, 0)), left > 0
 	}
 	return delay, true
 }

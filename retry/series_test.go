@@ -40,20 +40,22 @@ func TestSeriesCountsTriesAndTime(t *testing.T) {
 func TestElapsedLimitsWhenATryBegins(t *testing.T) {
 	start := time.Now()
 	tests := []struct {
-		name string
-		at   time.Duration // of the failure
-		more bool
+		name  string
+		at    time.Duration // of the failure
+		delay time.Duration
+		more  bool
 	}{
-		{"the try would begin before the limit", 3 * time.Second, true},
-		{"the try would begin at the limit", 4 * time.Second, true},
-		{"the try would begin after the limit", 4*time.Second + 1, false},
-		{"the limit has passed", time.Minute, false},
+		{"the try begins before the limit", 3 * time.Second, time.Second, true},
+		{"the try begins at the limit", 4 * time.Second, time.Second, true},
+		{"the try would begin after the limit", 4500 * time.Millisecond, 500 * time.Millisecond, true},
+		{"the last try began at the limit", 5 * time.Second, 0, false},
+		{"the limit has passed", time.Minute, 0, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			series := Policy{Elapsed: 5 * time.Second, Delay: time.Second}.Start(start)
-			if _, more := series.Next(start.Add(test.at)); more != test.more {
-				t.Errorf("another try: %v, expected %v", more, test.more)
+			if delay, more := series.Next(start.Add(test.at)); more != test.more || delay != test.delay {
+				t.Errorf("another try: %v in %v, expected %v in %v", more, delay, test.more, test.delay)
 			}
 		})
 	}

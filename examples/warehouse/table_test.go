@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestWithoutLocksOnlyTheLocksAreGone(t *testing.T) {
 		if len(job.Requests) != 0 || job.Overlap != "allow" {
 			t.Errorf("%s locks %v and has overlap %q, expected nothing and allow", job.Name, job.Requests, job.Overlap)
 		}
-		if job.Name != same.Name || job.Spec != same.Spec || job.Handler != same.Handler || job.Timeout != same.Timeout ||
+		if job.Name != same.Name || !reflect.DeepEqual(job.Spec, same.Spec) || job.Handler != same.Handler || job.Timeout != same.Timeout ||
 			string(job.Params.JSON()) != string(same.Params.JSON()) {
 			t.Errorf("%s differs from %s in more than its locks", job.Name, same.Name)
 		}

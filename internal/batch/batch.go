@@ -19,9 +19,9 @@ type Options[Q, A any] struct {
 	// Weigh returns what a question weighs; nil means 1 each.
 	Weigh func(Q) int
 	// Whole reports whether an error is one that each part of the batch would
-	// meet too. After any other the batch is split, so that a bad question
-	// fails alone.
-	Whole func(error) bool
+	// meet too, so long after the batch was first sent. After any other it is
+	// split, so that a bad question fails alone.
+	Whole func(err error, taken time.Duration) bool
 }
 
 // Batch is the questions that wait to be asked. Its methods may be called
@@ -113,27 +113,36 @@ func (b *Batch[Q, A]) gather() []*call[Q, A] {
 	return calls
 }
 
-// send asks the calls as one batch. When whoever is asked can't be there is
-// no point in asking again for each.
+// send asks the calls as one batch, and in halves what of it failed by a fault
+// of its own. Halves are sent before quarters, so that most are soon free of one
+// that takes long.
 func (b *Batch[Q, A]) send(calls []*call[Q, A]) {
+	begun := time.Now()
+	for parts := [][]*call[Q, A]{calls}; len(parts) > 0; {
+		part := parts[0]
+		parts = parts[1:]
+		answers, err := b.ask(part)
+		if err != nil && len(part) > 1 && !b.options.Whole(err, time.Since(begun)) {
+			half := len(part) / 2
+			parts = append(parts, part[:half], part[half:])
+			continue
+		}
+		for i, c := range part {
+			if err != nil {
+				c.answer <- answer[A]{err: err}
+				continue
+			}
+			c.answer <- answer[A]{answer: answers[i]}
+		}
+	}
+}
+
+func (b *Batch[Q, A]) ask(calls []*call[Q, A]) ([]A, error) {
 	questions := make([]Q, len(calls))
 	for i, c := range calls {
 		questions[i] = c.question
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.options.Timeout)
-	answers, err := b.options.Send(ctx, questions)
-	cancel()
-	if err != nil && len(calls) > 1 && !b.options.Whole(err) {
-		half := len(calls) / 2
-		b.send(calls[:half])
-		b.send(calls[half:])
-		return
-	}
-	for i, c := range calls {
-		if err != nil {
-			c.answer <- answer[A]{err: err}
-			continue
-		}
-		c.answer <- answer[A]{answer: answers[i]}
-	}
+	defer cancel()
+	return b.options.Send(ctx, questions)
 }

@@ -32,7 +32,7 @@ func (g *gated) send(_ context.Context, questions []int) ([]int, error) {
 func (g *gated) batch(most int, weigh func(int) int) *batch.Batch[int, int] {
 	return batch.New(batch.Options[int, int]{
 		Send: g.send, Timeout: time.Minute, Most: most, Weigh: weigh,
-		Whole: func(err error) bool { return errors.Is(err, errAway) },
+		Whole: func(err error, _ time.Duration) bool { return errors.Is(err, errAway) },
 	})
 }
 
@@ -146,7 +146,7 @@ func TestCallEndsAfterItsTimeout(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
-			Timeout: 5 * time.Second, Most: 10, Whole: func(error) bool { return true },
+			Timeout: 5 * time.Second, Most: 10, Whole: func(error, time.Duration) bool { return true },
 		})
 		start := time.Now()
 		if _, err := b.Ask(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
@@ -180,7 +180,7 @@ func testRefusal(t *testing.T, refusal error) {
 				}
 				return answers, nil
 			},
-			Timeout: time.Minute, Most: 100, Whole: func(err error) bool { return errors.Is(err, errAway) },
+			Timeout: time.Minute, Most: 100, Whole: func(err error, _ time.Duration) bool { return errors.Is(err, errAway) },
 		})
 		whole := errors.Is(refusal, errAway)
 		var all sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type settings struct {
 	expires   string // 5s unless set
 	grace     string // 30s unless set
 	lease     string // 10s unless set
+	servers   string // of memcached, in YAML; "" for the cluster's own
+	memcached string // more keys under locking.memcached: ", key: value"
 	more      string // more keys under locking
 	wait      string // two tries unless set
 	misfire   string // 30s unless set
@@ -136,7 +139,7 @@ const configuration = `
 database: {url: %q, max_connections: 12}
 replica: {name: "${REPLICA}"}
 locking:
-  memcached: {servers: [%q], timeout: 500ms}
+  memcached: {servers: [%s], timeout: 500ms%s}
   lease: %s
   wait: %s
 %s
@@ -150,7 +153,7 @@ jobs:
 
 func (c *cluster) config() string {
 	s := c.settings
-	return fmt.Sprintf(configuration, c.url, c.memcached.Addr(), cmp.Or(s.lease, "10s"), cmp.Or(s.wait, "{attempts: 2, delay: 100ms, backoff: constant}"),
+	return fmt.Sprintf(configuration, c.url, cmp.Or(s.servers, strconv.Quote(c.memcached.Addr())), s.memcached, cmp.Or(s.lease, "10s"), cmp.Or(s.wait, "{attempts: 2, delay: 100ms, backoff: constant}"),
 		s.more, cmp.Or(s.heartbeat, "500ms"), cmp.Or(s.expires, "5s"), cmp.Or(s.grace, "30s"), cmp.Or(s.misfire, "30s"), cmp.Or(s.jobs, "  []\n"))
 }
 

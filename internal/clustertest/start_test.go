@@ -30,6 +30,8 @@ func TestWhatRefusesToStart(t *testing.T) {
 		{"a schema that refuses this binary", schemaTooNew},
 		{"no schema, and none wanted", schemaAbsent},
 		{"memcached with SQLite", memcachedWithSQLite},
+		{"memcached with unsafe settings, and strict", memcachedUnsafe},
+		{"memcached with another password, and strict", memcachedClosed},
 		{"a port that is taken", portTaken},
 		{"a SQLite file that is in use", fileInUse},
 		{"a SQLite file in a folder that is not there", folderAbsent},
@@ -125,6 +127,29 @@ func schemaAbsent(t *testing.T, _ string) (string, []string) {
 func memcachedWithSQLite(*testing.T, string) (string, []string) {
 	return "database: {url: sqlite://x.db}\nlocking:\n  memcached: {servers: [\"127.0.0.1:11211\"]}\n",
 		[]string{"refused.yaml:3:3: locking.memcached", "found memcached with a sqlite:// database, expected postgres://"}
+}
+
+func onMemcached(t *testing.T, address, more string) string {
+	const text = `
+database: {url: %q}
+locking: {memcached: {servers: [%q], timeout: 3s, strict: true%s}}
+admin: {listen: "127.0.0.1:0"}
+log: {level: error} # what is unsafe is told in the log too
+`
+	return fmt.Sprintf(text, server.Clone(t, template), address, more)
+}
+
+func memcachedUnsafe(t *testing.T, _ string) (string, []string) {
+	m := servertest.NewMemcached(t, "-M")
+	return onMemcached(t, m.Addr(), ""), []string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() +
+		": flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, expected no: start it with -o no_slab_reassign"}
+}
+
+func memcachedClosed(t *testing.T, _ string) (string, []string) {
+	users := servertest.PublicFile(t, "users", []byte("holdfast:another\n"))
+	m := servertest.NewGuardedMemcached(t, servertest.Guard{User: "holdfast", Password: "another"}, "-Y", users)
+	return onMemcached(t, m.Addr(), ", username: holdfast, password: "+password),
+		[]string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() + ": it does not take the configured user and password (-Y)"}
 }
 
 func portTaken(t *testing.T, _ string) (string, []string) {

@@ -1,15 +1,12 @@
 package servertest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,6 +23,7 @@ const (
 // Memcached is a running memcached. Its methods may be called concurrently.
 type Memcached struct {
 	program string
+	guard   Guard
 	flags   []string
 	dir     string
 
@@ -37,6 +35,10 @@ type Memcached struct {
 // StartMemcached starts memcached on a free loopback port, with flags such as
 // "-M", "-m", "1" after its own, and returns once it answers.
 func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
+	return startMemcached(ctx, Guard{}, flags)
+}
+
+func startMemcached(ctx context.Context, guard Guard, flags []string) (*Memcached, error) {
 	program, err := FindBinary("memcached", "memcached")
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder for memcached: %w", err)
 	}
-	m := &Memcached{program: program, flags: flags, dir: dir}
+	m := &Memcached{program: program, guard: guard, flags: flags, dir: dir}
 	for range startTries {
 		if m.port, err = freePort(); err != nil {
 			break
@@ -63,7 +65,14 @@ func StartMemcached(ctx context.Context, flags ...string) (*Memcached, error) {
 // NewMemcached is StartMemcached for one test, which stops it at its end.
 func NewMemcached(t testing.TB, flags ...string) *Memcached {
 	t.Helper()
-	m, err := StartMemcached(t.Context(), flags...)
+	return NewGuardedMemcached(t, Guard{}, flags...)
+}
+
+// NewGuardedMemcached is NewMemcached for one that asks for TLS (-Z) or a
+// password (-Y), whose flags are among those given.
+func NewGuardedMemcached(t testing.TB, guard Guard, flags ...string) *Memcached {
+	t.Helper()
+	m, err := startMemcached(t.Context(), guard, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +149,7 @@ func (m *Memcached) start(ctx context.Context) error {
 	}
 	// Another program on its port would have another process id.
 	err = p.waitReady(ctx, "memcached", logPath, func(ctx context.Context) bool {
-		pid, err := askPID(ctx, address(m.port))
+		pid, err := m.guard.askPID(ctx, address(m.port))
 		return err == nil && pid == p.pid()
 	})
 	if err != nil {
@@ -148,27 +157,4 @@ func (m *Memcached) start(ctx context.Context) error {
 	}
 	m.process = p
 	return nil
-}
-
-// askPID returns the process id that the memcached at addr says it has.
-func askPID(ctx context.Context, addr string) (int, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return 0, err
-	}
-	if _, err := fmt.Fprint(conn, "stats\r\nquit\r\n"); err != nil {
-		return 0, err
-	}
-	lines := bufio.NewScanner(conn)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), "STAT pid "); ok {
-			return strconv.Atoi(text)
-		}
-	}
-	return 0, errors.Join(errors.New("no process id in the answer"), lines.Err())
 }

@@ -67,7 +67,7 @@ var historyRules = []rule{
 		}{
 			{jobs.RunFilter{Job: "a"}, 1}, {jobs.RunFilter{Job: "b"}, 2}, {jobs.RunFilter{Job: "c"}, 0},
 			{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, 1}, {jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
-			{jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0}, {jobs.RunFilter{States: jobs.States()}, 3},
+			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Failed}}, 1}, {jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0}, {jobs.RunFilter{States: jobs.States()}, 3},
 			{jobs.RunFilter{Replica: "one"}, 2}, {jobs.RunFilter{Replica: "one", Job: "b"}, 1}, {jobs.RunFilter{Limit: 1}, 1}, {jobs.RunFilter{}, 3},
 			{jobs.RunFilter{Job: "b", Replica: "two", States: []jobs.State{jobs.Failed, jobs.Skipped}}, 1},
 		} {

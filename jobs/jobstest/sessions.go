@@ -38,6 +38,12 @@ var sessionRules = []rule{
 		c.must(c.Store.Open(c.ctx, s))
 		c.dead(s.ID)
 	}},
+	{"a session says which lock servers its replica has", func(c *check) {
+		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, LockServers: "5f3a"}
+		c.must(c.Store.Open(c.ctx, with))
+		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
+		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
+	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
 	{"an expired session never revives", func(c *check) {
 		s := c.session("one")
@@ -70,6 +76,9 @@ var sessionRules = []rule{
 		c.granted(other, theirs)
 		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v2", TTL: ttl, Succeeds: true}
 		c.must(c.Store.Open(c.ctx, s))
+		if view := c.replica(former); view.ExpiresAt.After(c.now()) {
+			c.Errorf("the former life is shown as living: %+v", view)
+		}
 		c.dead(former)
 		later := c.session("one")
 		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives

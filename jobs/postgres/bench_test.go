@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -87,4 +88,130 @@ func finishAll(b *testing.B, s *Store, finishes []jobs.FinishRequest) {
 	if _, err := s.Finish(b.Context(), finishes); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// longHistory is a million runs of 200 jobs on three replicas, most of which
+// succeeded, a few that wait and run, and a few on a replica of long ago.
+const longHistory = `
+INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
+SELECT gen_random_uuid(), 'job-' || lpad((n % 200)::text, 3, '0'), t, 1, state, gen_random_uuid(), CASE WHEN n < 500 THEN 'long gone' ELSE 'replica-' || n % 3 END,
+    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE WHEN state = 'succeeded' THEN '' ELSE 'why' END
+FROM (
+    SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t, CASE
+        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 100000 = 7 THEN 'timed_out' WHEN n % 50000 = 9 THEN 'cancelled'
+        WHEN n % 10000 = 1 THEN 'lost' WHEN n < 20 THEN 'missed' WHEN n % 200 = 3 THEN 'failed' WHEN n % 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
+    FROM generate_series(1, 1000000) n) history;
+INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
+INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
+
+// pages are what the page and the command line ask of the history.
+var pages = []struct {
+	name   string
+	filter jobs.RunFilter
+}{
+	{"all", jobs.RunFilter{}},
+	{"job", jobs.RunFilter{Job: "job-007"}},
+	{"job, unknown", jobs.RunFilter{Job: "nobody"}},
+	{"waiting", jobs.RunFilter{States: []jobs.State{jobs.Waiting}}},
+	{"running", jobs.RunFilter{States: []jobs.State{jobs.Running}}},
+	{"succeeded", jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}},
+	{"failed", jobs.RunFilter{States: []jobs.State{jobs.Failed}}},
+	{"timed out, ten", jobs.RunFilter{States: []jobs.State{jobs.TimedOut}}},
+	{"missed, long ago", jobs.RunFilter{States: []jobs.State{jobs.Missed}}},
+	{"troubled", jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}}},
+	{"final", jobs.RunFilter{States: jobs.States()[2:]}},
+	{"replica", jobs.RunFilter{Replica: "replica-1"}},
+	{"replica, long gone", jobs.RunFilter{Replica: "long gone"}},
+	{"replica, unknown", jobs.RunFilter{Replica: "nobody"}},
+	{"job and failed", jobs.RunFilter{Job: "job-003", States: []jobs.State{jobs.Failed}}},
+	{"replica and failed", jobs.RunFilter{Replica: "replica-1", States: []jobs.State{jobs.Failed}}},
+	{"job and replica", jobs.RunFilter{Job: "job-007", Replica: "replica-1"}},
+}
+
+// BenchmarkPagesOfALongHistory asks for pages of 100 runs, the first and one in
+// the middle, by each filter.
+func BenchmarkPagesOfALongHistory(b *testing.B) {
+	s := openAs(b, database(b), "a")
+	for _, statement := range []string{longHistory, "VACUUM ANALYZE"} {
+		if _, err := s.pool.Exec(b.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			b.Fatal(err)
+		}
+	}
+	middle := &jobs.RunCursor{CreatedAt: time.Date(2026, 1, 1, 0, 0, 500_000, 0, time.UTC)}
+	for _, page := range pages {
+		for _, before := range []*jobs.RunCursor{nil, middle} {
+			name := page.name
+			if before != nil {
+				name += ", from the middle"
+			}
+			b.Run(name, func(b *testing.B) {
+				filter, runs := page.filter, 0
+				filter.Before = before
+				for b.Loop() {
+					records, err := s.Runs(b.Context(), filter)
+					if err != nil {
+						b.Fatal(err)
+					}
+					runs = len(records)
+				}
+				b.ReportMetric(float64(runs), "runs")
+			})
+		}
+	}
+}
+
+// BenchmarkRunsWritten tells what it costs to write runs down, by how they end:
+// time and write-ahead log, and how many of their changes were heap-only.
+func BenchmarkRunsWritten(b *testing.B) {
+	for _, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Skipped} {
+		b.Run(string(state), func(b *testing.B) {
+			s := openAs(b, database(b), "a")
+			session := uuid.New()
+			if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+				b.Fatal(err)
+			}
+			requests := make([]jobs.StartRequest, 100)
+			for i := range requests {
+				requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
+			}
+			var begun, ended int64
+			wal := func(at *int64) {
+				if err := s.pool.QueryRow(b.Context(), "SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(at); err != nil {
+					b.Fatal(err)
+				}
+			}
+			writeAll(b, s, session, requests, state) // the fences are there now
+			wal(&begun)
+			for b.Loop() {
+				writeAll(b, s, session, requests, state)
+			}
+			wal(&ended)
+			runs := float64(b.N * len(requests))
+			b.ReportMetric(float64(ended-begun)/runs, "wal-B/run")
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/runs, "µs/run")
+		})
+	}
+}
+
+// writeAll starts and ends new runs of the requests' jobs, or notes them.
+func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest, state jobs.State) {
+	b.Helper()
+	due := time.Now().Truncate(time.Microsecond)
+	notes := make([]jobs.Note, len(requests))
+	for i := range requests {
+		requests[i].Run, requests[i].Firing.Due, requests[i].WaitSince = uuid.Must(uuid.NewV7()), due, due
+		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state, Reason: jobs.ReasonLockHeld, WaitSince: due}
+	}
+	if state == jobs.Skipped {
+		if _, err := s.Note(b.Context(), session, notes); err != nil {
+			b.Fatal(err)
+		}
+		return
+	}
+	var took time.Duration
+	finishes := startMeasured(b, s, session, requests, &took)
+	for i := range finishes {
+		finishes[i].State = state
+	}
+	finishAll(b, s, finishes)
 }

@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"testing"
+	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/servertest"
 	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
 func TestConformance(t *testing.T) {
@@ -15,13 +18,39 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestGrantsConformance(t *testing.T) {
-	lockingtest.RunGrants(t, func(t *testing.T) lockingtest.GrantsFixture {
-		url := database(t)
-		return lockingtest.GrantsFixture{Connect: func(t *testing.T) locking.Grants {
-			s := openAs(t, url, "grants")
-			s.lockTimeout = "1s"
-			return s.Grants()
-		}}
+func TestGrantsConformance(t *testing.T) { lockingtest.RunGrants(t, newGrantsFixture) }
+
+func newGrantsFixture(t *testing.T) lockingtest.GrantsFixture {
+	url := database(t)
+	return lockingtest.GrantsFixture{Connect: func(t *testing.T) locking.Grants {
+		s := openAs(t, url, "grants")
+		s.lockTimeout = "1s"
+		return s.Grants()
+	}}
+}
+
+func TestLockerConformanceWithoutMemcached(t *testing.T) {
+	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
+		return lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
+	})
+}
+
+func TestLockerConformanceWithMemcached(t *testing.T) {
+	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
+		f := lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
+		server := servertest.NewMemcached(t, "-t", "1")
+		f.Fixture.Connect = func(t *testing.T) locking.Backend {
+			b, err := memcached.New(memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second}) // a busy machine
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return b
+		}
+		return f
 	})
 }

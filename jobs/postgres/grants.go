@@ -66,7 +66,7 @@ func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 // OpenSession registers a session.
 func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 	return g.pipeline(ctx, "session opening", func(b *pgx.Batch) {
-		b.Queue(openSession, openColumns(jobs.Session(s), true)...)
+		b.Queue(openSession, openColumns(jobs.Session{ID: s.ID, Replica: s.Replica, Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
 		b.Queue(requireSession, s.ID)
 	})
 }

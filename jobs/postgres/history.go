@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,11 +20,6 @@ const (
     r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
 	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
-
-	listRuns = selectRuns + `
-WHERE ($1 = '' OR r.job = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2)) AND ($3 = '' OR r.replica = $3)
-    AND ($4::timestamptz IS NULL OR (r.created_at, r.id) < ($4, $5))
-ORDER BY r.created_at DESC, r.id DESC LIMIT $6`
 
 	oneRun = `
 SELECT` + recordColumns + `, coalesce(o.output, '')
@@ -46,7 +43,7 @@ FROM holdfast.jobs j CROSS JOIN LATERAL (
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
@@ -101,27 +98,65 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	return views, wrap("jobs", err)
 }
 
-// Runs returns a page of the history.
+// Runs returns a page of the history. It is planned for what is asked: one
+// plan for all filters would walk the whole history for most of them.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
-	states := make([]string, len(f.States))
-	for i, state := range f.States {
-		states[i] = string(state)
-	}
-	var before *time.Time
-	var beforeID uuid.UUID
-	if f.Before != nil {
-		before, beforeID = &f.Before.CreatedAt, f.Before.ID
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	rows, err := s.views.Query(ctx, listRuns, f.Job, states, f.Replica, before, beforeID, min(limit, jobs.MaxBatch))
+	query, args := runsQuery(f)
+	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("runs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
 	return records, wrap("runs", err)
+}
+
+// runsQuery asks for each state by itself, so that every part walks an index
+// from its end and stops at the limit, however long the history. Of those that
+// succeeded there is no index: they are most of it.
+func runsQuery(f jobs.RunFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	where := " WHERE true"
+	if f.Job != "" {
+		where += " AND r.job = " + arg(f.Job)
+	}
+	if f.Replica != "" {
+		where += " AND r.replica = " + arg(f.Replica)
+	}
+	if f.Before != nil {
+		where += " AND (r.created_at, r.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	order := fmt.Sprintf(" ORDER BY created_at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch))
+	if len(f.States) == 0 {
+		return selectRuns + where + order, args
+	}
+	var parts []string
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND "+inState(state, arg)+order+") part")
+	}
+	return strings.Join(parts, " UNION ALL ") + order, args
+}
+
+// inState is the condition of a run to be in the state. What waits and what
+// runs is in tables of its own.
+func inState(state jobs.State, arg func(any) string) string {
+	switch state {
+	case jobs.Waiting:
+		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.waits)) AND r.state = 'waiting'"
+	case jobs.Running:
+		return "r.id = ANY(ARRAY(SELECT run FROM holdfast.claims)) AND r.state = 'running'"
+	case jobs.Succeeded:
+		return "r.state = 'succeeded'"
+	default:
+		return "r.trouble = " + arg(state)
+	}
 }
 
 // Run returns one run with its output.
@@ -178,7 +213,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.Running)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers, &v.Running)
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})

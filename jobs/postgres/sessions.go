@@ -15,8 +15,8 @@ const (
 	// it is written: a resent request must not end what was opened since.
 	openSession = `
 WITH opened AS (
-    INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at, locks)
-    SELECT $1, $2, $3, $4, t, t, t + $4, $5 FROM clock_timestamp() t
+    INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, started_at, renewed_at, expires_at, locks)
+    SELECT $1, $2, $3, $4, $7, t, t, t + $4, $5 FROM clock_timestamp() t
     ON CONFLICT (id) DO NOTHING RETURNING id
 )
 UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
@@ -56,7 +56,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 
 // openColumns are a session that has locks, or one that has runs.
 func openColumns(session jobs.Session, locks bool) []any {
-	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds}
+	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds, session.LockServers}
 }
 
 // Heartbeat renews a session and returns its claims.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // parseCron reads a cron expression or a descriptor.
@@ -38,7 +40,12 @@ func parseDescriptor(text string, zone *time.Location) (rule, error) {
 		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 	}[text]
 	if expression == "" {
-		return nil, errors.New("unknown descriptor: expected @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, or @every and a duration")
+		known := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every"}
+		hint := ""
+		if near := nearest.Of(words[0], known); near != "" && near != words[0] {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return nil, fmt.Errorf("unknown descriptor: expected %s and a duration%s", strings.Join(known, ", "), hint)
 	}
 	return parseFields(strings.Fields(expression), zone)
 }
@@ -58,13 +65,13 @@ func parseFields(fields []string, zone *time.Location) (rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCalendar(sets, startsWithStar(fields[3]), startsWithStar(fields[5]))
-	if !c.fires() {
+	clock := clockFields{seconds: sets[0], minutes: sets[1], hours: sets[2]}
+	p := pattern{clock: clock, days: newCronDays(sets[3], sets[4], sets[5], startsWithStar(fields[3]), startsWithStar(fields[5]))}
+	if !p.fires() {
 		return nil, fmt.Errorf("%w: no date matches day of month %s in month %s", ErrNeverFires, fields[3], fields[4])
 	}
-	everyHour := c.hours == 1<<24-1
-	even := everyHour || startsWithStar(fields[0]) || startsWithStar(fields[1]) || startsWithStar(fields[2])
-	return &local{calendar: c, zone: zone, everyHour: everyHour, even: even}, nil
+	even := clock.everyHour() || startsWithStar(fields[0]) || startsWithStar(fields[1]) || startsWithStar(fields[2])
+	return &local{pattern: p, zone: zone, everyHour: clock.everyHour(), even: even}, nil
 }
 
 // parseSets reads the six fields, each into a set of values as bits, and

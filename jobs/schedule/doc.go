@@ -1,8 +1,9 @@
 // Package schedule says when jobs are due.
 //
 // A due is a whole second, the same on every replica whatever its own zone,
-// clock or start time: it depends on the schedule, its zone and the instant
-// asked about, on nothing else. Dues increase strictly, and asking is cheap.
+// clock or start time: it depends on the schedule, its zone, its calendars and
+// the instant asked about, on nothing else. Dues increase strictly, and asking
+// is cheap.
 //
 // # Kinds
 //
@@ -18,12 +19,18 @@
 // it. So "0 0 */2 * 1" is due on Mondays that are odd days of the month, and
 // "0 0 1-31/2 * 1" on all odd days and all Mondays.
 //
+// Quartz is what org.quartz.CronExpression of Quartz 2.3.2 reads, with the same
+// dues; where that answers by where it is asked from, or not at all, decision
+// 12 says what is done here.
+//
 // Every is an interval of whole seconds counted from 1970-01-01T00:00:00Z, so
-// that every replica counts alike; @every is the same. At is one instant.
+// that every replica counts alike; @every is the same. A [Recurrence] is
+// intervals within daily windows, or days, weeks, months and years. At is one
+// instant. After names jobs, and has no dues of its own.
 //
 // # When clocks change
 //
-// A cron schedule is read in its zone.
+// Cron, Quartz and recurrences are read in their zone.
 //
 //   - A local time that does not exist, because clocks went forward over it,
 //     is due at the first instant after the gap; several of them, and a due
@@ -32,8 +39,16 @@
 //     first time only.
 //   - Interval-like schedules go on evenly instead. One whose hour, minute or
 //     second field begins with *, or that matches every hour, is due at both
-//     occurrences of a time that exists twice. One that matches every hour
-//     has nothing to make up for after a gap.
+//     occurrences of a time that exists twice; so is an interval within a
+//     window, and one of Quartz with a step from a value on, as 0/15. One that
+//     matches every hour has nothing to make up for after a gap.
+//
+// [ClockChanges] turns the first two around.
+//
+// # Calendars
+//
+// A [Calendar] excludes dues. Next passes over them; Excluded says which
+// calendar it was, and Preview shows them.
 //
 // # Zones
 //

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-)
 
-const (
-	monthNames   = "jan feb mar apr may jun jul aug sep oct nov dec"
-	weekdayNames = "sun mon tue wed thu fri sat"
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // guard checks one item of a field's list and returns it in a form that
@@ -88,6 +85,9 @@ func (k fieldKind) value(text string) (int, error) {
 	expected := fmt.Sprintf("a number from %d to %d", k.min, most)
 	if k.names != "" {
 		expected += " or one of " + k.names
+	}
+	if near := nearest.Of(text, strings.Fields(k.names)); near != "" {
+		expected += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return 0, fmt.Errorf("found %q, expected %s", text, expected)
 }

@@ -8,9 +8,15 @@ import (
 // interval is due at every multiple of so many seconds since the epoch.
 type interval int64
 
+// maxEvery is the longest interval: longer ones are counted in months or years.
+const maxEvery = 1000 * 24 * time.Hour
+
 func newInterval(d time.Duration) (rule, error) {
 	if d < time.Second || d%time.Second != 0 {
 		return nil, fmt.Errorf("found %s, expected whole seconds, at least 1s", d)
+	}
+	if d > maxEvery {
+		return nil, fmt.Errorf("found %s, expected at most %s; longer ones are written as 3 years", d, maxEvery)
 	}
 	return interval(d / time.Second), nil
 }

@@ -5,16 +5,30 @@ import (
 	"time"
 )
 
-// local is due when the clocks of a zone show what the calendar matches.
+// ClockChanges says what becomes of local times that a change of the zone's
+// clocks leaves out or brings back. The zero value is the default. Schedules
+// that go on evenly, as the package's documentation tells, are due at both
+// occurrences whatever Both says.
+type ClockChanges struct {
+	// Skip leaves out a local time that does not exist; else it is due at the
+	// first instant after the gap.
+	Skip bool
+	// Both makes a local time that exists twice due both times; else it is
+	// due the first time.
+	Both bool
+}
+
+// local is due when the clocks of a zone show what the pattern matches.
 //
 // It goes through the zone's stretches of constant offset. Within one, local
 // time and instants differ by that offset; only at its beginning may local
 // times have been left out or come back.
 type local struct {
-	calendar  calendar
+	pattern   pattern
 	zone      *time.Location
 	everyHour bool // matches every hour: nothing is lost in a gap
 	even      bool // interval-like: due at both occurrences of a time that exists twice
+	changes   ClockChanges
 }
 
 // stretch is a time of constant offset, in Unix seconds.
@@ -23,8 +37,8 @@ type stretch struct {
 	offset, before int64 // of local time to UTC, in it and just before it
 }
 
-func (l *local) stretchAt(instant int64) stretch {
-	t := time.Unix(instant, 0).In(l.zone)
+func stretchAt(zone *time.Location, instant int64) stretch {
+	t := time.Unix(instant, 0).In(zone)
 	start, end := t.ZoneBounds()
 	s := stretch{start: math.MinInt64, end: math.MaxInt64, offset: offsetOf(t)}
 	s.before = s.offset
@@ -48,25 +62,37 @@ func offsetOf(t time.Time) int64 {
 	return int64(offset)
 }
 
+// after returns where to look next for a match that lies behind the stretch:
+// at its end, or, when both are far, not change by change but where the match
+// is near. No zone is further from UTC than farthest, and what comes back at
+// a change is less than that ago.
+func (s stretch) after(instant, match int64) int64 {
+	const farthest = daySeconds * 3 / 2
+	if s.end-instant < farthest {
+		return s.end
+	}
+	return max(s.end, match-farthest)
+}
+
 // missed reports whether a match lies in local times that the stretch left out.
-func (l *local) missed(s stretch) bool {
-	if l.everyHour || s.offset <= s.before {
+func (l *local) missed(s stretch, ahead *lookahead) bool {
+	if l.everyHour || l.changes.Skip || s.offset <= s.before {
 		return false
 	}
-	match, ok := l.calendar.next(s.start + s.before)
+	match, ok := ahead.next(s.start + s.before)
 	return ok && match < s.start+s.offset
 }
 
 func (l *local) next(t time.Time) (time.Time, bool) {
 	earliest := t.Unix() + 1
-	ahead := lookahead{calendar: &l.calendar}
+	ahead := lookahead{pattern: &l.pattern}
 	for earliest < maxInstant {
-		s := l.stretchAt(earliest)
-		if earliest == s.start && l.missed(s) {
+		s := stretchAt(l.zone, earliest)
+		if earliest == s.start && l.missed(s, &ahead) {
 			return time.Unix(earliest, 0), true
 		}
 		from := earliest + s.offset
-		if !l.even && s.offset < s.before {
+		if !l.even && !l.changes.Both && s.offset < s.before {
 			from = max(from, s.start+s.before)
 		}
 		match, ok := ahead.next(from)
@@ -76,7 +102,7 @@ func (l *local) next(t time.Time) (time.Time, bool) {
 		if match-s.offset < s.end {
 			return time.Unix(match-s.offset, 0), true
 		}
-		earliest = s.end
+		earliest = s.after(earliest, match)
 	}
 	return time.Time{}, false
 }
@@ -84,10 +110,10 @@ func (l *local) next(t time.Time) (time.Time, bool) {
 // maxInstant is the beginning of the year 10000.
 const maxInstant = 253402300800
 
-// lookahead remembers the calendar's last answer, for a match far ahead is
-// asked for again in each stretch that lies before it.
+// lookahead remembers the pattern's last answer, for a match ahead is asked
+// for again in each stretch that lies before it.
 type lookahead struct {
-	calendar    *calendar
+	pattern     *pattern
 	from, match int64
 	ok          bool
 }
@@ -95,7 +121,7 @@ type lookahead struct {
 func (a *lookahead) next(from int64) (int64, bool) {
 	if !a.ok || from < a.from || from > a.match {
 		a.from = from
-		a.match, a.ok = a.calendar.next(from)
+		a.match, a.ok = a.pattern.next(from)
 	}
 	return a.match, a.ok
 }

@@ -1,13 +1,22 @@
 package schedule
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Schedule says when a job is due. The zero Schedule is never due: the job is
 // only triggered. Schedules are immutable and may be used concurrently.
 type Schedule struct {
-	text string
-	zone *time.Location
-	rule rule
+	text      string
+	zone      *time.Location
+	rule      rule // nil: never due by itself
+	after     []string
+	changes   ClockChanges
+	calendars []*Calendar
+	jitter    time.Duration
 }
 
 // rule finds dues.
@@ -19,9 +28,28 @@ type rule interface {
 // lastYear is the last year with dues: later ones have no RFC 3339 form.
 const lastYear = 9999
 
-// Next returns the first due after t, or the zero time when there is none. Dues
-// are whole seconds in UTC from the years 1 to 9999, and may be compared with ==.
+// Next returns the first due after t that no calendar excludes, or the zero
+// time when there is none. Dues are whole seconds in UTC from the years 1 to
+// 9999, and may be compared with ==. A schedule whose calendars go on excluding
+// what is due, for some thousands of exclusions in a row, has none either.
 func (s Schedule) Next(t time.Time) time.Time {
+	due := s.nominal(t)
+	for range maxExcluded {
+		calendar, until := s.excluding(due)
+		if calendar == nil {
+			return due
+		}
+		due = s.nominal(until.Add(-time.Nanosecond))
+	}
+	return time.Time{}
+}
+
+// maxExcluded bounds how many exclusions in a row Next looks beyond: ten years
+// of days, in a few milliseconds.
+const maxExcluded = 4_000
+
+// nominal returns the first due after t, calendars left aside.
+func (s Schedule) nominal(t time.Time) time.Time {
 	if s.rule == nil || t.UTC().Year() > lastYear {
 		return time.Time{}
 	}
@@ -49,8 +77,47 @@ func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
 	return dues
 }
 
+// After returns the names of the jobs whose success for a due makes this job
+// due, and nil for a schedule that is not of that kind. Next gives such a
+// schedule no dues: they are those of the jobs it follows. The caller must not
+// change the result.
+func (s Schedule) After() []string { return s.after }
+
+// WithClockChanges returns the schedule with another policy for changes of
+// clocks. Intervals and instants are not concerned by it.
+func (s Schedule) WithClockChanges(c ClockChanges) Schedule {
+	s.changes = c
+	if l, ok := s.rule.(*local); ok {
+		changed := *l
+		changed.changes = c
+		s.rule = &changed
+	}
+	return s
+}
+
+// WithCalendars returns the schedule without the dues that any of the calendars
+// excludes, in place of those that it had.
+func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
+	s.calendars = slices.Clone(calendars)
+	return s
+}
+
+// WithJitter returns the schedule with delays of up to most; its dues stay.
+func (s Schedule) WithJitter(most time.Duration) Schedule {
+	s.jitter = most
+	return s
+}
+
+// Delay returns how much later than due the job of that name starts: Jitter
+// by what WithJitter has set.
+func (s Schedule) Delay(job string, due time.Time) time.Duration { return Jitter(job, due, s.jitter) }
+
+// MaxDelay returns what WithJitter has set: Delay is less, or both are nothing.
+func (s Schedule) MaxDelay() time.Duration { return s.jitter }
+
 // String returns the schedule in the form that ParseText reads: cron as it was
-// written, and "" for the zero Schedule.
+// written, and "" for the zero Schedule. Zone, clock changes, calendars and
+// jitter are not in it.
 func (s Schedule) String() string { return s.text }
 
 // Zone returns the zone in which the schedule is read; UTC for the zero Schedule.
@@ -59,4 +126,25 @@ func (s Schedule) Zone() *time.Location {
 		return time.UTC
 	}
 	return s.zone
+}
+
+// Fingerprint returns String and whatever else decides about dues and their
+// delays, but for the zone: schedules of one zone with equal fingerprints are
+// due alike. What is at its default is not in it, and of calendars there is
+// a hash of their contents.
+func (s Schedule) Fingerprint() string {
+	texts := []string{s.text}
+	if s.changes.Skip {
+		texts = append(texts, "gap:skip")
+	}
+	if s.changes.Both {
+		texts = append(texts, "overlap:both")
+	}
+	if s.jitter > 0 {
+		texts = append(texts, "jitter:"+s.jitter.String())
+	}
+	for _, c := range s.calendars {
+		texts = append(texts, fmt.Sprintf("calendar:%q %s", c.name, c.fingerprint))
+	}
+	return strings.Join(texts, "; ")
 }

@@ -7,26 +7,24 @@ import (
 	"time"
 )
 
-var (
-	// ErrNeverFires says that a cron expression is well formed, but that no
-	// date matches it.
-	ErrNeverFires = errors.New("never fires")
-	// ErrUnsupported says that an expression is in a syntax which is not
-	// supported yet.
-	ErrUnsupported = errors.New("not supported yet")
-)
+// ErrNeverFires says that an expression is well formed, but that no date
+// matches it.
+var ErrNeverFires = errors.New("never fires")
 
 // Spec is a schedule as it is written. At most one field is set; the zero Spec
 // is never due.
 type Spec struct {
-	Cron   string        // 5 or 6 fields, or a descriptor such as @daily or @every 90s
-	Quartz string        // refused with ErrUnsupported
-	Every  time.Duration // whole seconds, at least one
-	At     time.Time     // a whole second
+	Cron       string        // 5 or 6 fields, or a descriptor such as @daily or @every 90s
+	Quartz     string        // 6 or 7 fields, as Quartz 2.3.2 reads them
+	Every      time.Duration // whole seconds, at least one
+	Recurrence Recurrence    // in words
+	At         time.Time     // once, at a whole second
+	After      []string      // names of jobs: due when each has succeeded for one due
 }
 
 // Parse returns the schedule that spec describes, read in zone; nil means UTC.
-// time.Local is refused, for it is not the same zone on every replica.
+// time.Local is refused, for it is not the same zone on every replica. Mistakes
+// in a Recurrence are wrapped as PartErrors.
 func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
@@ -35,42 +33,82 @@ func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 		return Schedule{}, errors.New("schedule: the zone Local differs between replicas: name one, such as UTC or Europe/Berlin")
 	}
 	if spec.kinds() > 1 {
-		return Schedule{}, errors.New("schedule: expected one of cron, quartz, every and at, found several")
+		return Schedule{}, errors.New("schedule: expected one of cron, quartz, every, at and after, found several")
 	}
-	text := spec.text()
-	rule, err := spec.rule(zone)
+	s := Schedule{text: spec.String(), zone: zone}
+	var err error
+	switch {
+	case spec.Recurrence != Recurrence{}:
+		s.rule, s.text, err = spec.Recurrence.parse(zone)
+	case spec.After != nil:
+		s.after, err = checkAfter(spec.After)
+	default:
+		s.rule, err = spec.rule(zone)
+	}
 	if err != nil {
-		return Schedule{}, fmt.Errorf("schedule %q: %w", text, err)
+		return Schedule{}, fmt.Errorf("schedule %q: %w", spec, err)
 	}
-	return Schedule{text: text, zone: zone, rule: rule}, nil
+	return s, nil
 }
 
-// ParseText returns the schedule that a bare expression describes: cron as in
-// Spec, or "quartz:", "every:" or "at:" followed by an expression, a duration
-// such as 90s, or an instant such as 2026-01-31T09:00:00Z.
+// ParseText returns the schedule that a bare expression describes; ParseSpec
+// says how it is written.
 func ParseText(s string, zone *time.Location) (Schedule, error) {
-	kind, rest, found := strings.Cut(s, ":")
-	if !found {
-		kind = ""
+	spec, err := ParseSpec(s)
+	if err != nil {
+		return Schedule{}, fmt.Errorf("schedule %q: %w", s, err)
 	}
+	return Parse(spec, zone)
+}
+
+// ParseSpec reads a bare expression: cron as in Spec; "quartz:" and an
+// expression; "every:" or "every " and a duration such as 90s or a Recurrence;
+// "at:" and an instant such as 2026-01-31T09:00:00Z; "after:" and the names of
+// jobs, separated by commas. Expressions of cron and Quartz are not looked at.
+func ParseSpec(s string) (Spec, error) {
+	text := strings.TrimSpace(s)
+	if rest, ok := cutWord(text, "every"); ok {
+		r, err := splitRecurrence(rest)
+		if err != nil {
+			return Spec{}, err
+		}
+		if d, err := time.ParseDuration(r.Every); err == nil && d > 0 && r == (Recurrence{Every: r.Every}) {
+			return Spec{Every: d}, nil
+		}
+		if r.Every == "" {
+			return Spec{}, &PartError{Part: "every", Err: errors.New("found nothing, expected a duration such as 90s or 1h30m, or 1 month")}
+		}
+		return Spec{Recurrence: r}, nil
+	}
+	kind, rest, _ := strings.Cut(text, ":")
 	rest = strings.TrimSpace(rest)
 	switch strings.TrimSpace(kind) {
 	case "quartz":
-		return Parse(Spec{Quartz: orBlank(rest)}, zone)
-	case "every":
-		d, err := parseEvery(rest)
-		if err != nil {
-			return Schedule{}, fmt.Errorf("schedule %q: %w", s, err)
-		}
-		return Parse(Spec{Every: d}, zone)
+		return Spec{Quartz: orBlank(rest)}, nil
 	case "at":
 		t, err := time.Parse(time.RFC3339, rest)
 		if err != nil || t.IsZero() {
-			return Schedule{}, fmt.Errorf("schedule %q: expected an instant such as 2026-01-31T09:00:00Z", s)
+			return Spec{}, errors.New("expected an instant such as 2026-01-31T09:00:00Z")
 		}
-		return Parse(Spec{At: t}, zone)
+		return Spec{At: t}, nil
+	case "after":
+		names, err := splitNames(rest)
+		return Spec{After: names}, err
 	}
-	return Parse(Spec{Cron: orBlank(s)}, zone)
+	return Spec{Cron: orBlank(s)}, nil
+}
+
+// cutWord cuts a word off that a space or a colon ends.
+func cutWord(text, word string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(text, word)
+	if !ok || rest == "" {
+		return "", ok
+	}
+	trimmed := strings.TrimLeft(rest, " \t")
+	if after, colon := strings.CutPrefix(trimmed, ":"); colon {
+		return strings.TrimSpace(after), true
+	}
+	return trimmed, trimmed != rest
 }
 
 // orBlank keeps an empty expression from being taken for one that is not set.
@@ -83,7 +121,7 @@ func orBlank(s string) string {
 
 func (s Spec) kinds() int {
 	n := 0
-	for _, set := range []bool{s.Cron != "", s.Quartz != "", s.Every != 0, !s.At.IsZero()} {
+	for _, set := range []bool{s.Cron != "", s.Quartz != "", s.Every != 0, s.Recurrence != Recurrence{}, !s.At.IsZero(), s.After != nil} {
 		if set {
 			n++
 		}
@@ -91,14 +129,22 @@ func (s Spec) kinds() int {
 	return n
 }
 
-func (s Spec) text() string {
+// IsZero reports whether nothing is set.
+func (s Spec) IsZero() bool { return s.kinds() == 0 }
+
+// String returns the spec in the form that ParseSpec reads, "" for the zero Spec.
+func (s Spec) String() string {
 	switch {
 	case s.Quartz != "":
 		return "quartz:" + strings.TrimSpace(s.Quartz)
 	case s.Every != 0:
 		return "every:" + s.Every.String()
+	case s.Recurrence != Recurrence{}:
+		return s.Recurrence.String()
 	case !s.At.IsZero():
 		return "at:" + s.At.Format(time.RFC3339Nano)
+	case s.After != nil:
+		return "after:" + joinNames(s.After)
 	}
 	return strings.TrimSpace(s.Cron)
 }
@@ -107,7 +153,7 @@ func (s Spec) text() string {
 func (s Spec) rule(zone *time.Location) (rule, error) {
 	switch {
 	case s.Quartz != "":
-		return nil, fmt.Errorf("syntax of Quartz: %w; write it as cron, every or at", ErrUnsupported)
+		return parseQuartz(s.Quartz, zone)
 	case s.Every != 0:
 		return newInterval(s.Every)
 	case !s.At.IsZero():

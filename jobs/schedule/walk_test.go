@@ -82,22 +82,98 @@ func (e expression) matches(shown time.Time) bool {
 		e[2].values[shown.Hour()] && e[4].values[int(shown.Month())]
 }
 
+// evenly reports whether the schedule matches every hour, and whether it is due
+// at both of two times that look alike.
+func (e expression) evenly() (everyHour, even bool) {
+	everyHour = len(e[2].values) == 24
+	return everyHour, everyHour || e[0].star || e[1].star || e[2].star
+}
+
+// quartz is an expression as Quartz writes it, of which one day field is ?.
+type quartz struct{ expression }
+
+func drawQuartz(t *rapid.T) quartz {
+	e := drawExpression(t, false)
+	all := drawn{text: "?", values: map[int]bool{}}
+	for v := range 32 {
+		all.values[v] = true
+	}
+	if rapid.Bool().Draw(t, "by weekday") {
+		e[3] = all
+		e[5] = drawField(t, "weekday from 1", 1, 7)
+		shifted := map[int]bool{}
+		for v := range e[5].values {
+			shifted[v-1] = true
+		}
+		e[5].values = shifted
+	} else {
+		e[5] = all
+	}
+	e[3].star = true // both day fields must match
+	for i := range e[:3] {
+		// A step from a value on is an interval, as it is from a star.
+		e[i].star = e[i].star || strings.Contains(e[i].text, "/") && !strings.Contains(e[i].text, "-")
+	}
+	return quartz{e}
+}
+
+func (q quartz) text() string { return "quartz:" + q.expression.text() }
+
+// window is every so many minutes between two times of day, on some weekdays.
+type window struct {
+	step, from, length int // minutes
+	weekdays           map[int]bool
+}
+
+func drawWindow(t *rapid.T) window {
+	w := window{from: rapid.IntRange(0, 24*60-1).Draw(t, "from"), length: rapid.IntRange(1, 24*60-1).Draw(t, "length"), weekdays: map[int]bool{}}
+	w.step = rapid.IntRange(1, w.length).Draw(t, "step")
+	for _, day := range rapid.SliceOfN(rapid.IntRange(0, 6), 1, 7).Draw(t, "weekdays") {
+		w.weekdays[day] = true
+	}
+	return w
+}
+
+func (w window) text() string {
+	var days []string
+	for day := range w.weekdays {
+		days = append(days, time.Weekday(day).String())
+	}
+	clock := func(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60%24, minute%60) }
+	return fmt.Sprintf("every %dm between %s and %s on %s", w.step, clock(w.from), clock(w.from+w.length), strings.Join(days, ","))
+}
+
+func (w window) matches(shown time.Time) bool {
+	begun := shown.Add(-time.Duration(w.from) * time.Minute)
+	into := begun.Hour()*60 + begun.Minute()
+	return w.weekdays[int(begun.Weekday())] && into <= w.length && into%w.step == 0 && shown.Second() == 0
+}
+
+func (w window) evenly() (everyHour, even bool) { return false, true }
+
+// walked is a schedule whose meaning is worked out here.
+type walked interface {
+	text() string
+	matches(shown time.Time) bool
+	evenly() (everyHour, even bool)
+}
+
 // walk goes from one instant to the next as an operator with a wall clock
 // would, and notes the dues after from and until to.
-func (e expression) walk(in *time.Location, from, to time.Time, step time.Duration) []time.Time {
-	everyHour := len(e[2].values) == 24
-	even := everyHour || e[0].star || e[1].star || e[2].star
+func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to time.Time, step time.Duration) []time.Time {
+	everyHour, even := e.evenly()
 	var seen int64 = math.MinInt64 // the latest that was shown
 	shown := func(t time.Time) time.Time {
 		_, offset := t.In(in).Zone()
 		return t.UTC().Add(time.Duration(offset) * time.Second)
 	}
 	var dues []time.Time
-	last := shown(from.Add(-3 * time.Hour)) // far enough to have seen what comes back
-	for t := from.Add(-3 * time.Hour).Add(step); !t.After(to); t = t.Add(step) {
+	before := from.Add(-3 * time.Hour) // far enough to have seen what comes back
+	last := shown(before)
+	for t := before.Add(step); !t.After(to); t = t.Add(step) {
 		now := shown(t)
-		due := e.matches(now) && (even || now.Unix() > seen)
-		for lost := last.Add(step); lost.Before(now) && !everyHour; lost = lost.Add(step) {
+		due := e.matches(now) && (even || changes.Both || now.Unix() > seen)
+		for lost := last.Add(step); lost.Before(now) && !everyHour && !changes.Skip; lost = lost.Add(step) {
 			due = due || e.matches(lost)
 		}
 		if due && t.After(from) {
@@ -125,14 +201,16 @@ func drawChange(t *rapid.T) (*time.Location, time.Time) {
 	return in, at.UTC().Truncate(time.Minute) // zone tables may end at an odd second
 }
 
-func checkAgainstWalk(t *rapid.T, e expression, before, after, step time.Duration) {
+func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	in, change := drawChange(t)
 	from, to := change.Add(-before), change.Add(after)
 	s, err := schedule.ParseText(e.text(), in)
 	if err != nil {
 		t.Skip(err) // never fires
 	}
-	want := e.walk(in, from, to, step)
+	changes := schedule.ClockChanges{Skip: rapid.Bool().Draw(t, "skip"), Both: rapid.Bool().Draw(t, "both")}
+	s = s.WithClockChanges(changes)
+	want := walk(e, changes, in, from, to, step)
 	got := from
 	for _, due := range want {
 		if got = s.Next(got); got != due {
@@ -149,7 +227,14 @@ func checkAgainstWalk(t *rapid.T, e expression, before, after, step time.Duratio
 func TestNoDueIsLostOrDoubled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := time.Duration(rapid.IntRange(0, 30*60).Draw(t, "minutes before")) * time.Minute
-		checkAgainstWalk(t, drawExpression(t, false), before, 40*time.Hour, time.Minute)
+		var e walked = drawExpression(t, false)
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			e = drawQuartz(t)
+		case 1:
+			e = drawWindow(t)
+		}
+		checkAgainstWalk(t, e, before, 40*time.Hour, time.Minute)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
     SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -135,9 +136,9 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 	if len(f.States) == 0 {
 		return selectRuns + where + order, args
 	}
-	parts := make([]string, len(f.States))
-	for i, state := range f.States {
-		parts[i] = "SELECT * FROM (" + selectRuns + where + " AND r.state = " + arg(state) + order + ")"
+	var parts []string
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND r.state = "+arg(state)+order+")")
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args
 }
@@ -181,7 +182,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.Running); err != nil {
+		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
 			return err
 		}
 		if known, live := s.lives.get(v.Session); live {

@@ -64,14 +64,23 @@ func TestQueriesOnGrowingTablesUseIndexes(t *testing.T) {
 func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 	s := open(t)
 	before := &jobs.RunCursor{CreatedAt: time.Now(), ID: uuid.New()}
-	for name, f := range map[string]jobs.RunFilter{
-		"all": {}, "next page": {Before: before}, "job": {Job: "a"}, "state": {States: []jobs.State{jobs.Waiting}},
-		"states": {States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "replica": {Replica: "r"},
-		"job and states": {Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}},
+	for name, c := range map[string]struct {
+		filter jobs.RunFilter
+		want   string // the index of a step
+	}{
+		"all": {jobs.RunFilter{}, "runs_created"}, "next page": {jobs.RunFilter{Before: before}, "runs_created"},
+		"job": {jobs.RunFilter{Job: "a"}, "runs_job"}, "replica": {jobs.RunFilter{Replica: "r"}, "runs_replica"},
+		"state":          {jobs.RunFilter{States: []jobs.State{jobs.Waiting}}, "runs_state"},
+		"states":         {jobs.RunFilter{States: []jobs.State{jobs.Waiting, jobs.Running}, Before: before}, "runs_state"},
+		"job and states": {jobs.RunFilter{Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}}, "runs_"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			query, args := sqlite.RunsQuery(f)
-			noBareScan(t, plan(t, s, query, args...))
+			query, args := sqlite.RunsQuery(c.filter)
+			steps := plan(t, s, query, args...)
+			noBareScan(t, steps)
+			if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, " USING INDEX holdfast_"+c.want) }) {
+				t.Errorf("no step uses %s:\n\t%s", c.want, strings.Join(steps, "\n\t"))
+			}
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	openSession = `
-INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at, lock_servers) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
 ON CONFLICT (id) DO NOTHING`
 
 	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3) WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
@@ -38,7 +38,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	// Known before it is written: a sweep ends what is written but unknown.
 	opened, added := s.lives.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires))
+		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires), session.LockServers)
 		if err == nil && added && session.Succeeds {
 			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica, micros(opened.started))
 		}

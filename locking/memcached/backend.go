@@ -18,14 +18,26 @@
 //
 // A server that is full (-M) refuses to renew too, because cas needs room for
 // the new copy; it still removes. Give memcached more memory than its locks
-// need (about 0.5 KiB each), and no other tenants: an eviction frees a lock.
+// need (about 400 bytes each), and no other tenants: an eviction frees a lock.
 //
 // Which server has a key depends on the configured list and its order:
-// replicas with different lists lock on different servers.
+// replicas with different lists lock on different servers. Fingerprint tells
+// lists apart.
+//
+// A connection is ready for commands once it has TLS (-Z) and the server has
+// taken the user's password (-Y), as far as Options name them; dialer does both,
+// within the request that needs the connection. What fails there is a
+// *DialError, and nothing of the request was sent.
+//
+// A Watch asks the servers themselves, by stats, for what gomemcache does not
+// know: whether they restarted, were flushed or dropped entries, and which of
+// their settings are unsafe for locks. What it reads is bounded in time and
+// size, and shown as text.
 package memcached
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -45,6 +57,9 @@ type Options struct {
 	Servers []string      // host:port, or the path of a Unix socket; the same list in the same order on all replicas
 	Timeout time.Duration // of connecting, of an answer, and of waiting for a connection; 0 means 500 ms
 	MaxIdle int           // connections kept to each server, and requests at a time; 0 means 32
+
+	TLS            *tls.Config // for servers started with -Z; nil: none. Without a ServerName each server is to prove the host it is configured by
+	User, Password string      // for servers started with -Y; both or neither, without spaces
 }
 
 // Backend is a locking.Backend on memcached. Its methods may be called
@@ -67,6 +82,9 @@ func New(o Options) (*Backend, error) {
 	if o.Timeout < 0 || o.MaxIdle < 0 {
 		return nil, fmt.Errorf("memcached: timeout %s and max idle %d can't be negative", o.Timeout, o.MaxIdle)
 	}
+	if err := checkUser(o.User, o.Password); err != nil {
+		return nil, err
+	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
@@ -74,7 +92,8 @@ func New(o Options) (*Backend, error) {
 		o.MaxIdle = defaultMaxIdle
 	}
 	return &Backend{pool: &pool{
-		servers: newServers(o.Servers), timeout: o.Timeout, places: make(chan struct{}, o.MaxIdle),
+		servers: newServers(o.Servers), dialer: dialer{tls: o.TLS, user: o.User, password: o.Password},
+		timeout: o.Timeout, places: make(chan struct{}, o.MaxIdle),
 	}}, nil
 }
 
@@ -87,6 +106,23 @@ func checkServer(address string) error {
 	}
 	return nil
 }
+
+// checkUser refuses what no line of memcached's file of users can hold. Its
+// errors never quote either.
+func checkUser(user, password string) error {
+	const longest = 250 // a line has 255 bytes
+	switch {
+	case (user == "") != (password == ""):
+		return errors.New("memcached: found only one of user and password, expected both or neither")
+	case len(user)+len(password) > longest:
+		return fmt.Errorf("memcached: found a user and password of more than %d bytes together", longest)
+	case strings.Contains(user, ":") || strings.ContainsFunc(user+password, isSpace):
+		return errors.New("memcached: found a user with a colon, or a user or password with a space or control character")
+	}
+	return nil
+}
+
+func isSpace(r rune) bool { return r <= ' ' || r == 0x7f }
 
 // Ping returns nil if all servers answer, and otherwise an error that wraps
 // locking.ErrUnavailable.

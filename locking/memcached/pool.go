@@ -16,6 +16,7 @@ import (
 // used last is used first, so that no more connections are kept than needed.
 type pool struct {
 	servers servers
+	dialer  dialer
 	timeout time.Duration
 	places  chan struct{} // has an item for each request that runs
 
@@ -52,7 +53,7 @@ func (p *pool) pop() *slot {
 		p.idle = p.idle[:last]
 		return s
 	}
-	return newSlot(p.servers, p.timeout, p.generation)
+	return newSlot(p)
 }
 
 func (p *pool) put(s *slot) {
@@ -77,6 +78,7 @@ func (p *pool) drop() {
 // own to each server, so that the request's context can end what it waits for.
 type slot struct {
 	client     *memcache.Client
+	dialer     *dialer
 	generation int // guarded by pool
 
 	mu      sync.Mutex
@@ -86,9 +88,9 @@ type slot struct {
 	conns   map[*conn]struct{}
 }
 
-func newSlot(list servers, timeout time.Duration, generation int) *slot {
-	s := &slot{client: memcache.NewFromSelector(list), generation: generation, conns: map[*conn]struct{}{}}
-	s.client.Timeout, s.client.MaxIdleConns, s.client.DialContext = timeout, 1, s.dial
+func newSlot(p *pool) *slot {
+	s := &slot{client: memcache.NewFromSelector(p.servers), dialer: &p.dialer, generation: p.generation, conns: map[*conn]struct{}{}}
+	s.client.Timeout, s.client.MaxIdleConns, s.client.DialContext = p.timeout, 1, s.dial
 	return s
 }
 
@@ -136,8 +138,7 @@ func (s *slot) dial(timeout context.Context, network, address string) (net.Conn,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(timeout, cancel)()
-	var dialer net.Dialer
-	raw, err := dialer.DialContext(ctx, network, address)
+	raw, err := s.dialer.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
 package memcached
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
@@ -52,9 +52,8 @@ func notSent(err error) bool {
 	if errors.Is(err, locking.ErrUnavailable) || errors.Is(err, memcache.ErrNoServers) {
 		return true
 	}
-	var timeout *memcache.ConnectTimeoutError
-	var network *net.OpError
-	return errors.As(err, &timeout) || errors.As(err, &network) && network.Op == "dial"
+	var dial *DialError
+	return errors.As(err, &dial)
 }
 
 // answered reports whether err is what a server said.
@@ -75,19 +74,28 @@ func unexpected(err error) bool {
 	return strings.Contains(err.Error(), "memcache: unexpected response line")
 }
 
-// refused reports whether a server said that it did nothing. Whatever else it
+// saysRefused reports whether a server said that it did nothing. Whatever else it
 // says is no answer: it may have done what it was asked.
-func refused(err error) bool {
+func saysRefused(err error) bool {
 	const from = "memcache: unexpected response line from "
 	_, text, _ := strings.Cut(err.Error(), from)
 	_, line, _ := strings.Cut(text, ": ")
 	return strings.HasPrefix(line, `"ERROR\r\n`) || strings.HasPrefix(line, `"CLIENT_ERROR `) || strings.HasPrefix(line, `"SERVER_ERROR `)
 }
 
-// outOfMemory reports whether a server had no room: "out of memory storing
+// saysFull reports whether a server had no room: "out of memory storing
 // object", or, of a value in several chunks, "Out of memory during read".
-func outOfMemory(err error) bool {
+func saysFull(err error) bool {
 	return strings.Contains(strings.ToLower(err.Error()), "server_error out of memory")
+}
+
+// unauthorized returns an *AuthError if a server said that it did nothing
+// because no password was sent.
+func unauthorized(err error) error {
+	if strings.Contains(err.Error(), unauthenticated) {
+		return &AuthError{Reply: unauthenticated}
+	}
+	return nil
 }
 
 // asked turns the error of a request that changes nothing into the package's.
@@ -95,7 +103,7 @@ func asked(err error) error {
 	if err == nil || errors.Is(err, locking.ErrUnavailable) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", locking.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", locking.ErrUnavailable, cmp.Or(unauthorized(err), err))
 }
 
 // changed turns the error of a request that changes something into the
@@ -104,13 +112,13 @@ func changed(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case notSent(err):
+	case notSent(err) || unauthorized(err) != nil:
 		return asked(err)
-	case unexpected(err) && outOfMemory(err):
+	case unexpected(err) && saysFull(err):
 		return fmt.Errorf("%w: %w", locking.ErrFull, err)
 	case unexpected(err) && strings.Contains(err.Error(), "SERVER_ERROR object too large"):
 		return fmt.Errorf("%w for this server (-I): %w", locking.ErrTooLarge, err)
-	case refused(err):
+	case saysRefused(err):
 		return fmt.Errorf("%w: memcached refused: %w", locking.ErrUnavailable, err)
 	case errors.Is(err, memcache.ErrNotStored):
 		return locking.ErrNotStored

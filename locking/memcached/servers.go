@@ -1,6 +1,8 @@
 package memcached
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/crc32"
 	"net"
 	"strings"
@@ -40,6 +42,13 @@ func (s servers) Each(visit func(net.Addr) error) error {
 		}
 	}
 	return nil
+}
+
+// Fingerprint identifies a list of servers in its order, in 16 characters.
+// Replicas whose lists differ look for one lock on different servers.
+func Fingerprint(servers []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(servers, "\n")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // server is a net.Addr that is still a name.

@@ -33,3 +33,14 @@ func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 		t.Errorf("no servers: %v", err)
 	}
 }
+
+func TestFingerprintTellsListsApart(t *testing.T) {
+	seen := map[string][]string{}
+	for _, list := range [][]string{{"a:1"}, {"b:1"}, {"a:1", "b:1"}, {"b:1", "a:1"}, {"a:1", "b:1", "c:1"}} {
+		mark := Fingerprint(list)
+		if other, twice := seen[mark]; twice || len(mark) != 16 || mark != Fingerprint(list) {
+			t.Errorf("%q is %q, as %q", list, mark, other)
+		}
+		seen[mark] = list
+	}
+}

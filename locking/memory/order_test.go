@@ -35,7 +35,7 @@ func BenchmarkOrder(b *testing.B) {
 		"exponential":         {Delay: 10 * time.Millisecond, MaxDelay: time.Second, Backoff: retry.Exponential, Jitter: 0.2},
 		"reverse_exponential": {Backoff: retry.ReverseExponential, Jitter: 0.2},
 	}
-	for _, held := range []time.Duration{500 * time.Millisecond, 4 * time.Second} {
+	for _, held := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
 		for _, stages := range []string{"entries", "grants"} {
 			for _, backoff := range []string{"constant", "exponential", "reverse_exponential"} {
 				b.Run(fmt.Sprintf("%s/%s/%s", held, stages, backoff), func(b *testing.B) {

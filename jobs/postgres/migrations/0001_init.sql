@@ -48,8 +48,9 @@ CREATE TABLE holdfast.session_jobs (
 );
 CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
--- Runs: the history. No index names state or a column that a run changes in
--- its life, so that each change of a run is a heap-only update.
+-- Runs: the history. No index names a column that a run changes on its way to
+-- success, nor does the condition of one, so that each change on that way is a
+-- heap-only update. trouble is the state of a run that ended otherwise.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
@@ -67,12 +68,15 @@ CREATE TABLE holdfast.runs (
     reason      text NOT NULL DEFAULT '',
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
-    error       text NOT NULL DEFAULT ''
+    error       text NOT NULL DEFAULT '',
+    trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
 CREATE UNIQUE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
+CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
+CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) WHERE trouble IS NOT NULL;
 
 -- Outputs: apart, so that a page of history does not carry them.
 CREATE TABLE holdfast.outputs (

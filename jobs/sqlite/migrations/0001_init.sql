@@ -68,6 +68,7 @@ CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, due, recovery) WHER
 CREATE UNIQUE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
+CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);
 CREATE INDEX holdfast_runs_state ON holdfast_runs (state, created_at, id);
 
 -- Outputs: apart, so that a page of history does not carry them.

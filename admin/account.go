@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/admin/password"
+)
+
+// accounts knows everybody who may ask for anything. It is not changed after
+// it was made.
+type accounts struct {
+	guarded bool // somebody is told apart from strangers
+	users   map[string]account
+	tokens  []tokenAccount
+	proxy   *Proxy
+	signer  *signer
+}
+
+type account struct {
+	role Role
+	hash password.Hash
+	text string // of the hash: a sign-in is bound to it
+}
+
+type tokenAccount struct {
+	name string
+	role Role
+	sum  []byte
+}
+
+// refusal is a proof that is not believed. Its text goes to whoever showed it.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (e *refusal) Error() string { return e.text }
+
+// newAccounts takes options that were checked.
+func newAccounts(o Options) (*accounts, error) {
+	a := &accounts{guarded: o.guarded(), users: make(map[string]account), proxy: o.Proxy}
+	for _, user := range o.Users {
+		hash, err := password.Parse(user.PasswordHash)
+		if err != nil {
+			return nil, err
+		}
+		a.users[user.Name] = account{role: user.Role, hash: hash, text: user.PasswordHash}
+	}
+	for _, token := range o.Tokens {
+		sum, err := hex.DecodeString(token.Hash)
+		if err != nil {
+			return nil, err
+		}
+		a.tokens = append(a.tokens, tokenAccount{token.Name, token.Role, sum})
+	}
+	var err error
+	a.signer, err = newSigner(o.CookieKeys, o.Users)
+	return a, err
+}
+
+// open reports whether nobody is told apart: everybody who gets this far is
+// let in.
+func (a *accounts) open() bool { return !a.guarded }
+
+// identify returns who sent a request, a stranger if it shows no proof, or a
+// *refusal for a proof that is not believed. A proxy's word goes first: such
+// proxies send tokens of their own along.
+func (a *accounts) identify(r *http.Request) (Identity, error) {
+	if a.open() {
+		return Identity{Role: Operator, By: ByLoopback}, nil
+	}
+	if a.proxy.names() {
+		if named := r.Header.Values(a.proxy.UserHeader); len(named) > 0 {
+			return a.named(r, named)
+		}
+	}
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
+		return a.bearer(strings.TrimSpace(token))
+	}
+	return a.signedIn(r), nil
+}
+
+func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
+	if peer := peerOf(r); !a.proxy.trusts(peer) {
+		return Identity{}, &refusal{http.StatusForbidden, fmt.Sprintf("The request names a user in %s, but %s is not among the networks of the trusted proxy.", a.proxy.UserHeader, peer)}
+	}
+	name := strings.TrimSpace(names[0])
+	if len(names) > 1 || !isUserName(name) {
+		return Identity{}, &refusal{http.StatusForbidden, "The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
+	}
+	return Identity{Name: name, Role: a.proxy.roleOf(name), By: ByProxy}, nil
+}
+
+// bearer compares hashes, and with all tokens whatever it finds: how long it
+// takes tells nothing.
+func (a *accounts) bearer(token string) (Identity, error) {
+	sum := sha256.Sum256([]byte(token))
+	var found Identity
+	for _, t := range a.tokens {
+		if subtle.ConstantTimeCompare(sum[:], t.sum) == 1 {
+			found = Identity{Name: t.name, Role: t.role, By: ByToken}
+		}
+	}
+	if found.stranger() {
+		return found, &refusal{http.StatusUnauthorized, "This token is not known."}
+	}
+	return found, nil
+}
+
+// signedIn believes a cookie of ours; any other is as good as none.
+func (a *accounts) signedIn(r *http.Request) Identity {
+	for _, cookie := range r.CookiesNamed(cookieName(r, a.proxy)) {
+		name, ok := a.signer.verify(cookie.Value, a.users)
+		if ok {
+			return Identity{Name: name, Role: a.users[name].role, By: ByPassword}
+		}
+	}
+	return Identity{}
+}

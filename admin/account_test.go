@@ -1,0 +1,258 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func sumOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// status is what / answers to a cookie of anna's.
+func status(t *testing.T, o Options, cookie *http.Cookie) int {
+	t.Helper()
+	return ask(newServer(t, o).Handler(), http.MethodGet, "/", withCookie(cookie)).Code
+}
+
+// TestCookieIsGoodOnEveryReplica signs in on one replica and asks another, by
+// keys of the configuration and by those that the hashes give.
+func TestCookieIsGoodOnEveryReplica(t *testing.T) {
+	o := guardedOptions(t)
+	for name, keys := range map[string][][]byte{"derived": nil, "configured": {[]byte(strings.Repeat("k", 32))}} {
+		o.CookieKeys = keys
+		cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+		if got := status(t, o, cookie); got != http.StatusOK {
+			t.Errorf("%s: another replica answers %d", name, got)
+		}
+		more := o
+		more.Users = append([]User{user(t, "new", "x", Viewer)}, o.Users...)
+		if got := status(t, more, cookie); got != http.StatusOK {
+			t.Errorf("%s: a replica with another user more answers %d", name, got)
+		}
+	}
+}
+
+func TestCookieKeysRotate(t *testing.T) {
+	old, fresh := []byte(strings.Repeat("o", 32)), []byte(strings.Repeat("f", 32))
+	o := guardedOptions(t)
+	signedBy := func(keys ...[]byte) *http.Cookie {
+		o.CookieKeys = keys
+		return cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+	}
+	byOld, byFresh := signedBy(old), signedBy(fresh, old)
+	for _, c := range []struct {
+		name   string
+		keys   [][]byte
+		cookie *http.Cookie
+		want   int
+	}{
+		{"old cookie, both keys", [][]byte{fresh, old}, byOld, 200},
+		{"new cookie, both keys", [][]byte{fresh, old}, byFresh, 200},
+		{"new cookie, before the first signs", [][]byte{old, fresh}, byFresh, 200},
+		{"old cookie, old key gone", [][]byte{fresh}, byOld, 303},
+		{"new cookie, old key gone", [][]byte{fresh}, byFresh, 200},
+		{"new cookie, old key alone", [][]byte{old}, byFresh, 303},
+		{"old cookie, no keys", nil, byOld, 303},
+	} {
+		o.CookieKeys = c.keys
+		if got := status(t, o, c.cookie); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCookieEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, keys := range map[string][][]byte{"derived": nil, "configured": {[]byte(strings.Repeat("k", 32))}} {
+			o := guardedOptions(t)
+			o.CookieKeys = keys
+			cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+
+			changed := o
+			changed.Users = []User{user(t, "anna", "correct horse", Operator), o.Users[1]} // another salt
+			if got := status(t, changed, cookie); got != http.StatusSeeOther {
+				t.Errorf("%s: after a changed password: %d", name, got)
+			}
+			gone := o
+			gone.Users = o.Users[1:]
+			if got := status(t, gone, cookie); got != http.StatusSeeOther {
+				t.Errorf("%s: of a user who is no more: %d", name, got)
+			}
+			time.Sleep(signedInFor - time.Second)
+			if got := status(t, o, cookie); got != http.StatusOK {
+				t.Errorf("%s: a second before its end: %d", name, got)
+			}
+			time.Sleep(time.Second)
+			if got := status(t, o, cookie); got != http.StatusSeeOther {
+				t.Errorf("%s: at its end: %d", name, got)
+			}
+			early := newServer(t, o).accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(signedInFor+2*clockMargin))
+			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
+				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
+			}
+		}
+	})
+}
+
+func TestForgedCookies(t *testing.T) {
+	o := guardedOptions(t)
+	handler := newServer(t, o).Handler()
+	vera := cookieOf(t, handler, "vera", "staple")
+	parts := strings.Split(vera.Value, ".")
+	encode := base64.RawURLEncoding.EncodeToString
+	later := parts[1][:len(parts[1])-1] + string(rune('0'+(parts[1][len(parts[1])-1]-'0'+1)%10))
+	stranger, err := newSigner(nil, []User{{Name: "anna", PasswordHash: "guessed"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"empty": "", "dots": "..", "another name": encode([]byte("anna")) + "." + parts[1] + "." + parts[2],
+		"another end": parts[0] + "." + later + "." + parts[2], "no signature": parts[0] + "." + parts[1] + ".",
+		"short signature": parts[0] + "." + parts[1] + "." + parts[2][:20], "a part more": vera.Value + ".x", "no base64": "!." + parts[1] + "." + parts[2],
+		"long":            strings.Repeat("x", 5000),
+		"another replica": stranger.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Hour)),
+		"end with a sign": parts[0] + ".+" + parts[1] + "." + parts[2],
+	} {
+		if reply := ask(handler, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: value})); reply.Code != http.StatusSeeOther {
+			t.Errorf("%s: %d", name, reply.Code)
+		}
+	}
+	// Two users whose hashes are copies of each other are still two.
+	same := guardedOptions(t)
+	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))}, same.Users[1].PasswordHash
+	twins := newServer(t, same).Handler()
+	rest := strings.SplitN(cookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
+	if reply := ask(twins, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
+		t.Errorf("another name with the same hash: %d", reply.Code)
+	}
+	// A second cookie of the name, set by somebody else, does not hide ours.
+	if reply := ask(handler, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: "x"}), withCookie(vera)); reply.Code != http.StatusOK {
+		t.Errorf("behind a foreign cookie: %d", reply.Code)
+	}
+}
+
+func TestRoleIsTheConfigured(t *testing.T) {
+	o := guardedOptions(t)
+	cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
+	o.Users[0].Role = Viewer
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request.Host = pageHost
+	request.AddCookie(cookie)
+	if got, err := newServer(t, o).accounts.identify(request); err != nil || got != (Identity{"anna", Viewer, ByPassword}) {
+		t.Errorf("identity is %+v, %v", got, err)
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	trusted, elsewhere := from("10.1.2.3:999"), from("192.0.2.1:999")
+	named := func(name string) func(*http.Request) { return withHeader("X-Forwarded-User", name) }
+	bearer := func(token string) func(*http.Request) { return withHeader("Authorization", "Bearer "+token) }
+	accounts := guarded(t).accounts
+	for _, c := range []struct {
+		name    string
+		change  []func(*http.Request)
+		want    Identity
+		refused int
+	}{
+		{"stranger", nil, Identity{}, 0},
+		{"token", []func(*http.Request){bearer(deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
+		{"viewer's token", []func(*http.Request){bearer("probe-token")}, Identity{"probe", Viewer, ByToken}, 0},
+		{"scheme in lower case", []func(*http.Request){withHeader("Authorization", "bearer "+deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
+		{"wrong token", []func(*http.Request){bearer(deployToken + "x")}, Identity{}, 401},
+		{"token's hash", []func(*http.Request){bearer(sumOf(deployToken))}, Identity{}, 401},
+		{"empty token", []func(*http.Request){bearer("")}, Identity{}, 401},
+		{"Basic", []func(*http.Request){func(r *http.Request) { r.SetBasicAuth("anna", "correct horse") }}, Identity{}, 0},
+		{"proxy", []func(*http.Request){trusted, named("petra@example.com")}, Identity{"petra@example.com", Viewer, ByProxy}, 0},
+		{"proxy's operator", []func(*http.Request){trusted, named("olga@example.com")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
+		{"proxy's name with a colon", []func(*http.Request){trusted, named("google-oauth2:petra")}, Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
+		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
+		{"proxy without a name", []func(*http.Request){trusted}, Identity{}, 0},
+		{"proxy, mapped address", []func(*http.Request){from("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},
+		{"name from elsewhere", []func(*http.Request){elsewhere, named("olga@example.com")}, Identity{}, 403},
+		{"empty name from elsewhere", []func(*http.Request){elsewhere, named("")}, Identity{}, 403},
+		{"name from elsewhere by X-Forwarded-For", []func(*http.Request){elsewhere, named("olga@example.com"), withHeader("X-Forwarded-For", "10.1.2.3")}, Identity{}, 403},
+		{"no address", []func(*http.Request){from("@"), named("olga@example.com")}, Identity{}, 403},
+		{"two names", []func(*http.Request){trusted, named("petra"), named("olga@example.com")}, Identity{}, 403},
+		{"empty name", []func(*http.Request){trusted, named(" ")}, Identity{}, 403},
+		{"long name", []func(*http.Request){trusted, named(strings.Repeat("x", 201))}, Identity{}, 403},
+		{"control character", []func(*http.Request){trusted, named("a\tb")}, Identity{}, 403},
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Host = pageHost
+		for _, change := range c.change {
+			change(request)
+		}
+		got, err := accounts.identify(request)
+		status := 0
+		if refused, ok := err.(*refusal); ok {
+			status = refused.status
+		}
+		if got != c.want || status != c.refused || (err == nil) != (c.refused == 0) {
+			t.Errorf("%s: %+v, %v; want %+v, %d", c.name, got, err, c.want, c.refused)
+		}
+	}
+}
+
+// TestTokensAreNotPasswords holds that the ways in do not mix.
+func TestTokensAreNotPasswords(t *testing.T) {
+	handler := guarded(t).Handler()
+	for _, wrong := range [][2]string{{"deploy", deployToken}, {"olga@example.com", ""}} {
+		if reply := signIn(handler, wrong[0], wrong[1]); reply.Code != http.StatusForbidden {
+			t.Errorf("%v: %d", wrong, reply.Code)
+		}
+	}
+	reply := ask(handler, http.MethodGet, "/api/v1/locks", withHeader("Authorization", "Bearer correct horse"))
+	if reply.Code != http.StatusUnauthorized || reply.Header().Get("WWW-Authenticate") != `Bearer realm="Holdfast"` {
+		t.Errorf("a password as a token: %d", reply.Code)
+	}
+}
+
+func TestClientBehindProxy(t *testing.T) {
+	proxy := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}}
+	for _, c := range []struct{ peer, forwarded, want string }{
+		{"192.0.2.1:5", "", "192.0.2.1"},
+		{"192.0.2.1:5", "203.0.113.9", "192.0.2.1"}, // said by a stranger
+		{"10.1.2.3:5", "", "10.1.2.3"},
+		{"10.1.2.3:5", "203.0.113.9", "203.0.113.9"},
+		{"10.1.2.3:5", "198.51.100.1, 203.0.113.9", "203.0.113.9"}, // the first is the client's own word
+		{"10.1.2.3:5", "203.0.113.9, 10.1.9.9", "203.0.113.9"},     // two proxies
+		{"10.1.2.3:5", "203.0.113.9, nonsense", "10.1.2.3"},
+		{"[fd00::1]:5", "2001:db8::7", "2001:db8::7"},
+		{"[::ffff:10.1.2.3]:5", "::ffff:203.0.113.9", "203.0.113.9"},
+	} {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.RemoteAddr = c.peer
+		if c.forwarded != "" {
+			request.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := clientOf(request, proxy).String(); got != c.want {
+			t.Errorf("%s for %q is %s, want %s", c.peer, c.forwarded, got, c.want)
+		}
+	}
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request.RemoteAddr = "10.1.2.3:5"
+	request.Header.Add("X-Forwarded-For", "203.0.113.9")
+	request.Header.Add("X-Forwarded-For", "203.0.113.10")
+	if got := clientOf(request, proxy).String(); got != "203.0.113.10" {
+		t.Errorf("of two headers: %s", got)
+	}
+}
+
+// TestBothHashesOpen signs in by argon2id and by bcrypt.
+func TestBothHashesOpen(t *testing.T) {
+	o := guardedOptions(t)
+	o.Users[0].PasswordHash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+	handler := newServer(t, o).Handler()
+	cookieOf(t, handler, "anna", "password")
+	cookieOf(t, handler, "vera", "staple")
+}

@@ -1,0 +1,152 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+// recentEvent is how long the page tells of what befell a server.
+const recentEvent = 10 * time.Minute
+
+// MemcachedView is stage 1's servers as one replica sees them: another may
+// reach what this one does not.
+type MemcachedView struct {
+	SeenBy  string             `json:"seen_by"`
+	Servers []memcached.Health `json:"servers"` // in the configured order
+}
+
+func (s *Server) memcachedJSON(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r); err != nil {
+		s.writeError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	view := MemcachedView{SeenBy: s.options.Replica, Servers: []memcached.Health{}}
+	if known := s.memcached(); known != nil {
+		view = *known
+	}
+	s.writeJSON(w, http.StatusOK, view)
+}
+
+// memcached returns what this replica sees, or nil where there is no memcached.
+func (s *Server) memcached() *MemcachedView {
+	if s.options.Memcached == nil {
+		return nil
+	}
+	return &MemcachedView{SeenBy: s.options.Replica, Servers: s.options.Memcached.Servers()}
+}
+
+// unreachable reports whether any server does not answer: that explains why
+// stage 1 can't be asked.
+func (v *MemcachedView) unreachable() bool {
+	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool { return h.State == memcached.StateUnreachable })
+}
+
+func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
+	if o.Memcached == nil {
+		return
+	}
+	for _, h := range o.Memcached.Servers {
+		switch h.State {
+		case memcached.StateUnreachable:
+			add(Notice, "memcached %s has not answered %s for %s: %s The store excludes without it.",
+				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)), sentence(oneLine(trouble(h), 300)))
+		case memcached.StateUnsafe:
+			add(Notice, "memcached %s is not safe for locks: %s. The store still excludes.", h.Server, complaints(h))
+		}
+		var befallen []string
+		for _, e := range recent(h, o.Now) {
+			befallen = append(befallen, befell(e)+" "+span(o.Now.Sub(e.At))+" ago")
+		}
+		if len(befallen) > 0 {
+			add(Notice, "memcached %s %s.", h.Server, strings.Join(befallen, ", "))
+		}
+	}
+}
+
+// trouble is why a server is unreachable, without its name where that begins it.
+func trouble(h memcached.Health) string {
+	return strings.TrimPrefix(h.Error, "memcached "+h.Server+": ")
+}
+
+// complaints names what is unsafe and what mends it.
+func complaints(h memcached.Health) string {
+	var parts []string
+	for _, s := range h.Complaints(memcached.Unsafe) {
+		parts = append(parts, settingWords(s)+" ("+s.Mend+")")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func settingWords(s memcached.Setting) string {
+	if s.Value == "" {
+		return s.Name + " is not reported"
+	}
+	return s.Name + " is " + s.Value
+}
+
+// recent returns the last event of each kind that lost entries or refused
+// requests, as long as it is fresh.
+func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
+	var kinds []memcached.EventKind
+	for _, e := range h.Events {
+		if now.Sub(e.At) < recentEvent && befell(e) != "" && !slices.Contains(kinds, e.Kind) {
+			kinds, events = append(kinds, e.Kind), append(events, e)
+		}
+	}
+	return events
+}
+
+// befell says in words what happened; "" where that is shown otherwise.
+func befell(e memcached.Event) string {
+	switch e.Kind {
+	case memcached.EventRestarted:
+		return "restarted and lost its locks"
+	case memcached.EventFlushed:
+		return "was flushed and lost its locks"
+	case memcached.EventEvicted:
+		return fmt.Sprintf("evicted %s", figure(int(e.Count), "entry", "entries"))
+	case memcached.EventReassigned:
+		return fmt.Sprintf("dropped %s while it moved memory", figure(int(e.Count), "entry", "entries"))
+	case memcached.EventFull:
+		return fmt.Sprintf("was full and refused %s", figure(int(e.Count), "entry", "entries"))
+	case memcached.EventCrowded:
+		return fmt.Sprintf("refused %s", figure(int(e.Count), "connection", "connections"))
+	}
+	return ""
+}
+
+// listProblems tells of living replicas that lock on different servers.
+func listProblems(o *Overview, add func(Severity, string, ...any)) {
+	names := make(map[string][]string) // by list
+	for _, r := range o.Replicas {
+		if r.living() && r.LockServers != "" {
+			names[r.LockServers] = append(names[r.LockServers], r.Name)
+		}
+	}
+	if len(names) < 2 {
+		return
+	}
+	var groups []string
+	for _, group := range names {
+		groups = append(groups, strings.Join(group, ", "))
+	}
+	slices.Sort(groups)
+	add(Notice, "The replicas have %s different lists of memcached servers (%s) and don't see each other's locks there. The store still excludes; give all the same servers in the same order.",
+		number(len(groups)), strings.Join(groups, " / "))
+}
+
+// usageWords says how much of a server is in use, memory as memcached's -m has it.
+func usageWords(u memcached.Usage) string {
+	const mega = 1 << 20
+	used := fmt.Sprint(u.Bytes / mega)
+	if u.Bytes > 0 && u.Bytes < mega {
+		used = "less than 1"
+	}
+	return fmt.Sprintf("%s, %s of %d MB, %s", figure(int(u.Items), "entry", "entries"), used, u.LimitBytes/mega,
+		figure(int(u.Connections), "connection", "connections"))
+}

@@ -1,0 +1,168 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+// servers is what a watch of memcached knows.
+type servers []memcached.Health
+
+func (s servers) Servers() []memcached.Health { return s }
+
+// healthy is a server as configs/memcached.conf has it.
+func healthy(address string) memcached.Health {
+	return memcached.Health{
+		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour), Asked: ago(2 * time.Second), Version: "1.6.18",
+		StartedAt: ago(26 * time.Hour), Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20, LimitBytes: 128 << 20},
+		Settings: []memcached.Setting{
+			{Name: "evictions", Value: "off", Verdict: memcached.Good}, {Name: "flush_enabled", Value: "no", Verdict: memcached.Good},
+		},
+		Events: []memcached.Event{},
+	}
+}
+
+// troubled is a server to which everything has happened.
+func troubled(address string) memcached.Health {
+	h := healthy(address)
+	h.State, h.StartedAt = memcached.StateUnsafe, ago(3*time.Minute)
+	h.Settings = []memcached.Setting{
+		{Name: "evictions", Value: "on", Verdict: memcached.Unsafe, Want: "off", Mend: "start it with -M", Why: "when it is full it drops entries"},
+		{Name: "flush_enabled", Value: "", Verdict: memcached.Unsafe, Want: "no", Mend: "start it with -F", Why: "one flush_all drops every lock"},
+		{Name: "idle_timeout", Value: "60", Verdict: memcached.Advice, Want: "0", Mend: "start it without -o idle_timeout", Why: "replicas keep connections"},
+	}
+	h.Seen = memcached.Seen{Restarts: 1, Flushes: 2, Evictions: 1204}
+	h.Events = []memcached.Event{
+		{Kind: memcached.EventEvicted, At: ago(20 * time.Second), Count: 4},
+		{Kind: memcached.EventEvicted, At: ago(80 * time.Second), Count: 1200},
+		{Kind: memcached.EventFlushed, At: ago(2 * time.Minute), Count: 1},
+		{Kind: memcached.EventUnsafe, At: ago(3 * time.Minute), Setting: &h.Settings[0]},
+		{Kind: memcached.EventRestarted, At: ago(3 * time.Minute)},
+		{Kind: memcached.EventFull, At: ago(2 * time.Hour), Count: 9},
+	}
+	return h
+}
+
+// gone is a server that does not answer.
+func gone(address string) memcached.Health {
+	h := healthy(address)
+	h.State, h.Since = memcached.StateUnreachable, ago(42*time.Second)
+	h.Error = "memcached " + address + ": dial tcp " + address + ": connect: connection refused"
+	return h
+}
+
+// watched is a calm cluster with memcached servers in every state, whose
+// replicas do not agree on them.
+func watched() Options {
+	o := calm()
+	h := o.Store.(*history)
+	h.replicas = append(h.replicas, beating(3, "replica-2", time.Second, 0), beating(4, "replica-4", time.Second, 0))
+	h.replicas[0].LockServers, h.replicas[1].LockServers, h.replicas[2].LockServers = "5f3a", "5f3a", "77b0"
+	o.Memcached = servers{
+		healthy("cache-1.internal:11211"), troubled("cache-2.internal:11211"), gone("10.0.3.9:11211"),
+		{Server: "10.0.3.10:11211", State: memcached.StateUnknown, Settings: []memcached.Setting{}, Events: []memcached.Event{}},
+	}
+	return o
+}
+
+func TestMemcachedIsServed(t *testing.T) {
+	o := watched()
+	o.Memcached = servers{troubled("cache-2.internal:11211")}
+	handler := newServer(t, o).Handler()
+	reply := get(t, handler, "/api/v1/memcached")
+	if reply.Code != http.StatusOK {
+		t.Errorf("status %d", reply.Code)
+	}
+	golden(t, "memcached.json", reply.Body.Bytes())
+	indented := strings.ReplaceAll(strings.TrimSpace(reply.Body.String()), "\n", "\n  ")
+	if overview := get(t, handler, "/api/v1/overview").Body.String(); !strings.Contains(overview, `"memcached": `+indented) {
+		t.Errorf("the overview lacks %s:\n%s", indented, overview)
+	}
+	if reply := get(t, handler, "/api/v1/memcached?x=1"); reply.Code != http.StatusBadRequest {
+		t.Errorf("with an unknown parameter: %d", reply.Code)
+	}
+}
+
+func TestWithoutMemcachedThereIsNone(t *testing.T) {
+	handler := newServer(t, calm()).Handler()
+	if got, want := get(t, handler, "/api/v1/memcached").Body.String(), "{\n  \"seen_by\": \"replica-1\",\n  \"servers\": []\n}\n"; got != want {
+		t.Errorf("got %s, expected %s", got, want)
+	}
+	if got := get(t, handler, "/api/v1/overview").Body.String(); strings.Contains(got, "memcached") {
+		t.Errorf("the overview tells of it: %s", got)
+	}
+	if got := get(t, handler, "/").Body.String(); strings.Contains(got, "memcached\"") {
+		t.Error("the page tells of it")
+	}
+}
+
+// TestMemcachedIsServedWithoutTheStore: the two are not down together.
+func TestMemcachedIsServedWithoutTheStore(t *testing.T) {
+	o := down()
+	o.Memcached = servers{healthy("cache-1.internal:11211")}
+	if reply := get(t, newServer(t, o).Handler(), "/api/v1/memcached"); reply.Code != http.StatusOK || !strings.Contains(reply.Body.String(), "cache-1.internal") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+}
+
+func TestMemcachedProblems(t *testing.T) {
+	o, _ := newServer(t, watched()).overview(t.Context())
+	var got []string
+	for _, p := range o.Problems {
+		if p.Severity != Notice {
+			t.Errorf("%s is no notice", p.Text)
+		}
+		got = append(got, p.Text)
+	}
+	want := []string{
+		"The replicas have two different lists of memcached servers (replica-1, replica-3 / replica-2) and don't see each other's locks there. The store still excludes; give all the same servers in the same order.",
+		"memcached cache-2.internal:11211 is not safe for locks: evictions is on (start it with -M), flush_enabled is not reported (start it with -F). The store still excludes.",
+		"memcached cache-2.internal:11211 evicted 4 entries 20 s ago, was flushed and lost its locks 2 min ago, restarted and lost its locks 3 min ago.",
+		"memcached 10.0.3.9:11211 has not answered replica-1 for 42 s: dial tcp 10.0.3.9:11211: connect: connection refused. The store excludes without it.",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("problems are\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestOneTroubleIsToldOnce has stage 1 not answer because its server does not.
+func TestOneTroubleIsToldOnce(t *testing.T) {
+	for name, want := range map[string]int{"one": 1, "another": 0} {
+		o := calm()
+		o.Stage1 = &stage1{err: errors.New("no answer")}
+		o.Memcached = servers{healthy("cache:1")}
+		if name == "another" {
+			o.Memcached = servers{gone("cache:1")}
+		}
+		overview, _ := newServer(t, o).overview(t.Context())
+		count := strings.Count(fmt.Sprint(overview.Problems), "Stage 1 (memcached) could not be asked")
+		if count != want || len(overview.Problems) != 1 {
+			t.Errorf("%s: %v", name, overview.Problems)
+		}
+	}
+}
+
+func TestListsOfReplicasThatDoNotCount(t *testing.T) {
+	for name, change := range map[string]func(v *jobs.ReplicaView){
+		"alike":       func(v *jobs.ReplicaView) { v.LockServers = "5f3a" },
+		"not known":   func(v *jobs.ReplicaView) { v.LockServers = "" },
+		"not living":  func(v *jobs.ReplicaView) { v.EndedAt = pointer(ago(time.Minute)) },
+		"run out too": func(v *jobs.ReplicaView) { v.ExpiresAt = noon },
+	} {
+		o := calm()
+		h := o.Store.(*history)
+		h.replicas[0].LockServers, h.replicas[1].LockServers = "5f3a", "77b0"
+		change(&h.replicas[1])
+		overview, _ := newServer(t, o).overview(t.Context())
+		if text := fmt.Sprint(overview.Problems); strings.Contains(text, "different lists") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

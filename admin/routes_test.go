@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// addressOf returns an address of a route, one that is there.
+func addressOf(s *Server, path string) string {
+	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
+		"{file}", s.assets.byName["holdfast.css"].hashed).Replace(path)
+}
+
+// withActions are a server's routes and one that acts.
+func withActions(s *Server, acted *int) []route {
+	return append(s.routes(), route{"POST", "/api/v1/act", forOperators, func(w http.ResponseWriter, _ *http.Request) {
+		*acted++
+		writePlain(w, http.StatusOK, "done")
+	}})
+}
+
+// TestStrangersGetNothing walks the table that the server is built from.
+// Nothing but sign-in, health and assets is for strangers, and everything that
+// is no GET is for operators.
+func TestStrangersGetNothing(t *testing.T) {
+	server := guarded(t)
+	acted := 0
+	routes := withActions(server, &acted)
+	handler := server.handler(routes)
+	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /login", "POST /login"}
+	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil}, route{"GET", "/api/v1/nothing", forViewers, nil}) {
+		reply := ask(handler, r.method, addressOf(server, r.path))
+		name := r.method + " " + r.path
+		if slices.Contains(open, name) {
+			if reply.Code == http.StatusUnauthorized || reply.Code == http.StatusSeeOther || reply.Code == http.StatusNotFound {
+				t.Errorf("%s: %d for a stranger", name, reply.Code)
+			}
+			if r.method == http.MethodPost && reply.Code != http.StatusForbidden {
+				t.Errorf("%s: %d for an empty form", name, reply.Code)
+			}
+		} else if r.who < forViewers {
+			t.Errorf("%s is open to strangers", name)
+		} else {
+			checkTurnedAway(t, name, r, reply)
+		}
+		if r.method != http.MethodGet && r.who != forOperators && r.path != "/login" && r.path != "/logout" {
+			t.Errorf("%s is no GET, and not for operators", name)
+		}
+		for _, told := range []string{"replica-1", "rollup-sales", "anna"} {
+			if strings.Contains(reply.Body.String(), told) {
+				t.Errorf("%s tells strangers of %s: %s", name, told, reply.Body)
+			}
+		}
+	}
+	if acted != 0 {
+		t.Error("a stranger acted")
+	}
+}
+
+func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.ResponseRecorder) {
+	t.Helper()
+	switch {
+	case strings.HasPrefix(r.path, "/api/"):
+		if reply.Code != http.StatusUnauthorized || !json.Valid(reply.Body.Bytes()) || reply.Header().Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: %d %s for a stranger", name, reply.Code, reply.Body)
+		}
+	case r.method == http.MethodGet:
+		if reply.Code != http.StatusSeeOther || !strings.HasPrefix(reply.Header().Get("Location"), "/login?next=%2F") {
+			t.Errorf("%s: %d to %q for a stranger", name, reply.Code, reply.Header().Get("Location"))
+		}
+	case reply.Code != http.StatusUnauthorized:
+		t.Errorf("%s: %d for a stranger", name, reply.Code)
+	}
+}
+
+// TestViewersReadAndOperatorsAct walks the table with each kind of proof.
+func TestViewersReadAndOperatorsAct(t *testing.T) {
+	server := guarded(t)
+	acted := 0
+	routes := withActions(server, &acted)
+	handler := server.handler(routes)
+	proofs := map[string][]func(*http.Request){
+		"viewer by cookie":   {withCookie(cookieOf(t, handler, "vera", "staple"))},
+		"viewer by token":    {withHeader("Authorization", "Bearer probe-token")},
+		"viewer by proxy":    {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "petra")},
+		"operator by cookie": {withCookie(cookieOf(t, handler, "anna", "correct horse"))},
+		"operator by token":  {withHeader("Authorization", "Bearer "+deployToken)},
+		"operator by proxy":  {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "olga@example.com")},
+	}
+	for proof, change := range proofs {
+		before := acted
+		for _, r := range routes {
+			reply := ask(handler, r.method, addressOf(server, r.path), change...)
+			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer")
+			switch {
+			case r.path == "/login":
+			case refused != (reply.Code == http.StatusForbidden):
+				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
+			case !refused && reply.Code != http.StatusOK && r.path != "/logout":
+				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
+			}
+		}
+		if want := strings.HasPrefix(proof, "operator"); (acted > before) != want {
+			t.Errorf("%s acted: %v, want %v", proof, acted > before, want)
+		}
+	}
+}
+
+// TestSecurityHeaders walks every route, and what is refused at each stage.
+func TestSecurityHeaders(t *testing.T) {
+	want := map[string]string{
+		"Content-Security-Policy":      contentPolicy,
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+		"Referrer-Policy":              "same-origin",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+	}
+	for name, server := range map[string]*Server{"open": newServer(t, contention()), "guarded": guarded(t)} {
+		handler := server.Handler()
+		replies := make(map[string]*httptest.ResponseRecorder)
+		for _, r := range append(server.routes(), route{path: "/nothing"}, route{path: "/api/v1/nothing"}) {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodOptions} {
+				for _, host := range []string{"localhost", "evil.example"} {
+					what := name + ": " + method + " " + r.path + " of " + host
+					replies[what] = ask(handler, method, addressOf(server, r.path), func(r *http.Request) { r.Host = host })
+					replies[what+", from elsewhere"] = ask(handler, method, addressOf(server, r.path),
+						func(r *http.Request) { r.Host = host }, withHeader("Sec-Fetch-Site", "cross-site"))
+				}
+			}
+		}
+		replies[name+": a path to be cleaned"] = ask(handler, http.MethodGet, "/a/../b")
+		for what, reply := range replies {
+			for header, value := range want {
+				if got := reply.Header().Get(header); got != value {
+					t.Errorf("%s: %s is %q, want %q", what, header, got, value)
+				}
+			}
+			if got := reply.Header().Get("Cache-Control"); got != "no-store" && !strings.Contains(what, "GET /static/") {
+				t.Errorf("%s: Cache-Control is %q", what, got)
+			}
+		}
+	}
+	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"} {
+		if !strings.Contains(contentPolicy, part) {
+			t.Errorf("policy lacks %s", part)
+		}
+	}
+	if strings.Contains(contentPolicy, "unsafe") || strings.Contains(contentPolicy, "script-src") {
+		t.Error("policy allows something unsafe")
+	}
+}
+
+// TestMethods holds that only the table's methods are taken, and are told.
+func TestMethods(t *testing.T) {
+	server := newServer(t, contention())
+	handler := server.Handler()
+	methods := make(map[string][]string)
+	for _, r := range server.routes() {
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for path, taken := range methods {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+			reply := send(handler, method, addressOf(server, path), nil)
+			if got := reply.Code == http.StatusMethodNotAllowed; got == slices.Contains(taken, method) {
+				t.Errorf("%s %s: %d", method, path, reply.Code)
+			}
+			if reply.Code == http.StatusMethodNotAllowed && !strings.Contains(reply.Header().Get("Allow"), taken[0]) {
+				t.Errorf("%s %s: Allow is %q", method, path, reply.Header().Get("Allow"))
+			}
+		}
+		if reply := send(handler, http.MethodHead, addressOf(server, path), nil); slices.Contains(taken, "GET") && reply.Code >= 400 {
+			t.Errorf("HEAD %s: %d", path, reply.Code)
+		}
+	}
+}
+
+// TestEverybodyActsOnLoopback shows what a server without users is.
+func TestEverybodyActsOnLoopback(t *testing.T) {
+	server := newServer(t, contention())
+	acted := 0
+	handler := server.handler(withActions(server, &acted))
+	if reply := send(handler, http.MethodPost, "/api/v1/act", nil); reply.Code != http.StatusOK || acted != 1 {
+		t.Errorf("%d, acted %d times", reply.Code, acted)
+	}
+	if reply := send(handler, http.MethodGet, "/login", nil); reply.Code != http.StatusSeeOther {
+		t.Errorf("there is something to sign in to: %d", reply.Code)
+	}
+}

@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+)
+
+// TestSecretsStayInside walks every route with every proof, right and wrong,
+// and holds that no configured secret and nothing typed comes out: not in a
+// body, a header, an error or the log.
+func TestSecretsStayInside(t *testing.T) {
+	var out bytes.Buffer
+	o := guardedOptions(t)
+	o.Log = zerolog.New(&out).Level(zerolog.TraceLevel)
+	cookieKey := strings.Repeat("cookie-key-", 4)
+	o.CookieKeys = [][]byte{[]byte(cookieKey)}
+	files := newPairFiles(t, newPair(t, 1))
+	o.Certificate = &files.Certificate
+	privateKey, err := os.ReadFile(files.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newServer(t, o)
+	handler := server.Handler()
+	secrets := []string{
+		cookieKey, hex.EncodeToString([]byte(cookieKey)), base64.StdEncoding.EncodeToString([]byte(cookieKey)), strings.Split(string(privateKey), "\n")[1],
+		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash, deployToken, "probe-token",
+		"correct horse", "wrong-password", "wrong-token", "typed-as-name",
+	}
+	proofs := [][]func(*http.Request){
+		nil, {withHeader("Authorization", "Bearer "+deployToken)}, {withHeader("Authorization", "Bearer wrong-token")},
+		{func(r *http.Request) { r.SetBasicAuth("anna", "wrong-password") }}, {withHeader("X-Forwarded-User", "olga@example.com")},
+		{from("10.1.2.3:4"), withHeader("X-Forwarded-User", "olga@example.com")},
+	}
+	note := func(reply *httptest.ResponseRecorder) {
+		fmt.Fprintln(&out, reply.Code, reply.Header(), reply.Body)
+	}
+	for _, wrong := range [][2]string{{"anna", "wrong-password"}, {"anna", "correct horse"}, {"nobody", "wrong-password"}} {
+		note(signIn(handler, wrong[0], wrong[1]))
+	}
+	typed := signIn(handler, "typed-as-name", "") // its own page repeats it in the form, and nothing else does
+	fmt.Fprintln(&out, strings.Replace(typed.Body.String(), `value="typed-as-name"`, "", 1))
+	for _, proof := range proofs {
+		for _, r := range server.routes() {
+			note(ask(handler, r.method, addressOf(server, r.path), proof...))
+		}
+	}
+	_, err = New(Options{Users: o.Users, Tokens: append(o.Tokens, Token{Name: "x", Hash: "wrong-token"}), CookieKeys: [][]byte{[]byte("wrong-password")}})
+	fmt.Fprintln(&out, err)
+	if out.Len() < 50_000 {
+		t.Errorf("only %d bytes were looked at", out.Len())
+	}
+	for _, secret := range secrets {
+		if at := strings.Index(out.String(), secret); at >= 0 {
+			t.Errorf("a secret came out: …%s…", out.String()[max(0, at-200):min(out.Len(), at+100)])
+		}
+	}
+}
+
+// TestHostileNamesOnEveryRoute sends what an attacker may write as names,
+// parameters and paths, and shows what is in the store, on every route.
+func TestHostileNamesOnEveryRoute(t *testing.T) {
+	const script = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+	o := hostile()
+	o.Users, o.Hosts = guardedOptions(t).Users, []string{pageHost}
+	o.Proxy = guardedOptions(t).Proxy
+	server := newServer(t, o)
+	handler := server.Handler()
+	as := []func(*http.Request){from("10.1.2.3:4"), withHeader("X-Forwarded-User", script)}
+	replies := map[string]*httptest.ResponseRecorder{
+		"wrong sign-in": signIn(handler, script, script),
+		"long sign-in":  signIn(handler, strings.Repeat(script, 100), "x"),
+		"sign-in page":  ask(handler, http.MethodGet, "/login?next=/"+url.QueryEscape(script)),
+		"stranger":      ask(handler, http.MethodGet, "/"+url.PathEscape(script)),
+		"two names":     ask(handler, http.MethodGet, "/", append(as, withHeader("X-Forwarded-User", script))...),
+		"from abroad":   ask(handler, http.MethodGet, "/", withHeader("X-Forwarded-User", script)),
+		"foreign host":  ask(handler, http.MethodGet, "/", func(r *http.Request) { r.Host = script }),
+	}
+	for _, r := range server.routes() {
+		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}", url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
+		for _, query := range []string{"", "?" + url.QueryEscape(script) + "=" + url.QueryEscape(script), "?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {
+			replies[r.method+" "+address+query] = ask(handler, r.method, address+query, as...)
+			replies["there: "+r.method+" "+r.path+query] = ask(handler, r.method, addressOf(server, r.path)+query, as...)
+		}
+	}
+	tag := regexp.MustCompile(`(?i)<(script|img|iframe|object|style|svg)|\s(on[a-z]+|style)\s*=`)
+	for name, reply := range replies {
+		body := reply.Body.String()
+		isPage := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/html")
+		isText := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/plain") // and nosniff holds the browser to it
+		if !isText && strings.Contains(body, "<script") || isPage && tag.MatchString(onlyTags(body)) {
+			t.Errorf("%s: %d %s", name, reply.Code, body)
+		}
+		if isPage && len(body) > 25_000 {
+			t.Errorf("%s: %d bytes: long values are not cut", name, len(body))
+		}
+		if strings.ContainsAny(reply.Header().Get("Location"), "<>\"\n") {
+			t.Errorf("%s: leads to %q", name, reply.Header().Get("Location"))
+		}
+	}
+	if got := replies["there: GET /{$}"]; got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "&#34;&gt;&lt;script&gt;alert") {
+		t.Errorf("the page does not show who asks: %d", got.Code)
+	}
+}
+
+// onlyTags is a page without its text and its attributes' values.
+func onlyTags(body string) string {
+	tags := regexp.MustCompile(`<[^<>]*>`).FindAllString(body, -1)
+	return regexp.MustCompile(`"[^"]*"`).ReplaceAllString(strings.Join(tags, "\n"), `""`)
+}
+
+// TestGalleryOfSignIn renders what people see at the door.
+func TestGalleryOfSignIn(t *testing.T) {
+	o := guardedOptions(t)
+	handler := newServer(t, o).Handler()
+	throttled := newServer(t, o).Handler()
+	tries(throttled, maxUserFailures, "anna", "192.0.2.1:1")
+	tokensOnly := o
+	tokensOnly.Users = nil
+	cookie := cookieOf(t, handler, "anna", "correct horse")
+	for name, page := range map[string]struct {
+		reply *httptest.ResponseRecorder
+		code  int
+		has   []string
+	}{
+		"sign-in": {ask(handler, http.MethodGet, "/login?next=/"), 200, []string{"<label for=\"user\">User</label>", "<label for=\"password\">Password</label>", `<button type="submit">Sign in</button>`}},
+		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
+			`role="alert">The user or the password is wrong.`, `value="anna"`, `aria-describedby="trouble" autofocus`,
+		}},
+		"sign-in-throttled":   {signIn(throttled, "anna", "x"), 429, []string{"Too many sign-ins failed", "Try again in 1"}},
+		"sign-in-without-tls": {signIn(handler, "anna", "x", withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
+		"sign-in-elsewhere":   {ask(newServer(t, tokensOnly).Handler(), http.MethodGet, "/login?next=/"), 200, []string{"Nobody signs in here with a password."}},
+		"signed-in":           {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200, []string{`action="/logout"`, "<bdi>anna</bdi>, operator", "sign out"}},
+		"by-proxy":            {ask(handler, http.MethodGet, "/", from("10.1.2.3:4"), withHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
+		"foreign-host":        {ask(handler, http.MethodGet, "/", func(r *http.Request) { r.Host = "evil.example" }), 421, []string{"admin.hosts"}},
+	} {
+		body := page.reply.Body.String()
+		if page.reply.Code != page.code || !strings.HasSuffix(body, "</html>\n") {
+			t.Errorf("%s: %d", name, page.reply.Code)
+		}
+		for _, want := range page.has {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, body)
+			}
+		}
+		if strings.Contains(body, "sign out") != (name == "signed-in") {
+			t.Errorf("%s: only who signed in can sign out", name)
+		}
+		writeGallery(t, galleryFolder(t), name, newServer(t, o), body)
+	}
+}

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// signInView is the sign-in page.
+type signInView struct {
+	Title     string
+	Next      string // where to go afterwards
+	Name      string // as it was typed
+	Trouble   string // why the last try failed
+	Passwords bool   // there are users that can sign in here
+}
+
+// signInPage shows the form. A link on another site leads here even those who
+// are signed in, since the browser keeps the cookie back on the first request:
+// then the page asks once more by itself, and that request has it.
+func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r, "next"); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	next := localPath(r.URL.Query().Get("next"))
+	if !identityOf(r).stranger() {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		w.Header().Set("Refresh", "0")
+	}
+	s.showSignIn(w, http.StatusOK, signInView{Next: next})
+}
+
+func (s *Server) showSignIn(w http.ResponseWriter, status int, view signInView) {
+	view.Title, view.Passwords = "Sign in", len(s.options.Users) > 0
+	s.pages.write(w, s.log, status, "signin.html", view)
+}
+
+func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, "The form could not be read, or is too large.")
+		return
+	}
+	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
+	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: cut(name, 200)}
+	if s.withoutTLS(r) {
+		view.Trouble = "Your browser reaches this page without TLS and would not keep a sign-in. Use https, or a name of loopback. The password you typed went over the network in the clear."
+		s.showSignIn(w, http.StatusForbidden, view)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), questionTimeout)
+	defer cancel()
+	client := clientOf(r, s.options.Proxy)
+	err := s.doors.check(ctx, client, name, password)
+	if err == nil {
+		s.log.Info().Str("user", name).Stringer("client", client).Msg("signed in to the admin page")
+		s.setCookie(w, r, s.accounts.signer.sign(name, s.accounts.users[name].text, time.Now().Add(signedInFor)))
+		http.Redirect(w, r, view.Next, http.StatusSeeOther)
+		return
+	}
+	status := s.signInTrouble(w, err, &view)
+	s.log.Warn().Str("user", s.knownName(name)).Stringer("client", client).Int("status", status).Msg("admin sign-in was refused")
+	s.showSignIn(w, status, view)
+}
+
+// signInTrouble puts an error into words, and returns the status for it.
+func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInView) int {
+	var throttled *throttledError
+	switch {
+	case errors.Is(err, errWrongPassword):
+		view.Trouble = "The user or the password is wrong."
+		return http.StatusForbidden
+	case errors.As(err, &throttled):
+		seconds := int(math.Ceil(throttled.left.Seconds()))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		view.Trouble = "Too many sign-ins failed for this user or from this address. Try again in " + span(time.Duration(seconds)*time.Second) + "."
+		return http.StatusTooManyRequests
+	}
+	w.Header().Set("Retry-After", "5")
+	view.Trouble = "Too many passwords are being checked. Try again in a moment."
+	return http.StatusServiceUnavailable
+}
+
+// knownName keeps what may be a password in the wrong field out of the log.
+func (s *Server) knownName(name string) string {
+	if _, known := s.accounts.users[name]; known {
+		return name
+	}
+	return "(unknown)"
+}
+
+// withoutTLS reports whether the browser says that it reaches us by plain HTTP
+// under a name that is not loopback's.
+func (s *Server) withoutTLS(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.options.Proxy) && !isLoopback(hostOnly(r.Host))
+}
+
+// signOut has the browser forget. What was signed stays good until it ends:
+// nothing is kept that could be struck out.
+func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
+	s.setCookie(w, r, "")
+	s.log.Info().Str("user", identityOf(r).Name).Msg("signed out of the admin page")
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// localPath returns an address of ours to go on to; "/" for anything else, so
+// that a link to the sign-in page can't lead elsewhere.
+func localPath(next string) string {
+	const longest = 1000
+	target, err := url.Parse(next)
+	switch {
+	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "", target.User != nil,
+		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.Contains(next, `\`),
+		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login", target.Path == "/logout":
+		return "/"
+	}
+	return target.String()
+}

@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// The limits of failed sign-ins. A user's bounds guessing from many addresses,
+// and is not so low that a stranger's few tries keep the user out; a client's
+// allows for offices that share an address.
+const (
+	attemptsWindow     = 15 * time.Minute
+	maxUserFailures    = 20
+	maxClientFailures  = 40
+	sharedCountTimeout = time.Second
+)
+
+// throttledError says that too many sign-ins failed.
+type throttledError struct{ left time.Duration }
+
+func (e *throttledError) Error() string {
+	return fmt.Sprintf("too many sign-ins failed, the next is allowed in %s", e.left.Round(time.Second))
+}
+
+// throttle bounds guessing. Counts are kept in this process, and in the store
+// where there is one: the higher counts, so that a store that is down loosens
+// the limits no further than to one replica's.
+type throttle struct {
+	own    *tallies
+	shared Attempts // nil: each replica for itself
+	log    zerolog.Logger
+	silent atomic.Bool // the store's trouble is logged once
+}
+
+// attemptKeys are those of a sign-in. A name is kept as a hash: people type
+// passwords into the wrong field. An IPv6 client has its network to choose
+// addresses from, and counts as one.
+func attemptKeys(name string, client netip.Addr) []string {
+	sum := sha256.Sum256([]byte(name))
+	if client.Is6() {
+		client = netip.PrefixFrom(client, 64).Masked().Addr()
+	}
+	return []string{"user:" + hex.EncodeToString(sum[:16]), "client:" + client.String()}
+}
+
+// check returns a *throttledError where the limits are reached.
+func (t *throttle) check(ctx context.Context, name string, client netip.Addr) error {
+	keys := attemptKeys(name, client)
+	counts, err := t.own.Count(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	limits := []int{maxUserFailures, maxClientFailures}
+	var left time.Duration
+	for _, all := range [][]Failures{counts, t.sharedCounts(ctx, keys)} {
+		for i, failures := range all {
+			if failures.Count >= limits[i] {
+				left = max(left, cmp.Or(failures.Left, time.Second))
+			}
+		}
+	}
+	if left > 0 {
+		return &throttledError{left}
+	}
+	return nil
+}
+
+func (t *throttle) sharedCounts(ctx context.Context, keys []string) []Failures {
+	if t.shared == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sharedCountTimeout)
+	defer cancel()
+	counts, err := t.shared.Count(ctx, keys...)
+	t.heard(err)
+	if err != nil || len(counts) != len(keys) {
+		return nil
+	}
+	return counts
+}
+
+// failed counts a sign-in that failed. The client may be gone by now.
+func (t *throttle) failed(ctx context.Context, name string, client netip.Addr) error {
+	keys := attemptKeys(name, client)
+	if t.shared != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedCountTimeout)
+		defer cancel()
+		t.heard(t.shared.Add(ctx, attemptsWindow, keys...))
+	}
+	return t.own.Add(ctx, attemptsWindow, keys...)
+}
+
+func (t *throttle) heard(err error) {
+	switch {
+	case err == nil:
+		t.silent.Store(false)
+	case !t.silent.Swap(true):
+		t.log.Warn().Err(err).Msg("failed sign-ins can't be counted in the store: this replica counts for itself")
+	}
+}

@@ -1,0 +1,167 @@
+package configs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
+)
+
+// Calendar is a named set of times at which jobs that name it are not run.
+type Calendar struct {
+	Name string `yaml:"name"` // unique
+	// Timezone is where dates and times of day are read; "": in the zone of
+	// the job.
+	Timezone string `yaml:"timezone"`
+	Exclude  Times  `yaml:"exclude"` // a due in any kind of these is not run
+	Only     Times  `yaml:"only"`    // a due outside of any kind of these is not run
+
+	// Calendar is what was read.
+	Calendar *schedule.Calendar `yaml:"-"`
+}
+
+// Times is times of several kinds, as schedule.TimesSpec has them.
+type Times struct {
+	Dates    []string `yaml:"dates"`
+	Weekdays []string `yaml:"weekdays"`
+	Windows  []string `yaml:"windows"`
+	Cron     []string `yaml:"cron"`
+	Files    []string `yaml:"files"` // relative to the configuration
+}
+
+func (c *checker) checkCalendars() {
+	first := map[string]string{}
+	for i := range c.config.Calendars {
+		path := itemPath("calendars", i)
+		if c.near(path).value.kind != kindMapping {
+			continue
+		}
+		calendar := &c.config.Calendars[i]
+		name := keyPath(path, "name")
+		switch at, twice := first[calendar.Name]; {
+		case !c.sound(name):
+		case !c.given(name):
+			c.fail(name, "found nothing, expected the calendar's name")
+		case !isName(calendar.Name):
+			c.fail(name, "found %s, expected %s", c.foundAt(name), nameWords)
+		case twice:
+			c.fail(name, "found %s a second time, expected each calendar once; the first is in line %d", c.foundAt(name), c.near(at).key.line)
+			continue
+		}
+		first[calendar.Name] = name
+		c.checkCalendar(calendar, path)
+		c.calendars[calendar.Name] = calendar.Calendar
+	}
+}
+
+func (c *checker) checkCalendar(calendar *Calendar, path string) {
+	var zone *time.Location
+	if at := keyPath(path, "timezone"); c.given(at) {
+		zone = c.zone(at, calendar.Timezone)
+	}
+	spec := schedule.CalendarSpec{
+		Name: calendar.Name, Zone: zone,
+		Exclude: c.times(calendar.Exclude, keyPath(path, "exclude")), Only: c.times(calendar.Only, keyPath(path, "only")),
+	}
+	sound := c.sound(path)
+	read, err := schedule.NewCalendar(spec)
+	if err == nil {
+		if sound {
+			calendar.Calendar = read
+		}
+		return
+	}
+	var all interface{ Unwrap() []error }
+	errors.As(err, &all)
+	for _, mistake := range all.Unwrap() {
+		c.failCalendar(path, mistake)
+	}
+}
+
+// failCalendar reports a mistake in a calendar. Its message quotes what was
+// found, which a value from a variable must not be.
+func (c *checker) failCalendar(path string, err error) {
+	var mistake *schedule.CalendarMistake
+	errors.As(err, &mistake)
+	at := path
+	if mistake.Key != "" {
+		at += "." + mistake.Key
+	}
+	switch {
+	case !c.sound(at): // and what is missing for it is not missing in the file
+	case mistake.File != "":
+		c.reportIn(mistake.File, mistake.Line, at, mistake.Message)
+	case c.near(at).value.expanded:
+		c.fail(at, "found %s, expected what a calendar has there", c.foundAt(at))
+	default:
+		c.fail(at, "%s", mistake.Message)
+	}
+}
+
+// times reads the files.
+func (c *checker) times(t Times, path string) schedule.TimesSpec {
+	spec := schedule.TimesSpec{Dates: t.Dates, Weekdays: t.Weekdays, Windows: t.Windows, Cron: t.Cron}
+	for i, name := range t.Files {
+		at := itemPath(keyPath(path, "files"), i)
+		if !c.sound(at) {
+			continue
+		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(c.file), name)
+		}
+		data, err := readHolidays(name)
+		if err != nil {
+			c.fail(at, "found %s: %s, expected a file of dates", c.foundAt(at), reasonOf(err))
+			continue
+		}
+		spec.Files = append(spec.Files, schedule.HolidayFile{Name: name, Data: data})
+	}
+	return spec
+}
+
+// readHolidays reads a file, and of one that is too long as much as shows it.
+func readHolidays(name string) ([]byte, error) {
+	const more = 2 << 20
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, more))
+}
+
+// calendarsOf returns the calendars that a job names, and whether all of them
+// could be read.
+func (c *checker) calendarsOf(j *Job, path string) ([]*schedule.Calendar, bool) {
+	var calendars []*schedule.Calendar
+	known := c.sound(path)
+	seen := map[string]bool{}
+	for i, name := range j.Calendars {
+		at := itemPath(path, i)
+		calendar, ok := c.calendars[name]
+		switch {
+		case !c.sound(at):
+		case !ok:
+			c.fail(at, "unknown calendar %s%s", c.foundAt(at), nearest.Hint(name, c.calendarNames()))
+		case seen[name]:
+			c.fail(at, "found %s a second time, expected each calendar once", c.foundAt(at))
+		}
+		seen[name] = true
+		if known = known && calendar != nil && c.sound(at); known {
+			calendars = append(calendars, calendar)
+		}
+	}
+	return calendars, known
+}
+
+func (c *checker) calendarNames() []string {
+	var names []string
+	for _, calendar := range c.config.Calendars {
+		names = append(names, calendar.Name)
+	}
+	return names
+}

@@ -1,0 +1,72 @@
+package configs
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCalendarsOfJobs has the dues that calendars leave, with a file that is
+// found beside the configuration.
+func TestCalendarsOfJobs(t *testing.T) {
+	name := filepath.Join("testdata", "somewhere.yaml")
+	c, err := Parse(name, []byte(`
+timezone: Europe/Berlin
+calendars:
+  - name: holidays
+    exclude: {dates: [12-24..12-26], files: [holidays.ics]}
+  - name: business-hours
+    timezone: America/New_York
+    only: {weekdays: [mon-fri], windows: ["09:00-17:00"]}
+jobs:
+  - {name: a, handler: sql, schedule: "0 9 * * *", calendars: [holidays]}
+  - {name: b, handler: sql, schedule: "0 */3 * * *", calendars: [holidays, business-hours], jitter: 1m, clock_changes: {gap: skip, overlap: both}}
+  - {name: c, handler: sql, schedule: "0 9 * * *"}
+`), WithEnv(noEnv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC)
+	for i, want := range []string{
+		"10-04 09:00 CEST, 10-05 09:00 CEST",
+		"10-02 15:00 CEST, 10-02 18:00 CEST, 10-02 21:00 CEST, 10-05 15:00 CEST",
+		"10-03 09:00 CEST, 10-04 09:00 CEST",
+	} {
+		s := c.Jobs[i].Schedule
+		var got []string
+		for _, due := range s.Upcoming(from, strings.Count(want, ",")+1) {
+			got = append(got, due.In(s.Zone()).Format("01-02 15:04 MST"))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: due %s, expected %s", c.Jobs[i].Name, strings.Join(got, ", "), want)
+		}
+	}
+	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0, time.UTC)); calendar != "holidays" || !ok {
+		t.Errorf("the holiday is excluded by %q", calendar)
+	}
+	if print := c.Jobs[1].Schedule.Fingerprint(); !strings.HasPrefix(print, `0 */3 * * *; gap:skip; overlap:both; jitter:1m0s; calendar:"holidays" `) || !strings.Contains(print, `; calendar:"business-hours" `) {
+		t.Errorf("fingerprint: %s", print)
+	}
+	if s := c.Jobs[2].Schedule; s.Fingerprint() != s.String() {
+		t.Errorf("fingerprint: %s", s.Fingerprint())
+	}
+}
+
+// TestMistakesInOtherFilesComeLast has the configuration's own mistakes first,
+// wherever the names of files sort.
+func TestMistakesInOtherFilesComeLast(t *testing.T) {
+	text := "calendars: [{name: h, exclude: {files: [wrong.txt, wrong.ics]}}]\n\n\n\n\nworkers: 0"
+	_, err := Parse(filepath.Join("testdata", "z.yaml"), []byte(text), WithEnv(noEnv))
+	if err == nil {
+		t.Fatal("the configuration was taken")
+	}
+	var places []string
+	for line := range strings.Lines(filepath.ToSlash(err.Error())) {
+		place, _, _ := strings.Cut(line, ": ")
+		places = append(places, place)
+	}
+	if got, want := strings.Join(places, " "), "testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
+		t.Errorf("mistakes at %s, expected %s", got, want)
+	}
+}

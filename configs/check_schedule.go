@@ -1,0 +1,196 @@
+package configs
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
+)
+
+func (c *checker) checkSchedule(j *Job, path string) {
+	zone := c.zone(keyPath(path, "timezone"), j.Timezone) // nil, and so UTC, if there is none: the schedule is read all the same
+	at := keyPath(path, "schedule")
+	calendars, known := c.calendarsOf(j, keyPath(path, "calendars"))
+	if !c.sound(at) || c.given(at) && !c.oneSchedule(c.near(at).value, at) {
+		return
+	}
+	parsed, err := schedule.Parse(j.Spec, zone)
+	if err != nil {
+		c.failSchedule(at, err)
+		return
+	}
+	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip", Both: j.ClockChanges.Overlap == "both"}
+	j.Schedule = parsed.WithClockChanges(changes).WithJitter(j.Jitter).WithCalendars(calendars...)
+	if beginning := (time.Time{}); known && j.Schedule.Next(beginning).IsZero() && !parsed.Next(beginning).IsZero() {
+		c.fail(keyPath(path, "calendars"), "found calendars that exclude all that the schedule is due, expected some due to be left")
+	}
+}
+
+const expressionWords = "cron with 5 or 6 fields, @every 90s or @daily that fires at some time"
+
+// failSchedule says what is wrong with the schedule at path. Errors quote it,
+// which a value from a variable must not be.
+func (c *checker) failSchedule(path string, err error) {
+	var parts schedule.PartErrors
+	value := c.near(path).value
+	if value.kind == kindMapping && errors.As(err, &parts) {
+		for _, part := range parts {
+			at := keyPath(path, part.Part)
+			if c.near(at).value.expanded {
+				c.fail(at, "found %s, expected what goes with every", c.foundAt(at))
+			} else {
+				c.fail(at, "%v", part.Err)
+			}
+		}
+		return
+	}
+	switch text := strings.TrimPrefix(err.Error(), "schedule "); {
+	case value.expanded || slices.ContainsFunc(value.entries, func(e entry) bool { return e.value.expanded }):
+		c.fail(path, "found %s, expected %s", c.foundExpanded(path), expressionWords)
+	case errors.Is(err, schedule.ErrNeverFires):
+		c.fail(path, "found %s, expected one that does; a job without a schedule is only triggered", text)
+	default:
+		c.fail(path, "found %s", text)
+	}
+}
+
+// foundExpanded is foundAt for a schedule with a variable in it.
+func (c *checker) foundExpanded(path string) string {
+	for _, e := range c.near(path).value.entries {
+		if e.value.expanded {
+			return e.value.found()
+		}
+	}
+	return c.foundAt(path)
+}
+
+// oneSchedule reports whether a schedule that the file has says exactly one thing.
+func (c *checker) oneSchedule(n *node, path string) bool {
+	if n.kind != kindMapping {
+		if strings.TrimSpace(n.text) == "" {
+			c.fail(path, "found an empty schedule, expected a cron expression; a job without the key is only triggered")
+			return false
+		}
+		return true
+	}
+	var kinds, names []string
+	for _, e := range n.entries {
+		names = append(names, e.name)
+		if slices.Contains(strings.Split(scheduleKinds, ", "), e.name) && (e.name != "at" || n.entry("every") == nil || isInstant(e.value.text)) {
+			kinds = append(kinds, e.name)
+		}
+	}
+	switch {
+	case len(kinds) > 1 || len(names) == 0:
+		c.fail(path, "found %s, expected one of %s", orNone(strings.Join(kinds, " and ")), scheduleKinds)
+		return false
+	case len(kinds) == 0:
+		c.fail(keyPath(path, names[0]), "found %s without every, expected both, or one of %s", names[0], scheduleKinds)
+		return false
+	case kinds[0] != "every" && len(names) > 1:
+		extra := slices.DeleteFunc(names, func(name string) bool { return name == kinds[0] })[0]
+		c.fail(keyPath(path, extra), "found %s with %s, expected it with every", extra, kinds[0])
+		return false
+	}
+	return c.filled(n, path)
+}
+
+// isInstant tells the two meanings of at apart.
+func isInstant(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+// filled reports whether each key of a schedule has a value.
+func (c *checker) filled(n *node, path string) bool {
+	for _, e := range n.entries {
+		at := keyPath(path, e.name)
+		if e.value.kind == kindList {
+			continue
+		}
+		if strings.TrimSpace(e.value.text) == "" {
+			c.fail(at, "found an empty schedule, expected an expression")
+			return false
+		}
+		if d, err := time.ParseDuration(e.value.text); e.name == "every" && err == nil && d == 0 {
+			c.fail(at, "found %s, expected whole seconds, at least 1s", e.value.found())
+			return false
+		}
+	}
+	return true
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// checkAfter looks for the jobs that others follow, and for circles.
+func (c *checker) checkAfter() {
+	names := make([]string, len(c.config.Jobs))
+	follows := map[string][]string{}
+	for i, j := range c.config.Jobs {
+		names[i] = j.Name
+		follows[j.Name] = j.Schedule.After()
+	}
+	reported := map[string]bool{}
+	for i, j := range c.config.Jobs {
+		path := keyPath(itemPath("jobs", i), "schedule")
+		for n, name := range j.Schedule.After() {
+			if at := c.afterPath(path, n); !slices.Contains(names, name) {
+				c.fail(at, "unknown job %s%s", c.quoted(at, name), nearest.Hint(name, names))
+			}
+		}
+		circle := wayBack(j.Name, j.Name, follows, map[string]bool{})
+		if circle == nil || reported[j.Name] {
+			continue
+		}
+		for _, name := range circle {
+			reported[name] = true
+		}
+		c.fail(c.afterPath(path, -1), "found jobs that wait for each other: %s, expected no circle", strings.Join(append(circle, j.Name), " after "))
+	}
+}
+
+// quoted is a part of the value at path, unless that is from a variable.
+func (c *checker) quoted(path, part string) string {
+	if c.near(path).value.expanded {
+		return c.foundAt(path)
+	}
+	return strconv.Quote(part)
+}
+
+// afterPath is where a schedule names the nth job that it follows, or where it names them.
+func (c *checker) afterPath(path string, n int) string {
+	if at := keyPath(path, "after"); c.given(at) {
+		if n < 0 {
+			return at
+		}
+		return itemPath(at, n)
+	}
+	return path
+}
+
+// wayBack returns the names from one job to another that it follows, directly
+// or through others; nil if it does not.
+func wayBack(from, to string, follows map[string][]string, seen map[string]bool) []string {
+	for _, next := range follows[from] {
+		if next == to {
+			return []string{from}
+		}
+		if seen[next] {
+			continue
+		}
+		seen[next] = true
+		if way := wayBack(next, to, follows, seen); way != nil {
+			return append([]string{from}, way...)
+		}
+	}
+	return nil
+}

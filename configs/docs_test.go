@@ -1,0 +1,52 @@
+package configs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDocumentedSchedules reads docs/schedules.md: every example in its tables
+// is due as the table says, and every configuration in it is taken.
+func TestDocumentedSchedules(t *testing.T) {
+	data, err := os.ReadFile("../docs/schedules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(text, -1)
+	for _, block := range configurations {
+		if _, err := parse(block[1]); err != nil {
+			t.Errorf("%v in\n%s", err, block[1])
+		}
+	}
+	examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([-0-9:, ]*)\\|$").FindAllStringSubmatch(text, -1)
+	for _, example := range examples {
+		asDocumented(t, example[1], strings.TrimSpace(example[2]))
+	}
+	if len(configurations) < 2 || len(examples) < 30 {
+		t.Errorf("found %d configurations and %d examples", len(configurations), len(examples))
+	}
+}
+
+func asDocumented(t *testing.T, written, want string) {
+	t.Helper()
+	if !strings.HasPrefix(written, "{") {
+		written = `"` + written + `"`
+	}
+	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql}, {name: load, handler: sql}, {name: a, handler: sql, schedule: " + written + "}]")
+	if err != nil {
+		t.Errorf("%s: %v", written, err)
+		return
+	}
+	s := c.Jobs[2].Schedule
+	var got []string
+	for _, due := range s.Upcoming(time.Date(2026, 1, 1, 0, 0, 0, 0, s.Zone()), strings.Count(want, ",")+1) {
+		got = append(got, strings.TrimSuffix(due.In(s.Zone()).Format("01-02 15:04:05"), ":00"))
+	}
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%s: due %s, documented %s", written, strings.Join(got, ", "), want)
+	}
+}

@@ -1,0 +1,61 @@
+package clustertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestDeployThatIsRolledBack runs a release beside the one before it, restarts
+// an old replica meanwhile, and ends the new ones, the last by its death. Each
+// due is fired by whom it should be, once.
+func TestDeployThatIsRolledBack(t *testing.T) {
+	t.Parallel()
+	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: %s, params: {statement: SELECT 1}}\n"
+	c := newCluster(t, settings{stock: true, expires: "2s", misfire: "10s", jobs: fmt.Sprintf(tick, "10s")})
+	fires := func(names ...string) time.Time {
+		t.Helper()
+		since := askOne[time.Time](c, "SELECT clock_timestamp()")
+		for _, r := range c.awaitRuns(4, "job = 'tick' AND state = 'succeeded' AND due > $1", since.Add(2*time.Second)) {
+			if r.Replica != names[0] && r.Replica != names[len(names)-1] {
+				t.Errorf("due %s was fired by %s, want %v", r.Due, r.Replica, names)
+			}
+		}
+		return since
+	}
+	stop := func(name string) {
+		t.Helper()
+		if err := c.replicas[name].Stop(c.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.start("old-1", "old-2")
+	from := fires("old-1", "old-2").Truncate(time.Second).Add(2 * time.Second)
+	before := c.settings.jobs
+	c.settings.jobs = fmt.Sprintf(tick, "20s")
+	c.start("new-1", "new-2")
+	fires("new-1", "new-2")
+	for _, name := range []string{"old-1", "old-2"} {
+		c.expectLine(c.replicas[name], "job has a newer definition, this replica leaves it to others", `"job":"tick"`)
+	}
+	stop("old-1")
+	c.settings.jobs = before
+	c.start("old-1")
+	fires("new-1", "new-2")
+	stop("new-1")
+	fires("new-2")
+	if err := c.replicas["new-2"].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitLog(c.replicas["old-2"], "job's definition here is in force again")
+	until := fires("old-1", "old-2").Truncate(time.Second).Add(2 * time.Second)
+	c.settle(until, "tick")
+	for state, n := range c.expectEachOnce("tick", from, until) {
+		if state != "succeeded" && state != "lost" {
+			t.Errorf("%d firings are %s", n, state)
+		}
+	}
+	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'tick'"); n != 1 {
+		t.Errorf("version %d is in force", n)
+	}
+}

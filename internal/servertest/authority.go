@@ -1,0 +1,107 @@
+package servertest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs the certificates of one test. Their files are in PEM and may
+// be read by servers.
+type Authority struct {
+	File string // its own certificate
+	Pool *x509.CertPool
+
+	key         *ecdsa.PrivateKey
+	certificate *x509.Certificate
+}
+
+// NewAuthority returns a new authority.
+func NewAuthority(t testing.TB) *Authority {
+	t.Helper()
+	a := &Authority{Pool: x509.NewCertPool()}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true}
+	a.File, _ = a.issue(t, "authority", template)
+	a.Pool.AddCert(a.certificate)
+	return a
+}
+
+// Issue writes a certificate for hosts, names or addresses, and its key, and
+// returns the two files. Servers and clients may use it.
+func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key string) {
+	t.Helper()
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: hosts[0]}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return a.issue(t, hosts[0], template)
+}
+
+// issue signs with the authority's key, or with the new one where there is none yet.
+func (a *Authority) issue(t testing.TB, name string, template *x509.Certificate) (certificate, key string) {
+	t.Helper()
+	fresh, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	if a.key == nil {
+		a.key, a.certificate = fresh, template
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &fresh.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.certificate == template {
+		if a.certificate, err = x509.ParseCertificate(signed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return PublicFile(t, name+".pem", encodePEM("CERTIFICATE", signed)), PublicFile(t, name+".key", encodePEM("PRIVATE KEY", encoded))
+}
+
+func encodePEM(kind string, content []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
+}
+
+// PublicFile writes a file that servers may read, though they run as another
+// user, and returns its path.
+func PublicFile(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "public-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.WriteFile(path, content, 0o644), os.Chmod(path, 0o644), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

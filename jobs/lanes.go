@@ -1,0 +1,41 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/batch"
+)
+
+// batchTimeout bounds one call of the store.
+const batchTimeout = 5 * time.Second
+
+// lanes gather what many firings ask of the store at the same moment: one what
+// is asked for the first time, the other what was answered with ErrRowHeld, which
+// may take the store's patience again and must not hold up the rest.
+type lanes[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
+
+func newLanes[Q, A any](send func(context.Context, []Q) ([]A, error)) *lanes[Q, A] {
+	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: MaxBatch, Whole: meetsAll}
+	return &lanes[Q, A]{usual: batch.New(o), apart: batch.New(o)}
+}
+
+// meetsAll reports whether a batch that failed so is not worth splitting. A
+// held row takes the store's patience each time it is asked for: after a while
+// no more is split.
+func meetsAll(err error, taken time.Duration) bool {
+	if errors.Is(err, ErrRowHeld) {
+		return taken >= batchTimeout
+	}
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSessionLost)
+}
+
+// ask asks one question and waits for its answer, or for ctx. One that was
+// answered with ErrRowHeld is to be asked apart the next time.
+func (l *lanes[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, error) {
+	if apart {
+		return l.apart.Ask(ctx, question)
+	}
+	return l.usual.Ask(ctx, question)
+}

@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var runsScan = regexp.MustCompile(`Index Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
+
+// TestPagesOfHistoryWalkAnIndex plans a page by each filter. How long it takes
+// over a long history the benchmark tells.
+func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.runs (id, job, due, state, replica, created_at)
+SELECT gen_random_uuid(), 'job ' || n % 50, t, CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
+FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM generate_series(1, 20000) n) history`)
+	s.exec("ANALYZE")
+	for _, c := range []struct {
+		filter jobs.RunFilter
+		want   []string // indexes
+	}{
+		{jobs.RunFilter{}, []string{"runs_created"}},
+		{jobs.RunFilter{Job: "job 7"}, []string{"runs_job"}},
+		{jobs.RunFilter{Replica: "replica of long ago"}, []string{"runs_replica"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Waiting}}, []string{"runs_pkey"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Running}}, []string{"runs_pkey"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, []string{"runs_trouble"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Lost, jobs.Failed}}, []string{"runs_trouble", "runs_trouble"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
+		{jobs.RunFilter{States: jobs.States()[2:5]}, []string{"runs_created", "runs_trouble", "runs_trouble"}},
+	} {
+		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testDue}} {
+			plan := s.explain(runsQuery(c.filter))
+			var found []string
+			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {
+				found = append(found, strings.Join(scan[1:], ""))
+			}
+			if slices.Sort(found); !slices.Equal(found, c.want) {
+				t.Errorf("%+v reads runs by %q, want %q:\n%s", c.filter, found, c.want, plan)
+			}
+		}
+	}
+}
+
+// explain returns the plan of a query for its arguments.
+func (s *stage) explain(query string, args []any) string {
+	s.t.Helper()
+	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestRunsAreUpdatedInPlaceOnTheWayToSuccess holds indexes off what a run
+// changes then: a change that is not heap-only writes to every index.
+func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
+	s := newStage(t)
+	r := request(t, "job", "orders")
+	session := s.session(s.a, "a")
+	s.granted(s.a, session, r)
+	tx, err := s.watcher.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing is to be kept
+	for i, change := range []string{
+		"state = 'waiting', reason = 'retry', detail = 'attempt 1 ended as failed', error = 'no', attempt = attempt + 1",
+		"reason = 'lock_held', blocker = '{}'",
+		"state = 'running', token = token + 1, reason = '', detail = '', blocker = NULL",
+		"state = 'succeeded', error = '', finished_at = clock_timestamp()",
+	} {
+		if _, err := tx.Exec(t.Context(), "UPDATE holdfast.runs SET "+change); err != nil {
+			t.Fatal(err)
+		}
+		var hot int
+		if err := tx.QueryRow(t.Context(), "SELECT pg_stat_get_xact_tuples_hot_updated('holdfast.runs'::regclass)").Scan(&hot); err != nil {
+			t.Fatal(err)
+		}
+		if hot != i+1 {
+			t.Fatalf("%s is no heap-only update", change)
+		}
+	}
+}

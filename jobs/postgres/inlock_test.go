@@ -1,0 +1,171 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// locker runs a Locker on the store's grants until the test ends.
+func (s *stage) locker(store *Store, replica string) *locking.Locker {
+	s.t.Helper()
+	l, err := locking.New(nil, locking.Options{Grants: store.Grants(), Session: locking.Session{Replica: replica, TTL: time.Minute}, Log: zerolog.Nop()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+	if err := l.Ready(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+func (s *stage) acquire(l *locking.Locker, keys ...string) *locking.Lock {
+	s.t.Helper()
+	lock, err := l.TryAcquire(s.t.Context(), locking.Owner{Job: "program"}, wish(s.t, keys...).Requests)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return lock
+}
+
+func insert(ctx context.Context) func(pgx.Tx) error {
+	return func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO public.totals VALUES (1)")
+		return err
+	}
+}
+
+func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	lock := s.acquire(s.locker(s.a, "a"), "path:a")
+	ctx := lock.Context()
+	if err := s.a.InLock(ctx, lock, insert(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error { return errors.Join(insert(ctx)(tx), refused) }); !errors.Is(err, refused) {
+		t.Errorf("error of the function: %v", err)
+	}
+	if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Cancelled, jobs.ReasonCancelled); err != nil {
+		t.Fatal(err)
+	}
+	err := s.a.InLock(ctx, lock, func(pgx.Tx) error { t.Error("a lock that is gone got past its fence"); return nil })
+	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, jobs.ErrSuperseded) {
+		t.Errorf("transaction of a lock that is gone: %v", err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
+		t.Errorf("%d rows were committed", n)
+	}
+}
+
+// Release waits for the transaction, whoever of the program's goroutines is in
+// it: what follows the release comes after the commit.
+func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	l := s.locker(s.a, "a")
+	lock := s.acquire(l, "path:a")
+	resume := s.pause("a", "public.totals", "COMMIT", "true")
+	done, released := make(chan error, 1), make(chan error, 1)
+	go func() { done <- s.a.InLock(t.Context(), lock, insert(t.Context())) }()
+	awaitWaiting(s, "a", done) // in its commit
+	go func() { released <- lock.Release(t.Context()) }()
+	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
+		continue // until the release waits too
+	}
+	if _, err := s.locker(s.b, "b").TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests); !errors.Is(err, locking.ErrHeld) {
+		t.Errorf("another lock beside the transaction: %v", err)
+	}
+	resume()
+	if err := errors.Join(<-done, <-released); err != nil {
+		t.Fatal(err)
+	}
+	s.left(0, 0, 0, 0)
+}
+
+func TestInLockIsBoundedByItsContext(t *testing.T) {
+	s := newStage(t)
+	lock := s.acquire(s.locker(s.a, "a"), "path:a")
+	ctx, cancel := context.WithTimeout(lock.Context(), time.Hour)
+	defer cancel()
+	var statement, idle string
+	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, "SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')").Scan(&statement, &idle)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if statement == "0" || idle == "0" {
+		t.Errorf("timeouts are %s and %s", statement, idle)
+	}
+	// A lost lock ends what is under way.
+	entered := make(chan error, 1)
+	go func() {
+		entered <- s.a.InLock(lock.Context(), lock, func(tx pgx.Tx) error {
+			if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Lost, jobs.ReasonClaimLost); !errors.Is(err, jobs.ErrUnavailable) {
+				return fmt.Errorf("revocation of a claim in use: %w", err)
+			}
+			go func() { _ = lock.Release(t.Context()) }() // its context ends at once
+			_, err := tx.Exec(lock.Context(), "SELECT pg_sleep(600)")
+			return err
+		})
+	}()
+	if err := <-entered; err == nil || lock.Context().Err() == nil {
+		t.Errorf("transaction of a lock that was given up: %v", err)
+	}
+}
+
+func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
+	s := newStage(t)
+	l, err := locking.New(memory.New(), locking.Options{Namespace: "n", Lease: time.Minute, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := l.TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.a.InLock(t.Context(), lock, func(pgx.Tx) error { t.Error("it was let in"); return nil }); err == nil {
+		t.Error("a transaction of a lock without a token committed")
+	}
+}
+
+// A program with connections of its own checks the fence by itself.
+func TestFenceInATransactionOfTheProgramsOwn(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "path:a"))
+	check := func() error {
+		tx, err := s.watcher.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background()) //nolint:errcheck // nothing was written
+		return Fence(t.Context(), tx, token)
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	s.release(s.a, token)
+	if err := check(); !errors.Is(err, locking.ErrSuperseded) {
+		t.Errorf("fence of a released lock: %v", err)
+	}
+}

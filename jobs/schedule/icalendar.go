@@ -1,0 +1,467 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// icsProperty is one line of an iCalendar file (RFC 5545, 3.1), unfolded.
+type icsProperty struct {
+	line   int
+	name   string
+	params map[string]string
+	value  string
+}
+
+// icsReader collects the events of a file. It reads VEVENT with DTSTART, DTEND
+// or DURATION, RRULE, RDATE, EXDATE, RECURRENCE-ID and STATUS, and passes over
+// what says nothing about when: other components, VTIMEZONE among them, for
+// zones are IANA's, and other properties.
+type icsReader struct {
+	report   func(line int, format string, args ...any)
+	inside   []string // components that are open
+	current  []icsProperty
+	begun    int // line of the current event
+	events   []event
+	byUID    map[string]int
+	replaced []replacement
+}
+
+// replacement is an occurrence of a repeating event that another one replaces.
+type replacement struct {
+	uid  string
+	day  int64
+	line int
+}
+
+const maxEvents = 5000
+
+// readEvents reads an iCalendar file and reports its mistakes.
+func readEvents(text string, report func(line int, format string, args ...any)) []event {
+	r := icsReader{report: report, byUID: map[string]int{}}
+	calendars := 0
+	last := 1
+	for _, line := range unfold(text) {
+		last = line.number
+		p, err := parseProperty(line)
+		if err != nil {
+			report(line.number, "%v", err)
+			return nil
+		}
+		if p.name == "BEGIN" && len(r.inside) == 0 {
+			calendars++
+		}
+		if !r.take(p) {
+			return nil
+		}
+	}
+	switch {
+	case len(r.inside) > 0:
+		report(last, "found the end of the file within %s, expected END:%s", r.inside[len(r.inside)-1], r.inside[len(r.inside)-1])
+	case calendars == 0:
+		report(1, "found no BEGIN:VCALENDAR, expected an iCalendar file")
+	}
+	r.replace()
+	return r.events
+}
+
+type textLine struct {
+	number int
+	text   string
+}
+
+// unfold joins lines that were folded: their continuation begins with a space.
+func unfold(text string) []textLine {
+	var lines []textLine
+	number := 0
+	for raw := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		number++
+		raw = strings.TrimSuffix(raw, "\r")
+		switch {
+		case raw == "":
+		case (raw[0] == ' ' || raw[0] == '\t') && len(lines) > 0:
+			lines[len(lines)-1].text += raw[1:]
+		default:
+			lines = append(lines, textLine{number, raw})
+		}
+	}
+	return lines
+}
+
+// parseProperty reads NAME;PARAM=value;PARAM="value":value.
+func parseProperty(line textLine) (icsProperty, error) {
+	p := icsProperty{line: line.number, params: map[string]string{}}
+	end := strings.IndexAny(line.text, ";:")
+	if end < 1 {
+		return p, fmt.Errorf("found %q, expected a line such as DTSTART;VALUE=DATE:20261224", cutText(line.text))
+	}
+	p.name = strings.ToUpper(line.text[:end])
+	rest := line.text[end:]
+	for rest[0] == ';' {
+		name, after, ok := strings.Cut(rest[1:], "=")
+		if !ok {
+			return p, fmt.Errorf("%s: found a parameter without a value, expected one such as VALUE=DATE", p.name)
+		}
+		var value string
+		if quoted, isQuoted := strings.CutPrefix(after, `"`); isQuoted {
+			value, rest, ok = strings.Cut(quoted, `"`)
+		} else if end := strings.IndexAny(after, ";:"); end >= 0 {
+			value, rest = after[:end], after[end:]
+		} else {
+			ok = false
+		}
+		if !ok || rest == "" || rest[0] != ';' && rest[0] != ':' {
+			return p, fmt.Errorf("%s: found a parameter without an end, expected a colon and a value", p.name)
+		}
+		p.params[strings.ToUpper(name)] = value
+	}
+	p.value = strings.TrimSpace(rest[1:])
+	return p, nil
+}
+
+func cutText(text string) string {
+	const most = 60
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+// take reads a property in its place. It returns false when nothing that
+// follows would make sense.
+func (r *icsReader) take(p icsProperty) bool {
+	component := strings.ToUpper(p.value)
+	switch p.name {
+	case "BEGIN":
+		const deepest = 16
+		if len(r.inside) == 0 && component != "VCALENDAR" || len(r.inside) == deepest {
+			r.report(p.line, "found BEGIN:%s, expected BEGIN:VCALENDAR", cutText(component))
+			return false
+		}
+		r.inside = append(r.inside, component)
+		if component == "VEVENT" {
+			r.current, r.begun = nil, p.line
+		}
+	case "END":
+		if n := len(r.inside); n == 0 || r.inside[n-1] != component {
+			r.report(p.line, "found END:%s, expected the end of what was begun last", cutText(component))
+			return false
+		}
+		r.inside = r.inside[:len(r.inside)-1]
+		if component == "VEVENT" {
+			return r.finish()
+		}
+	default:
+		if len(r.inside) == 0 {
+			r.report(p.line, "found %s outside of a calendar, expected BEGIN:VCALENDAR", cutText(p.name))
+			return false
+		}
+		if r.inside[len(r.inside)-1] == "VEVENT" {
+			r.current = append(r.current, p)
+		}
+	}
+	return true
+}
+
+// finish turns the current event's properties into an event.
+func (r *icsReader) finish() bool {
+	if len(r.events) >= maxEvents {
+		r.report(r.begun, "found more than %d events, expected fewer", maxEvents)
+		return false
+	}
+	e, err := r.event()
+	if err != nil {
+		var at *lineError
+		line := r.begun
+		if errors.As(err, &at) {
+			line = at.line
+		}
+		r.report(line, "%v", err)
+		return true
+	}
+	uid := r.value("UID")
+	if id := r.property("RECURRENCE-ID"); id != nil {
+		day, err := r.dayOf(*id, id.value, e)
+		if err != nil {
+			r.report(id.line, "%v", err)
+			return true
+		}
+		if id.params["RANGE"] != "" {
+			r.report(id.line, "RECURRENCE-ID: found RANGE=%s, expected a single occurrence", cutText(id.params["RANGE"]))
+			return true
+		}
+		r.replaced = append(r.replaced, replacement{uid, day, id.line})
+	} else if uid != "" {
+		r.byUID[uid] = len(r.events)
+	}
+	if strings.EqualFold(r.value("STATUS"), "CANCELLED") {
+		delete(r.byUID, uid)
+		return true
+	}
+	r.events = append(r.events, e)
+	return true
+}
+
+// replace takes the occurrences that others replace out of their events.
+func (r *icsReader) replace() {
+	for _, other := range r.replaced {
+		if i, ok := r.byUID[other.uid]; ok {
+			r.events[i].except = append(r.events[i].except, other.day)
+		}
+	}
+}
+
+type lineError struct {
+	line int
+	name string
+	err  error
+}
+
+func (e *lineError) Error() string { return e.name + ": " + e.err.Error() }
+func (e *lineError) Unwrap() error { return e.err }
+
+func (r *icsReader) property(name string) *icsProperty {
+	i := slices.IndexFunc(r.current, func(p icsProperty) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &r.current[i]
+}
+
+func (r *icsReader) value(name string) string {
+	if p := r.property(name); p != nil {
+		return p.value
+	}
+	return ""
+}
+
+func (r *icsReader) event() (event, error) {
+	start := r.property("DTSTART")
+	if start == nil {
+		return event{}, errors.New("found an event without DTSTART, expected one")
+	}
+	begin, err := parseICSTime(*start, start.value)
+	if err != nil {
+		return event{}, &lineError{start.line, "DTSTART", err}
+	}
+	e := event{first: begin.day, clock: begin.clock, zone: begin.zone}
+	if err := r.lasts(&e, begin); err != nil {
+		return event{}, err
+	}
+	for _, p := range r.current {
+		if err := r.recurs(&e, p); err != nil {
+			return event{}, &lineError{p.line, p.name, err}
+		}
+	}
+	if long := e.days > maxEventDays || e.seconds > maxEventDays*daySeconds; long && (e.repeats != nil || len(e.more) > 0) {
+		return event{}, &lineError{start.line, "DTSTART", fmt.Errorf("found an event that repeats and lasts more than %d days, expected less", maxEventDays)}
+	}
+	return e, nil
+}
+
+// lasts reads DTEND or DURATION.
+func (r *icsReader) lasts(e *event, begin icsTime) error {
+	end, duration := r.property("DTEND"), r.property("DURATION")
+	switch {
+	case end != nil:
+		to, err := parseICSTime(*end, end.value)
+		if err == nil && to.allDay() != begin.allDay() {
+			err = errors.New("found a date with a time of day, expected both like DTSTART")
+		}
+		if err == nil {
+			e.days, e.seconds = to.day-begin.day, to.instant()-begin.instant()
+			if e.seconds <= 0 {
+				err = fmt.Errorf("found %q, expected an end behind DTSTART", end.value)
+			}
+		}
+		if err != nil {
+			return &lineError{end.line, "DTEND", err}
+		}
+	case duration != nil:
+		seconds, err := parseICSDuration(duration.value)
+		if err == nil && begin.allDay() && seconds%daySeconds != 0 {
+			err = fmt.Errorf("found %q with a date, expected whole days", duration.value)
+		}
+		if err != nil {
+			return &lineError{duration.line, "DURATION", err}
+		}
+		e.days, e.seconds = seconds/daySeconds, seconds
+	case begin.allDay():
+		e.days = 1
+	default:
+		return errors.New("found an event with a time of day but neither DTEND nor DURATION, expected one of them")
+	}
+	if begin.allDay() {
+		e.seconds = 0
+	} else {
+		e.days = 0
+	}
+	return nil
+}
+
+func (r *icsReader) recurs(e *event, p icsProperty) (err error) {
+	switch p.name {
+	case "RRULE":
+		if e.repeats != nil {
+			return errors.New("found a second rule, expected one")
+		}
+		var until string
+		if e.repeats, until, err = parseRepeats(p.value, e.first); err != nil || until == "" {
+			return err
+		}
+		e.repeats.last, err = untilDay(until, *e)
+		return err
+	case "EXDATE":
+		e.except, err = r.dayList(p, *e, e.except)
+		return err
+	case "RDATE":
+		e.more, err = r.dayList(p, *e, e.more)
+		return err
+	case "EXRULE":
+		return errors.New("not supported, expected EXDATE")
+	}
+	return nil
+}
+
+func (r *icsReader) dayList(p icsProperty, e event, days []int64) ([]int64, error) {
+	for text := range strings.SplitSeq(p.value, ",") {
+		day, err := r.dayOf(p, text, e)
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, day)
+	}
+	return days, nil
+}
+
+// dayOf returns the day, in the event's zone, of an occurrence that begins at
+// the time of day at which all do.
+func (r *icsReader) dayOf(p icsProperty, text string, e event) (int64, error) {
+	at, err := parseICSTime(p, text)
+	if err != nil {
+		return 0, err
+	}
+	if at.allDay() {
+		return at.day, nil
+	}
+	if e.days > 0 {
+		return 0, fmt.Errorf("found %q with a time of day, expected a date like DTSTART", text)
+	}
+	if e.zone != nil && at.zone != nil {
+		at.day, at.clock = dayAndClock(time.Unix(at.instant(), 0).In(e.zone))
+	}
+	if at.clock != e.clock {
+		return 0, fmt.Errorf("found %q, expected the time of day of DTSTART", text)
+	}
+	return at.day, nil
+}
+
+// untilDay returns the last day on which an occurrence may begin.
+func untilDay(text string, e event) (int64, error) {
+	at, err := parseICSTime(icsProperty{}, text)
+	if err != nil {
+		return math.MaxInt64, fmt.Errorf("UNTIL: %w", err)
+	}
+	if at.allDay() || e.days > 0 {
+		return at.day, nil
+	}
+	if at.zone != nil && e.zone != nil {
+		at.day, at.clock = dayAndClock(time.Unix(at.instant(), 0).In(e.zone))
+	}
+	if at.clock < e.clock {
+		at.day--
+	}
+	return at.day, nil
+}
+
+func dayAndClock(shown time.Time) (day int64, clock int) {
+	year, month, number := shown.Date()
+	return date{year, month, number}.number(), shown.Hour()*3600 + shown.Minute()*60 + shown.Second()
+}
+
+// icsTime is a date, or a date with a time of day in a zone or in any.
+type icsTime struct {
+	day   int64
+	clock int // -1: none
+	zone  *time.Location
+}
+
+func (t icsTime) allDay() bool { return t.clock < 0 }
+
+// instant counts in seconds; without a zone it is comparable with others that have none.
+func (t icsTime) instant() int64 {
+	zone := t.zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	d := dateOf(t.day)
+	return time.Date(d.year, d.month, d.day, 0, 0, max(t.clock, 0), 0, zone).Unix()
+}
+
+// parseICSTime reads 20261224, 20261224T090000 and 20261224T090000Z.
+func parseICSTime(p icsProperty, text string) (icsTime, error) {
+	text = strings.TrimSpace(text)
+	if kind := p.params["VALUE"]; kind != "" && kind != "DATE" && kind != "DATE-TIME" {
+		return icsTime{}, fmt.Errorf("found VALUE=%s, expected DATE or DATE-TIME", cutText(kind))
+	}
+	wrong := fmt.Errorf("found %q, expected a date such as 20261224 or a time such as 20261224T090000Z", cutText(text))
+	at := icsTime{clock: -1}
+	plain, utc := strings.CutSuffix(text, "Z")
+	layout := "20060102"
+	if strings.Contains(plain, "T") {
+		layout = "20060102T150405"
+	} else if utc {
+		return at, wrong
+	}
+	t, err := time.Parse(layout, plain)
+	if err != nil || len(plain) != len(layout) || t.Year() < 1 {
+		return at, wrong
+	}
+	day, clock := dayAndClock(t)
+	at.day = day
+	if layout == "20060102" {
+		return at, nil
+	}
+	at.clock = clock
+	name := p.params["TZID"]
+	switch {
+	case utc:
+		at.zone = time.UTC
+	case name != "":
+		if at.zone, err = time.LoadLocation(name); err != nil || at.zone == time.Local {
+			return at, fmt.Errorf("found the zone %q, expected one by its IANA name, such as Europe/Berlin", cutText(name))
+		}
+	}
+	return at, nil
+}
+
+// parseICSDuration reads P1D, PT1H30M and P2W.
+func parseICSDuration(text string) (seconds int64, err error) {
+	wrong := fmt.Errorf("found %q, expected a duration such as P1D or PT1H30M", cutText(text))
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "+"), "P")
+	if !ok || rest == "" {
+		return 0, wrong
+	}
+	units := map[byte]int64{'W': 7 * daySeconds, 'D': daySeconds}
+	for rest != "" {
+		if after, clock := strings.CutPrefix(rest, "T"); clock {
+			rest, units = after, map[byte]int64{'H': 3600, 'M': 60, 'S': 1}
+		}
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n, err := strconv.ParseUint(rest[:digits], 10, 20)
+		if err != nil || digits == len(rest) || units[rest[digits]] == 0 {
+			return 0, wrong
+		}
+		seconds += int64(n) * units[rest[digits]]
+		rest = rest[digits+1:]
+	}
+	if seconds == 0 || seconds > maxCount*daySeconds {
+		return 0, wrong
+	}
+	return seconds, nil
+}

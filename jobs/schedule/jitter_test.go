@@ -1,0 +1,66 @@
+package schedule_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// TestJitterStays pins delays: a new version beside an old one must delay alike.
+func TestJitterStays(t *testing.T) {
+	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940, "a": 30_166_172_137, "": 17_362_493_139} {
+		got := schedule.Jitter(job, due, time.Minute)
+		if got != want {
+			t.Errorf("%q: %d, expected %d", job, got, want)
+		}
+		if there := schedule.Jitter(job, due.In(time.FixedZone("", 3600)), time.Minute); there != got {
+			t.Errorf("%q: %s in another zone", job, there)
+		}
+	}
+}
+
+// TestJitterIsSpread counts delays in tenths of what they may be: over the dues
+// of a job, and over the jobs of a due.
+func TestJitterIsSpread(t *testing.T) {
+	const most, n = 10 * time.Second, 10_000
+	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	for name, delay := range map[string]func(i int) time.Duration{
+		"dues": func(i int) time.Duration { return schedule.Jitter("a", due.Add(time.Duration(i)*time.Minute), most) },
+		"jobs": func(i int) time.Duration { return schedule.Jitter(fmt.Sprintf("job-%d", i), due, most) },
+	} {
+		var tenths [10]int
+		for i := range n {
+			d := delay(i)
+			if d < 0 || d >= most {
+				t.Fatalf("%s: %s is not from 0 to %s", name, d, most)
+			}
+			tenths[d/time.Second]++
+		}
+		for i, count := range tenths {
+			if count < n/10*85/100 || count > n/10*115/100 {
+				t.Errorf("%s: %d of %d delays in tenth %d", name, count, n, i)
+			}
+		}
+	}
+}
+
+func TestJitterOfSchedule(t *testing.T) {
+	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	s := parse(t, "@daily", time.UTC)
+	if s.Delay("a", due) != 0 || s.MaxDelay() != 0 {
+		t.Errorf("delayed by %s of %s", s.Delay("a", due), s.MaxDelay())
+	}
+	late := s.WithJitter(time.Hour)
+	if late.Delay("a", due) != schedule.Jitter("a", due, time.Hour) || late.MaxDelay() != time.Hour {
+		t.Errorf("delayed by %s of %s", late.Delay("a", due), late.MaxDelay())
+	}
+	if late.Next(due) != s.Next(due) {
+		t.Errorf("due at %s, expected %s", late.Next(due), s.Next(due))
+	}
+	if got := schedule.Jitter("a", due, -1); got != 0 {
+		t.Errorf("delayed by %s of less than nothing", got)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package schedule_test
+
+// slowdown is how much longer the race detector makes things take.
+const slowdown = 20

@@ -1,0 +1,72 @@
+package memcached
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// EventKind says what happened to a server.
+type EventKind string
+
+// The kinds of event.
+const (
+	EventUnreachable  EventKind = "unreachable"
+	EventBack         EventKind = "back"
+	EventRestarted    EventKind = "restarted"
+	EventFlushed      EventKind = "flushed"
+	EventFlushRefused EventKind = "flush_refused"
+	EventEvicted      EventKind = "evicted"
+	EventReassigned   EventKind = "reassigned" // evicted while memory was moved between sizes
+	EventFull         EventKind = "full"
+	EventCrowded      EventKind = "crowded"
+	EventUnsafe       EventKind = "unsafe" // a setting, when it is first seen
+	EventAdvice       EventKind = "advice" // likewise
+	EventMended       EventKind = "mended" // a setting that was one of these
+)
+
+// Event is something that happened to a server, or was first seen of it.
+type Event struct {
+	Kind    EventKind `json:"kind"`
+	At      time.Time `json:"at"`              // when it was noticed, by this machine's clock
+	Count   uint64    `json:"count,omitempty"` // how many times since the last such event
+	Setting *Setting  `json:"setting,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// eventLines is how each kind of event is logged.
+var eventLines = map[EventKind]struct {
+	level zerolog.Level
+	text  string
+}{
+	EventUnreachable:  {zerolog.WarnLevel, "memcached can't be reached, going on without it until it can"},
+	EventBack:         {zerolog.InfoLevel, "memcached answers again"},
+	EventRestarted:    {zerolog.WarnLevel, "memcached restarted, its locks are gone until their holders renew them"},
+	EventFlushed:      {zerolog.WarnLevel, "memcached was flushed, its locks are gone until their holders renew them"},
+	EventFlushRefused: {zerolog.InfoLevel, "memcached refused a flush, its locks stand"},
+	EventEvicted:      {zerolog.WarnLevel, "memcached evicted entries, locks may be among them"},
+	EventReassigned:   {zerolog.WarnLevel, "memcached dropped entries while it moved memory, locks may be among them"},
+	EventFull:         {zerolog.WarnLevel, "memcached is full and refuses entries"},
+	EventCrowded:      {zerolog.WarnLevel, "memcached has too many connections and refuses some"},
+	EventUnsafe:       {zerolog.WarnLevel, "memcached setting is unsafe for locks"},
+	EventAdvice:       {zerolog.InfoLevel, "memcached setting could be better"},
+	EventMended:       {zerolog.InfoLevel, "memcached setting is mended"},
+}
+
+func (e Event) log(log zerolog.Logger, server string) {
+	how := eventLines[e.Kind]
+	line := log.WithLevel(how.level).Str("server", server).Str("event", string(e.Kind))
+	if e.Count > 0 {
+		line = line.Uint64("count", e.Count)
+	}
+	if s := e.Setting; s != nil {
+		line = line.Str("setting", s.Name).Str("value", s.Value)
+		if s.Verdict != Good {
+			line = line.Str("expected", s.Want).Str("mend", s.Mend).Str("why", s.Why)
+		}
+	}
+	if e.Error != "" {
+		line = line.Str(zerolog.ErrorFieldName, e.Error)
+	}
+	line.Msg(how.text)
+}

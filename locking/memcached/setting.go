@@ -1,0 +1,154 @@
+package memcached
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Verdict says what a setting means for locks.
+type Verdict string
+
+// The verdicts.
+const (
+	Good   Verdict = "good"
+	Advice Verdict = "advice" // another value would be better
+	Unsafe Verdict = "unsafe" // locks may be lost, or can't be kept
+)
+
+// Setting is one of a server's settings that matter to locks.
+type Setting struct {
+	Name    string  `json:"name"`  // as `stats settings` has it
+	Value   string  `json:"value"` // "" where the server does not report it
+	Verdict Verdict `json:"verdict"`
+	Want    string  `json:"want,omitempty"` // what it should be, where the verdict is not good
+	Mend    string  `json:"mend,omitempty"` // what to do for that
+	Why     string  `json:"why,omitempty"`
+}
+
+// String returns such as "evictions is on, expected off: start it with -M".
+func (s Setting) String() string {
+	text := s.Name + " is " + s.Value
+	if s.Value == "" {
+		text = s.Name + " is not reported"
+	}
+	if s.Verdict == Good {
+		return text
+	}
+	return fmt.Sprintf("%s, expected %s: %s", text, s.Want, s.Mend)
+}
+
+// needs are what the backend itself asks of a server.
+type needs struct {
+	connections int64 // that one replica may have open
+	password    bool
+}
+
+// rule judges one setting.
+type rule struct {
+	name    string
+	good    func(value string, all map[string]string, n needs) bool
+	verdict Verdict // where it is not good
+	want    string
+	mend    string
+	why     string
+}
+
+const (
+	knownGood        = "1.6.18" // the oldest release that the tests are run with
+	smallestItem     = 8 << 10  // a lock's value may have 4 KiB
+	spareConnections = 32       // of maxconns memcached keeps some for itself
+	anywhere         = "NULL"   // what `inter` is without -l
+)
+
+// rules are in the order in which they are shown. What stands behind them was
+// measured on 1.6.18: docs/decisions/0007.
+func rules() []rule {
+	return []rule{
+		{"evictions", is("off"), Unsafe, "off", "start it with -M", "when it is full it drops entries that have not expired, the locks in use among them"},
+		{"flush_enabled", is("no"), Unsafe, "no", "start it with -F", "one flush_all, by anybody who reaches it, drops every lock"},
+		{"slab_reassign", is("no"), Unsafe, "no", "start it with -o no_slab_reassign", "when it moves memory between sizes it drops entries, with -M too"},
+		{"cas_enabled", is("yes"), Unsafe, "yes", "start it without -C", "locks are renewed and given back by cas"},
+		{"item_size_max", atLeast(func(needs) int64 { return smallestItem }), Unsafe, fmt.Sprintf("%d or more", smallestItem), "start it without -I", "the value of a lock may not fit"},
+		{"maxconns", atLeast(func(n needs) int64 { return n.connections + spareConnections }), Unsafe, "room for every replica's max_idle and some to spare", "start it with a larger -c", "one replica alone may take all connections, and the others can't ask"},
+		{"auth_enabled_ascii", asksPassword, Unsafe, "a file of users", "start it with -Y", "a password is configured, but anybody may do without"},
+		{"temp_lru", idleTemporary, Advice, "no", "start it without -o temporary_ttl", "beside -M it protects nothing and delays the reuse of expired entries"},
+		{"idle_timeout", is("0"), Advice, "0", "start it without -o idle_timeout", "replicas keep connections; each that it closes costs a request"},
+		{"udpport", is("0"), Advice, "0", "start it with -U 0", "locks use TCP, and UDP lets strangers have it flood others"},
+		{"inter", somewhere, Advice, "an address on a private network", "start it with -l", "anybody who reaches it may drop locks, as no password is asked for"},
+		{"version", sinceKnownGood, Advice, knownGood + " or newer", "install a newer release", "this was not tested with older ones"},
+	}
+}
+
+func is(want string) func(string, map[string]string, needs) bool {
+	return func(value string, _ map[string]string, _ needs) bool { return value == want }
+}
+
+func atLeast(want func(needs) int64) func(string, map[string]string, needs) bool {
+	return func(value string, _ map[string]string, n needs) bool {
+		number, err := strconv.ParseInt(value, 10, 64)
+		return err == nil && number >= want(n)
+	}
+}
+
+// asksPassword: the value is the path of the file, or "no".
+func asksPassword(value string, _ map[string]string, n needs) bool {
+	return !n.password || value != "no" && value != ""
+}
+
+// idleTemporary: where entries are evicted, temporary_ttl does protect locks.
+func idleTemporary(value string, all map[string]string, _ needs) bool {
+	return value != "yes" || all["evictions"] != "off"
+}
+
+func somewhere(value string, all map[string]string, n needs) bool {
+	open := value == anywhere || value == "" || value == "0.0.0.0" || value == "::"
+	socket := all["domain_socket"] != "" && all["domain_socket"] != "NULL"
+	return !open || socket || n.password
+}
+
+func sinceKnownGood(value string, _ map[string]string, _ needs) bool {
+	return compareVersions(value, knownGood) >= 0
+}
+
+// compareVersions compares by the numbers; what is none counts as 0.
+func compareVersions(a, b string) int {
+	for range 3 {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		if c := cmp.Compare(leading(x), leading(y)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// leading returns the number that a text begins with: 18 of "18-rc1".
+func leading(text string) int {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if end >= 0 {
+		text = text[:end]
+	}
+	n, _ := strconv.Atoi(text) // 0 where there is none
+	return n
+}
+
+// judge returns all settings that matter with their verdicts.
+func judge(r reading, n needs) []Setting {
+	all := r.settings
+	var judged []Setting
+	for _, rule := range rules() {
+		value := all[rule.name]
+		if rule.name == "version" {
+			value = r.version
+		}
+		s := Setting{Name: rule.name, Value: value, Verdict: Good}
+		if !rule.good(value, all, n) {
+			s.Verdict, s.Want, s.Mend, s.Why = rule.verdict, rule.want, rule.mend, rule.why
+		}
+		judged = append(judged, s)
+	}
+	return judged
+}

@@ -1,0 +1,157 @@
+package memcached
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	keptEvents = 10
+	// eventRest is the least time between two events about one counter: what
+	// goes on is told once, and then once in a while with its count.
+	eventRest = time.Minute
+)
+
+// watched is one server and what was seen of it. It makes events of the
+// differences between one look and the next.
+type watched struct {
+	server server
+	needs  needs
+	health Health
+	last   *reading                // nil until it has answered
+	untold map[EventKind]uint64    // what was counted and not told yet
+	toldAt map[EventKind]time.Time // of the last event of a kind
+}
+
+func newWatched(s server, n needs) *watched {
+	return &watched{
+		server: s, needs: n, untold: map[EventKind]uint64{}, toldAt: map[EventKind]time.Time{},
+		health: Health{Server: s.String(), State: StateUnknown, Settings: []Setting{}, Events: []Event{}},
+	}
+}
+
+// fail takes note of a look that failed, and returns what that is news of.
+func (w *watched) fail(now time.Time, err error) (news []Event) {
+	h := &w.health
+	h.Asked = now
+	if h.State != StateUnreachable {
+		h.State, h.Since = StateUnreachable, now
+		h.Seen.Outages++
+		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()})
+	} else if silent(err) != silent(h.err) {
+		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()}) // it is another trouble now
+	}
+	h.Error, h.err = err.Error(), err
+	return w.keep(news)
+}
+
+// silent reports whether a server just did not answer. Otherwise it did, with
+// what makes it unfit.
+func silent(err error) bool {
+	for _, lost := range []error{os.ErrDeadlineExceeded, context.DeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, lost) {
+			return true
+		}
+	}
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
+}
+
+// take takes note of an answer, and returns what that is news of.
+func (w *watched) take(now time.Time, r reading) (news []Event) {
+	h := &w.health
+	if h.State == StateUnreachable {
+		news = append(news, Event{Kind: EventBack, At: now})
+	}
+	if h.State == StateUnreachable || h.State == StateUnknown {
+		h.Since = now
+	}
+	news = append(news, w.restarted(now, r)...)
+	news = append(news, w.grown(now, r)...)
+	settings := judge(r, w.needs)
+	news = append(news, turned(now, h.Settings, settings)...)
+
+	h.State, h.Asked, h.Error, h.err = StateSafe, now, "", nil
+	h.Version, h.StartedAt, h.Usage, h.Settings = r.version, time.Unix(r.started, 0).UTC(), r.usage, settings
+	h.Counts = Counts{
+		Flushes: r.counters[flushes], Evictions: r.counters[evictions], SlabEvictions: r.counters[reassigns],
+		OutOfMemory: r.counters[outOfMemory], RefusedConnections: r.counters[refused],
+	}
+	if len(h.Complaints(Unsafe)) > 0 {
+		h.State = StateUnsafe
+	}
+	w.last = &r
+	return w.keep(news)
+}
+
+func (w *watched) restarted(now time.Time, r reading) []Event {
+	if w.last == nil || w.last.pid == r.pid && w.last.started == r.started {
+		return nil
+	}
+	w.health.Seen.Restarts++
+	w.last.counters = nil // it counts from nothing again
+	return []Event{{Kind: EventRestarted, At: now}}
+}
+
+// grown counts what has happened since the last answer. What happened before
+// the first is nobody's news.
+func (w *watched) grown(now time.Time, r reading) (news []Event) {
+	if w.last == nil {
+		return nil
+	}
+	seen := &w.health.Seen
+	flushed, total := EventFlushed, &seen.Flushes
+	if r.settings["flush_enabled"] == "no" { // it counts what it refuses too
+		flushed, total = EventFlushRefused, &seen.RefusedFlushes
+	}
+	for _, kind := range []struct {
+		counter counter
+		event   EventKind
+		total   *uint64
+	}{
+		{flushes, flushed, total}, {evictions, EventEvicted, &seen.Evictions}, {reassigns, EventReassigned, &seen.SlabEvictions},
+		{outOfMemory, EventFull, &seen.OutOfMemory}, {refused, EventCrowded, &seen.RefusedConnections},
+	} {
+		before, after := w.last.counters[kind.counter], r.counters[kind.counter]
+		if after < before { // an operator's `stats reset`
+			before = 0
+		}
+		*kind.total += after - before
+		w.untold[kind.event] += after - before
+		if w.untold[kind.event] > 0 && now.Sub(w.toldAt[kind.event]) >= eventRest {
+			news = append(news, Event{Kind: kind.event, At: now, Count: w.untold[kind.event]})
+			w.untold[kind.event], w.toldAt[kind.event] = 0, now
+		}
+	}
+	return news
+}
+
+// turned tells of the settings whose verdict has changed.
+func turned(now time.Time, before, after []Setting) (news []Event) {
+	verdicts := map[string]Verdict{}
+	for _, s := range before {
+		verdicts[s.Name] = s.Verdict
+	}
+	for _, s := range after {
+		was, known := verdicts[s.Name]
+		kind := map[Verdict]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice, Good: EventMended}[s.Verdict]
+		if was != s.Verdict && (known || s.Verdict != Good) {
+			news = append(news, Event{Kind: kind, At: now, Setting: &s})
+		}
+	}
+	return news
+}
+
+// keep puts the news before the older events.
+func (w *watched) keep(news []Event) []Event {
+	youngest := slices.Clone(news)
+	slices.Reverse(youngest)
+	all := append(youngest, w.health.Events...)
+	w.health.Events = all[:min(len(all), keptEvents)]
+	return news
+}

@@ -1,0 +1,59 @@
+// Package nearest finds what somebody who mistyped a name may have meant.
+package nearest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Hint returns `; did you mean "x"?` for the candidate nearest to name, or, when
+// none is near, `; expected one of` and the candidates; "" without candidates.
+func Hint(name string, candidates []string) string {
+	if near := Of(name, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "; expected one of " + strings.Join(candidates, ", ")
+}
+
+// Of returns the candidate that takes the fewest edits from name, if
+// they are few for its length, or "".
+func Of(name string, candidates []string) string {
+	best, fewest := "", max(1, len(name)/3)+1
+	for _, candidate := range candidates {
+		if n := edits(strings.ToLower(name), strings.ToLower(candidate), fewest); n < fewest {
+			best, fewest = candidate, n
+		}
+	}
+	return best
+}
+
+// edits returns how many insertions, deletions, replacements and swaps of
+// neighbours turn a into b, or limit where their lengths alone exclude fewer.
+func edits(a, b string, limit int) int {
+	from, to := []rune(a), []rune(b)
+	if max(len(from), len(to))-min(len(from), len(to)) >= limit {
+		return limit
+	}
+	before, last, row := make([]int, len(to)+1), make([]int, len(to)+1), make([]int, len(to)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range from {
+		row[0] = i + 1
+		for j := range to {
+			cost := 1
+			if from[i] == to[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && from[i] == to[j-1] && from[i-1] == to[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(to)]
+}
