@@ -17,10 +17,11 @@
 // deletion and rolls back.
 //
 // Two starts that want related resources meet at the fences: one row a
-// resource, locked but never updated. A start locks the names it wants FOR NO
-// KEY UPDATE, whatever the mode, and their ancestors FOR SHARE, before it looks
-// for conflicting grants in a later statement. So the one who looks second
-// sees what the first has granted.
+// resource. A start locks the names it wants FOR NO KEY UPDATE, whatever the
+// mode, and their ancestors FOR SHARE, before it looks for conflicting grants in
+// a later statement. So the one who looks second sees what the first has
+// granted. A fence is updated once in a thousand tokens, and forgotten after an
+// hour unless somebody is locking it; who finds one gone begins again.
 //
 // Each step of a start is a statement of its own, and all are sent in one
 // round trip as one implicit transaction: a replica that is paused half way
@@ -44,6 +45,16 @@
 // A session is renewed only while it is neither ended nor expired; it never
 // revives.
 //
+// # Locks of programs
+//
+// [Store.Grants] gives programs that schedule nothing the same arbiter: a lock
+// is a claim without a run, and by one rule (conflict.go) locks and runs
+// exclude each other. All that is said of a start holds for a grant, and
+// besides: it looks before it locks any fence, and those that it refuses lock
+// none; it fails as a whole unless the session lives at its end; and it locks
+// the places of its locks among the waiting, so that a withdrawal comes before
+// it or after it. The place of a lock ends with its session: nobody adopts it.
+//
 // # Round trips and plans
 //
 // A job's transaction is two batches around its own statements: BEGIN with the
@@ -55,8 +66,8 @@
 //
 // # Guarantees
 //
-// For what jobs write through fenced transactions ([InTx],
-// [Store.RunStatements]) in this database: no two runs with conflicting
+// For what jobs and programs write through fenced transactions ([InTx],
+// [Store.RunStatements], [Store.InLock], [Fence]) in this database: no two runs with conflicting
 // grants overlap in what they commit, and a superseded run commits nothing
 // more, whatever happens to memcached or to a replica. A failover of
 // PostgreSQL that loses commits is outside the promise.
