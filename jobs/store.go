@@ -106,9 +106,21 @@ type Definition struct {
 	Handler   string
 	Resources []locking.Request
 	Recover   bool // a run that is lost has a successor
+	Group     string
+	Priority  int // 1 to 9, of which 9 goes first
 
 	Description string // what it is for, in a sentence; the hash does not cover it
+	Source      Source // where it comes from; the hash does not cover it either
 }
+
+// Source is where a job comes from.
+type Source string
+
+// The sources.
+const (
+	FromConfig Source = "config" // the configuration file, or the program itself
+	FromStore  Source = "store"  // added at run time
+)
 
 // InForce is the definition of a job that counts.
 type InForce struct {
@@ -136,6 +148,7 @@ const (
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
 	StartStale                         // another definition of the job is in force than the request's
+	StartPaused                        // its job, group or everything is paused: nothing was done, or the waiting run goes on waiting
 )
 
 // StartResult answers a StartRequest.
