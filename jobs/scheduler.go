@@ -38,6 +38,9 @@ type Options struct {
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
+	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
+	// Where replicas differ, the shortest counts.
+	KeepHistory time.Duration
 	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
@@ -74,6 +77,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
+	retention  *retention
 	drift      *drift
 	stopping   chan struct{} // closed when Run begins to stop
 }
@@ -104,6 +108,7 @@ func New(o Options) (*Scheduler, error) {
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
 		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
@@ -136,6 +141,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() { s.retention.run(ctx) })
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)

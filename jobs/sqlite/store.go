@@ -53,6 +53,7 @@ type Store struct {
 
 	lives    lives
 	checking sync.Mutex // held while misfires are checked
+	pruning  turn
 }
 
 var (

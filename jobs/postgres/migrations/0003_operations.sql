@@ -67,3 +67,13 @@ ALTER TABLE holdfast.sessions ADD COLUMN config_hash text NOT NULL DEFAULT '',
     ADD COLUMN workers int NOT NULL DEFAULT 0,
     ADD COLUMN busy int NOT NULL DEFAULT 0,
     ADD COLUMN not_ready text NOT NULL DEFAULT '';
+
+-- Turns: which session does what only one replica does at a time.
+CREATE TABLE holdfast.turns (
+    work    text PRIMARY KEY,
+    session uuid NOT NULL,
+    until   timestamptz NOT NULL
+);
+
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast.definitions ADD COLUMN idle_since timestamptz;

@@ -67,3 +67,6 @@ ALTER TABLE holdfast_sessions ADD COLUMN clock_offset_ms INTEGER; -- NULL where 
 ALTER TABLE holdfast_sessions ADD COLUMN workers INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_sessions ADD COLUMN busy INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_sessions ADD COLUMN not_ready TEXT NOT NULL DEFAULT '';
+
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast_definitions ADD COLUMN idle_since INTEGER;
