@@ -153,6 +153,7 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
 	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }

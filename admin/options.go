@@ -102,7 +102,7 @@ type Options struct {
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas; nil: each counts its
 	// own.
-	Attempts Attempts
+	Attempts jobs.Attempts
 
 	Store     jobs.History
 	Stage1    Stage1    // nil where there is no stage 1

@@ -119,12 +119,14 @@ func queuePruneRuns(b *pgx.Batch, r jobs.PruneRequest, pruned *jobs.Pruned) {
 	})
 }
 
-// pruneDefinitions forgets definitions while nobody registers any.
+// pruneDefinitions forgets definitions while nobody registers any, and with
+// them what else a round does once.
 func (s *Store) pruneDefinitions(ctx context.Context, keep time.Duration) (gone int, err error) {
 	err = s.pipeline(ctx, "pruning of definitions", func(b *pgx.Batch) {
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(markIdle)
 		b.Queue(pruneDefinitions, keep).Exec(counted(&gone))
+		b.Queue(forgetFailures)
 	})
 	return gone, err
 }

@@ -76,9 +76,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 		now := time.Now()
 		before := micros(now.Add(-r.Keep))
 		if r.After == nil {
-			if _, err = tx.ExecContext(ctx, markIdle, micros(now)); err == nil {
-				pruned.Definitions, err = execRow(ctx, tx, pruneDefinitions, before)
-			}
+			pruned.Definitions, err = pruneOnce(ctx, tx, now, before)
 		}
 		if err == nil {
 			err = pruneOldRuns(ctx, tx, r, before, &pruned)
@@ -95,6 +93,17 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 		return jobs.Pruned{}, err
 	}
 	return pruned, nil
+}
+
+// pruneOnce is what a round does once.
+func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time, before int64) (definitions int, err error) {
+	if _, err = tx.ExecContext(ctx, forgetFailures, micros(now)); err == nil {
+		_, err = tx.ExecContext(ctx, markIdle, micros(now))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return execRow(ctx, tx, pruneDefinitions, before)
 }
 
 // pruneOldRuns walks the history from its beginning, or from where the batch

@@ -59,6 +59,7 @@ type Store struct {
 var (
 	_ jobs.Store      = (*Store)(nil)
 	_ jobs.Transactor = (*Store)(nil)
+	_ jobs.Attempts   = (*Store)(nil)
 )
 
 // Open opens the file. It returns an error that wraps ErrLocked when the file

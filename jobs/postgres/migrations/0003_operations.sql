@@ -77,3 +77,10 @@ CREATE TABLE holdfast.turns (
 
 -- Since when nobody carries a definition that is not in force, as far as was noticed.
 ALTER TABLE holdfast.definitions ADD COLUMN idle_since timestamptz;
+
+-- Attempts: failures by key within a window, such as sign-ins that failed.
+CREATE TABLE holdfast.attempts (
+    key   text COLLATE "C" PRIMARY KEY,
+    count int NOT NULL,
+    until timestamptz NOT NULL
+);
