@@ -8,9 +8,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSleep bounds the dispatcher's sleep, so that a jump of the clock is seen.
-const maxSleep = time.Minute
-
 // dispatcher turns the timetable into firings: it sleeps until a job is due,
 // and gives due firings to workers as they become free.
 type dispatcher struct {
@@ -92,7 +89,7 @@ func (d *dispatcher) revise() {
 // sleep waits for the next due, for a run to be adopted, or for other jobs to
 // be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := maxSleep
+	wait := d.pace.sleep
 	if due := d.timetable.next(); !due.IsZero() {
 		wait = min(wait, due.Sub(d.clock.now()))
 	}

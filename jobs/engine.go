@@ -21,6 +21,7 @@ type engine struct {
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
+	pace            pace
 	clock           *clusterClock
 	active          *active
 	workers         *workers

@@ -91,7 +91,7 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, log: log, logOutput: o.LogOutput,
+		outage: &outage{}, pace: usualPace(), log: log, logOutput: o.LogOutput,
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt

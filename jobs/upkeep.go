@@ -8,12 +8,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const (
-	adoptEvery   = time.Second
-	misfireEvery = 5 * time.Second
-	listsEvery   = 5 * time.Second
-)
-
 // upkeep does what any replica may do for all: it sweeps dead sessions,
 // adopts waiting runs, and records dues that nobody started.
 type upkeep struct {
@@ -37,18 +31,18 @@ func (u *upkeep) run(ctx context.Context) {
 				swept = now
 				u.sweep(ctx)
 			}
-			if now.Sub(checked) >= misfireEvery {
+			if now.Sub(checked) >= u.pace.misfires {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= listsEvery {
+			if now.Sub(compared) >= u.pace.lists {
 				compared = now
 				u.lists.compare(ctx)
 			}
 			u.adopt(ctx, session)
 		}
 		select {
-		case <-time.After(adoptEvery):
+		case <-time.After(u.pace.adopt):
 		case <-ctx.Done():
 			return
 		}

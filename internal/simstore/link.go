@@ -178,3 +178,11 @@ func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, r
 func (l *Link) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	return ask(ctx, l, func() ([]jobs.ReplicaView, error) { return l.Store.Replicas(ctx) })
 }
+
+// Stands is the Store's, over the link: what can't be asked can't commit.
+func (l *Link) Stands(token jobs.Token) bool {
+	l.mu.Lock()
+	cut := l.cut
+	l.mu.Unlock()
+	return !cut && l.Store.Stands(token)
+}

@@ -93,7 +93,9 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	var adopted []jobs.Record
 	for i, list := range [][]*run{own, free} {
 		list = slices.DeleteFunc(list, func(r *run) bool { return !wanted[r.Job] })
-		slices.SortFunc(list, func(a, b *run) int { return cmp.Or(a.WaitSince.Compare(b.WaitSince), strings.Compare(a.ID.String(), b.ID.String())) })
+		slices.SortFunc(list, func(a, b *run) int {
+			return cmp.Or(a.WaitSince.Compare(b.WaitSince), strings.Compare(a.ID.String(), b.ID.String()))
+		})
 		if i == 1 {
 			list = list[:min(len(list), max(limit, 0))]
 		}
