@@ -47,7 +47,7 @@ type simulated struct {
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
 		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
-		many: within.Hours() / (365 * 24), ample: true, heartbeat: 5 * time.Minute, adopt: 5 * time.Minute, misfires: 2 * time.Hour,
+		many: within.Hours() / (365 * 24), ample: true, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
 	}
 }
 
@@ -199,6 +199,7 @@ func (c *simulatedCluster) run() {
 	}
 	c.until = c.now()
 	time.Sleep(c.how.settle)
+	defer c.wrong()()
 	for _, h := range c.hosts {
 		h.order(h.stop)
 		close(h.orders)
@@ -206,6 +207,7 @@ func (c *simulatedCluster) run() {
 	for _, h := range c.hosts {
 		<-h.closed
 	}
+	time.Sleep(time.Hour) // until the last of those that were left behind has ended
 }
 
 // happen begins what an event says; it waits for nothing.

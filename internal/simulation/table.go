@@ -246,11 +246,13 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 	}
 	s, err := schedule.ParseText(text, zone)
 	if err != nil {
-		return schedule.Schedule{}, err
+		return s, err
 	}
 	s = s.WithClockChanges(schedule.ClockChanges{Skip: pick(d, false, true), Both: pick(d, false, true)})
 	if d.IntN(4) == 0 {
-		s = s.WithCalendars(pick(d, d.calendars...))
+		if within := s.WithCalendars(pick(d, d.calendars...)); !within.Next(d.from).IsZero() {
+			s = within
+		}
 	}
 	return s, nil
 }
