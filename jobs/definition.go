@@ -85,10 +85,10 @@ func (s *standing) hear(now InForce) (changed bool) {
 	return s.stale() != before
 }
 
-// oldest returns the instant after which dues may be started at now; what was
-// before is the misfire policy's, or did not count.
+// oldest returns the instant after which dues may be started at now, if their
+// delays say so; what was before is the misfire policy's, or did not count.
 func (e *entry) oldest(now time.Time) time.Time {
-	oldest := now.Add(-e.MisfireThreshold)
+	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())
 	if decided := e.standing.decidedUntil(); decided.After(oldest) {
 		return decided
 	}

@@ -147,13 +147,13 @@ func (f *firing) queues() bool {
 	return f.late || f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero()
 }
 
-// deadline is when a firing that waits must give way to the job's next due; a
-// late one need not.
+// deadline is when a firing that waits must give way to the job's next due, as
+// that starts; a late one need not.
 func (p pending) deadline() time.Time {
 	if p.late {
 		return time.Time{}
 	}
-	return p.entry.Schedule.Next(p.since)
+	return p.entry.nextStart(p.since)
 }
 
 // blockage is why a try to obtain failed.

@@ -36,7 +36,8 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for name, e := range u.table {
-		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+		decided := e.standing.decidedUntil()
+		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue

@@ -209,8 +209,8 @@ func (s *Scheduler) Session() uuid.UUID {
 	return uuid.Nil
 }
 
-// Upcoming returns the first due after from of each job of this replica's cron
-// table, the soonest first, at most n of them.
+// Upcoming returns the due of each job of this replica's cron table that starts
+// first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,

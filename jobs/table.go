@@ -74,8 +74,6 @@ func fireable(s schedule.Schedule) error {
 	switch {
 	case len(s.After()) > 0:
 		return fmt.Errorf("schedule: after other jobs: %w", errNotFired)
-	case s.MaxDelay() > 0:
-		return fmt.Errorf("jitter: %w", errNotFired)
 	}
 	return nil
 }
@@ -102,18 +100,20 @@ func (t cronTable) inForce() []string {
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time // later than Due by the job's jitter
 	Resources []locking.Request
 }
 
-// upcoming returns the first due after from of each job, the soonest first,
-// at most n of them. When the others are due, it is not for this replica to say.
+// upcoming returns the due of each job that starts first after from, the
+// soonest first, at most n of them. When the others are due, it is not for this
+// replica to say.
 func (t cronTable) upcoming(from time.Time, n int) []Due {
 	var dues []Due
 	for _, e := range t {
-		if due := e.Schedule.Next(from); !due.IsZero() && !e.standing.stale() {
-			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Resources: e.Resources})
+		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.stale() {
+			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}
-	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.Job, b.Job)) })
+	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
 	return dues[:min(n, len(dues))]
 }

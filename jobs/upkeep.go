@@ -136,7 +136,7 @@ func (u *upkeep) room() int {
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
 func (u *upkeep) late(r Record) bool {
-	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > u.table[r.Job].MisfireThreshold
+	return r.Key == "" && r.Recovery == 0 && u.table[r.Job].overdue(r.Due, u.clock.now())
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that
