@@ -98,11 +98,16 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
+	u.decided(cursors, found)
+	return cursors != nil
+}
+
+// decided takes the cursors that a check has moved, and tells of what it found.
+func (u *upkeep) decided(cursors map[string]time.Time, found map[string]int) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		u.table[job].standing.decide(cursors[job])
 		if found[job] > 0 {
 			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
-	return cursors != nil
 }

@@ -41,6 +41,7 @@ type Store interface {
 	Sessions
 	Firings
 	Upkeep
+	Following
 	History
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.

@@ -13,10 +13,6 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// errNotFired refuses schedules that can be read but are not fired yet: a job
-// that would never run, or not as it says, is a mistake to be told at start.
-var errNotFired = errors.New("this version reads it, but does not fire by it yet")
-
 // entry is a job that is ready to be fired: its handler is bound, its
 // requests are in normal form.
 type entry struct {
@@ -45,7 +41,7 @@ func newCronTable(registry *Registry, jobs []Job) (cronTable, error) {
 			table[job.Name] = e
 		}
 	}
-	return table, errors.Join(problems...)
+	return table, errors.Join(append(problems, CheckAfter(jobs))...)
 }
 
 func newEntry(registry *Registry, job Job) (*entry, error) {
@@ -63,19 +59,22 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
 	}
-	if err := fireable(job.Schedule); err != nil {
-		return nil, err
-	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }
 
-func fireable(s schedule.Schedule) error {
-	switch {
-	case len(s.After()) > 0:
-		return fmt.Errorf("schedule: after other jobs: %w", errNotFired)
+// CheckAfter returns every mistake in the schedules of jobs that follow others
+// (schedule.CheckAfter), or nil. The jobs are all of one cron table.
+func CheckAfter(jobs []Job) error {
+	schedules := make(map[string]schedule.Schedule, len(jobs))
+	for _, job := range jobs {
+		schedules[job.Name] = job.Schedule
 	}
-	return nil
+	var problems []error
+	for _, m := range schedule.CheckAfter(schedules) {
+		problems = append(problems, fmt.Errorf("job %q: schedule: after: %w", m.Job, m))
+	}
+	return errors.Join(problems...)
 }
 
 // definitions returns what Register writes.

@@ -14,8 +14,9 @@ const (
 	listsEvery   = 5 * time.Second
 )
 
-// upkeep does what any replica may do for all: it sweeps dead sessions,
-// adopts waiting runs, and records dues that nobody started.
+// upkeep does what any replica may do for all: it sweeps dead sessions, makes
+// jobs due that follow others, adopts waiting runs, and records dues that nobody
+// started.
 type upkeep struct {
 	*engine
 	table  cronTable
@@ -45,6 +46,7 @@ func (u *upkeep) run(ctx context.Context) {
 				compared = now
 				u.lists.compare(ctx)
 			}
+			u.follow(ctx)
 			u.adopt(ctx, session)
 		}
 		select {
@@ -136,7 +138,11 @@ func (u *upkeep) room() int {
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
 func (u *upkeep) late(r Record) bool {
-	return r.Key == "" && r.Recovery == 0 && u.table[r.Job].overdue(r.Due, u.clock.now())
+	e := u.table[r.Job]
+	if len(e.Schedule.After()) > 0 { // its due says when others began
+		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+	}
+	return r.Key == "" && r.Recovery == 0 && e.overdue(r.Due, u.clock.now())
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that
