@@ -44,6 +44,10 @@ func (d *dispatcher) run(ctx context.Context) {
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
+		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {

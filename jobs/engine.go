@@ -22,6 +22,7 @@ type engine struct {
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
 	clock           *clusterClock
+	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
 	starts          *lanes[sessionCall[StartRequest], StartResult]

@@ -175,8 +175,12 @@ func (f *firing) tooLate(delay time.Duration) bool {
 }
 
 // lock takes the stage-1 locks, or says what is in the way. Without stage 1,
-// or when it can't be asked, there is no lock and the store decides.
+// or when it can't be asked, there is no lock and the store decides. While this
+// machine's clock is off nothing is to start.
 func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
+	if err := f.clockLimit.check(time.Now()); err != nil {
+		return nil, &blockage{reason: ReasonClockOff, detail: err.Error()}
+	}
 	if f.locker == nil {
 		return nil, nil
 	}

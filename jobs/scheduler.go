@@ -30,6 +30,10 @@ type Options struct {
 	// that differ in it are told of. "" is not compared.
 	LockServers string
 
+	// MaxClockOffset is how far this machine's clock may be off the store's for
+	// runs to be started here; 0: however far.
+	MaxClockOffset time.Duration
+
 	Workers       int           // firings at work at once; at least 1
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
@@ -70,7 +74,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
-	lists      *serverLists
+	drift      *drift
 	stopping   chan struct{} // closed when Run begins to stop
 }
 
@@ -89,20 +93,20 @@ func New(o Options) (*Scheduler, error) {
 	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
-		clock: clock, active: running, workers: newWorkers(o.Workers),
+		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
 		outage: &outage{}, log: log, logOutput: o.LogOutput,
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.keeper = &keeper{
-		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers,
+		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
-	s.lists = &serverLists{store: o.Store, replica: o.Replica, own: o.LockServers, now: clock.now, log: log}
+	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
-		engine: s.engine, lists: s.lists, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
 	}
 	return s, nil
 }
@@ -197,6 +201,9 @@ func (s *Scheduler) Ready(context.Context) error {
 	case s.keeper.session() == nil:
 		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
 	}
+	if err := s.engine.clockLimit.check(time.Now()); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
 	return nil
 }
 
@@ -214,10 +221,14 @@ func (s *Scheduler) Session() uuid.UUID {
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,
-// as last measured.
+// as last measured; 0 until it was.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
 
 // ServerLists returns how many different lists of stage-1 servers the living
 // replicas have, as last looked; 0 before the first look. More than one means
 // that they look for one lock on different servers.
-func (s *Scheduler) ServerLists() int { return int(s.lists.number.Load()) }
+func (s *Scheduler) ServerLists() int { return int(s.drift.servers.number.Load()) }
+
+// CronTables returns how many different cron tables the configurations of the
+// living replicas have, as ServerLists does the servers.
+func (s *Scheduler) CronTables() int { return int(s.drift.table.number.Load()) }

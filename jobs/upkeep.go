@@ -11,7 +11,7 @@ import (
 const (
 	adoptEvery   = time.Second
 	misfireEvery = 5 * time.Second
-	listsEvery   = 5 * time.Second
+	compareEvery = 5 * time.Second
 )
 
 // upkeep does what any replica may do for all: it sweeps dead sessions, makes
@@ -22,7 +22,7 @@ type upkeep struct {
 	table  cronTable
 	ready  *ready
 	keeper *keeper
-	lists  *serverLists
+	drift  *drift
 	every  time.Duration // between sweeps
 	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
@@ -42,9 +42,9 @@ func (u *upkeep) run(ctx context.Context) {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= listsEvery {
+			if now.Sub(compared) >= compareEvery {
 				compared = now
-				u.lists.compare(ctx)
+				u.drift.compare(ctx)
 			}
 			u.follow(ctx)
 			u.adopt(ctx, session)
@@ -101,7 +101,7 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
 	limit, names := u.room(), u.table.inForce()
-	if limit == 0 || len(names) == 0 {
+	if limit == 0 || len(names) == 0 || u.clockLimit.check(time.Now()) != nil {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)

@@ -40,6 +40,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -182,11 +183,14 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
+		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
+		if err != nil {
 			return err
 		}
-		if known, live := s.lives.get(v.Session); live {
+		if known, live := s.lives.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
+			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.vitals.OffsetMilliseconds(), known.vitals.Workers, known.vitals.Busy, known.vitals.NotReady
 		}
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)

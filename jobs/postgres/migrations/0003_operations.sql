@@ -59,3 +59,11 @@ ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL 
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
+
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast.sessions ADD COLUMN config_hash text NOT NULL DEFAULT '',
+    ADD COLUMN clock_offset_ms bigint, -- NULL where it is not known
+    ADD COLUMN workers int NOT NULL DEFAULT 0,
+    ADD COLUMN busy int NOT NULL DEFAULT 0,
+    ADD COLUMN not_ready text NOT NULL DEFAULT '';

@@ -59,3 +59,11 @@ ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
+
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast_sessions ADD COLUMN config_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE holdfast_sessions ADD COLUMN clock_offset_ms INTEGER; -- NULL where it is not known
+ALTER TABLE holdfast_sessions ADD COLUMN workers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN busy INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN not_ready TEXT NOT NULL DEFAULT '';
