@@ -37,7 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}{
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
-		{"Recoveries", recoveryRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules},
 		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}

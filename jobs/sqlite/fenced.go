@@ -70,7 +70,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		if err := fn(tx); err != nil {
 			return err
 		}
-		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText()}
+		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
 		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = jobs.ErrSuperseded
