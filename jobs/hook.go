@@ -1,7 +1,11 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +15,23 @@ import (
 type Hook struct {
 	Webhook string // by its name in the configuration
 	State   State  // a final one
+}
+
+// sortedHooks returns the hooks in an order of their own, each once.
+func sortedHooks(hooks []Hook) []Hook {
+	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
+		return cmp.Or(strings.Compare(a.Webhook, b.Webhook), strings.Compare(string(a.State), string(b.State)))
+	})
+	return slices.Compact(sorted)
+}
+
+func checkHooks(hooks []Hook) error {
+	for _, h := range hooks {
+		if h.Webhook == "" || !slices.Contains(States(), h.State) || !h.State.Final() {
+			return fmt.Errorf("hook of webhook %q: expected a webhook's name and a final state, found %q", h.Webhook, h.State)
+		}
+	}
+	return nil
 }
 
 // Delivery is the end of a run that one webhook is to be told of. It is written

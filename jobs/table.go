@@ -66,6 +66,9 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if err := fireable(job.Schedule); err != nil {
 		return nil, err
 	}
+	if err := checkHooks(job.Hooks); err != nil {
+		return nil, err
+	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }
