@@ -202,6 +202,9 @@ func (f *firing) tellUnstarted(n Note) {
 
 // tellLost tells of a run that a sweep found dead.
 func (u *upkeep) tellLost(lost LostRun) {
+	if !u.audience.hears() {
+		return
+	}
 	u.audience.tell(Event{
 		Kind: EventLost, At: u.clock.now(), Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
@@ -210,7 +213,7 @@ func (u *upkeep) tellLost(lost LostRun) {
 
 // tellMissed tells of a due that was recorded as missed.
 func (u *upkeep) tellMissed(m Misfired) {
-	if m.State != Missed {
+	if m.State != Missed || !u.audience.hears() {
 		return
 	}
 	u.audience.tell(Event{

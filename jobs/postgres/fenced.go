@@ -296,7 +296,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1, tag)
 			rows = append(rows, tag.RowsAffected())
 		}
-		return nil
+		return run.SetResult(jobs.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err

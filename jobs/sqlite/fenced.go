@@ -103,7 +103,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
 			rows = append(rows, affected)
 		}
-		return nil
+		return run.SetResult(jobs.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err
