@@ -47,6 +47,7 @@ func (f *firing) live(stop context.Context) {
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
+	f.tellTaken()
 	f.attempts = f.entry.Retry.Start(time.Now())
 	for {
 		token, lock, err := f.obtain(stop)
@@ -347,6 +348,9 @@ func (f *firing) write(n Note) bool {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
+			if stands && n.State.Final() {
+				f.tellUnstarted(n)
+			}
 			return stands
 		}
 		if !errors.Is(err, ErrUnavailable) || f.session.ctx.Err() != nil {

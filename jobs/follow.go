@@ -146,10 +146,10 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, deci
 		checks = append(checks, check)
 	}
 	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
-		found := map[string]int{}
+		found := map[string][]Misfired{}
 		cursors, err := u.store.CheckMisfires(ctx, page, func(job string, c Cursor) []Misfired {
 			misfired := u.table[job].missedFollowing(decisions[job], c)
-			found[job] = len(misfired)
+			found[job] = misfired
 			return misfired
 		})
 		if err != nil {

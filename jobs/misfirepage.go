@@ -82,10 +82,10 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	for i, c := range page {
 		checks[i], until[c.Job] = c.MisfireCheck, c.Until
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
 		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -103,11 +103,14 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 }
 
 // decided takes the cursors that a check has moved, and tells of what it found.
-func (u *upkeep) decided(cursors map[string]time.Time, found map[string]int) {
+func (u *upkeep) decided(cursors map[string]time.Time, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		u.table[job].standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+		for _, m := range found[job] {
+			u.tellMissed(m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
 }

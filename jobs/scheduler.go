@@ -42,6 +42,9 @@ type Options struct {
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
 
+	Middleware []Middleware // around all handlers, the outermost first
+	Listeners  []Listener   // told of what happens to firings here
+
 	Log zerolog.Logger
 	// LogOutput is where Log writes. What handlers log goes there, and is
 	// kept with their runs. nil means that it is only kept.
@@ -84,7 +87,8 @@ func New(o Options) (*Scheduler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	table, err := newCronTable(o.Registry, o.Jobs)
+	registry := o.Registry.within(o.Middleware)
+	table, err := newCronTable(registry, o.Jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, log: log, logOutput: o.LogOutput,
+		outage: &outage{}, log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
@@ -151,7 +155,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	var serve []func(context.Context)
+	serve := []func(context.Context){e.audience.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -43,6 +44,7 @@ type Store interface {
 	Upkeep
 	Following
 	History
+	Memory
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID
@@ -123,6 +125,8 @@ type Definition struct {
 	Group     string
 	Priority  int // 1 to 9, of which 9 goes first
 
+	Hooks []Hook // which webhooks are told how its runs end
+
 	Description string // what it is for, in a sentence; the hash does not cover it
 	Source      Source // where it comes from; the hash does not cover it either
 }
@@ -197,6 +201,11 @@ type FinishRequest struct {
 	Detail string
 	Error  string
 	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Result is kept with the run; nil keeps that of the attempt before.
+	Result json.RawMessage
+	// Saved is what the job's next run finds, where this one ends as
+	// Succeeded; nil leaves what there is.
+	Saved json.RawMessage
 }
 
 // Firings starts and ends runs.

@@ -59,6 +59,9 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
 	}
+	if err := checkHooks(job.Hooks); err != nil {
+		return nil, err
+	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }

@@ -72,6 +72,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 	for _, lost := range swept.Lost {
 		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("due", lost.Due).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
+		u.tellLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
@@ -121,7 +122,7 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID), moment: r.Params,
 		})
 	}
 }

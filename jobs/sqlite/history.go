@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica,
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
-	readOutput = `SELECT output FROM holdfast_outputs WHERE run = ?1`
+	readOutput = `SELECT output, result FROM holdfast_outputs WHERE run = ?1`
 
 	listLocks = `
 SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session, coalesce(s.expires_at, 0)
@@ -168,9 +169,13 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 		return jobs.Record{}, wrap("run "+id.String(), err)
 	}
 	record := records[0]
-	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output)
+	var result sql.NullString
+	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output, &result)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
+	}
+	if result.Valid {
+		record.Result = json.RawMessage(result.String)
 	}
 	return record, wrap("output of run "+id.String(), err)
 }
