@@ -30,7 +30,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
 	for _, name := range d.table.names() {
-		d.timetable.add(d.table[name], from)
+		d.timetable.begin(d.table[name], from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
@@ -41,6 +41,10 @@ func (d *dispatcher) run(ctx context.Context) {
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
+		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
@@ -49,7 +53,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every job that is due to the ready queue, or aside.
+// tick moves every due whose time to start has come to the ready queue, or aside.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -57,18 +61,28 @@ func (d *dispatcher) tick() {
 	default:
 	}
 	now := d.clock.now()
-	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
+	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
-			d.timetable.add(p.entry, oldest)
+			if !p.delayed {
+				d.timetable.add(p.entry, oldest)
+			}
 			continue
 		}
 		if p.entry.standing.stale() {
 			d.aside = append(d.aside, p)
 			continue
 		}
+		if !p.delayed {
+			d.timetable.add(p.entry, p.due)
+			if d.timetable.delay(p, now) {
+				continue
+			}
+		}
+		if p.entry.overdue(p.due, now) {
+			continue // the misfire policy decides
+		}
 		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
-		d.timetable.add(p.entry, p.due)
 	}
 }
 
@@ -121,7 +135,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			d.sieve(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue
 		}

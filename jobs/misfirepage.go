@@ -36,7 +36,8 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for name, e := range u.table {
-		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+		decided := e.standing.decidedUntil()
+		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
@@ -81,10 +82,10 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	for i, c := range page {
 		checks[i], until[c.Job] = c.MisfireCheck, c.Until
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
 		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -97,11 +98,19 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
+	u.decided(cursors, found)
+	return cursors != nil
+}
+
+// decided takes the cursors that a check has moved, and tells of what it found.
+func (u *upkeep) decided(cursors map[string]time.Time, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		u.table[job].standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+		for _, m := range found[job] {
+			u.tellMissed(m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
-	return cursors != nil
 }

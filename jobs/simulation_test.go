@@ -34,6 +34,7 @@ type simulated struct {
 	dense    bool
 
 	heartbeat       time.Duration
+	aftermath       time.Duration // how long what follows from a fault may go on
 	adopt, misfires time.Duration // 0: as usual
 	// ample says that there are always workers enough: then nothing is missed
 	// while nothing is wrong.
@@ -47,7 +48,7 @@ type simulated struct {
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
 		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
-		many: within.Hours() / (365 * 24), ample: true, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
+		many: within.Hours() / (365 * 24), ample: true, aftermath: 12 * time.Hour, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
 	}
 }
 
@@ -56,7 +57,7 @@ func year(seed uint64, within time.Duration) simulated {
 func hour(seed uint64) simulated {
 	return simulated{
 		seed: seed, within: time.Hour, settle: 90 * time.Minute, jobs: 30, deploys: 3, replicas: 5, workers: 20, many: 1, dense: true,
-		heartbeat: 5 * time.Second,
+		ample: true, aftermath: 3 * time.Minute, heartbeat: 5 * time.Second,
 	}
 }
 
@@ -262,7 +263,7 @@ func (c *simulatedCluster) wrong() (over func()) {
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		i.To = c.now().Add(4*3*c.how.heartbeat + c.how.adopt + c.how.misfires + 12*time.Hour)
+		i.To = c.now().Add(c.how.aftermath)
 	}
 }
 

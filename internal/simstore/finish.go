@@ -36,6 +36,12 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 	if q.Output != "" {
 		r.output = jobs.PlainText(q.Output)
 	}
+	if q.Result != nil {
+		r.result = q.Result
+	}
+	if q.State == jobs.Succeeded && q.Saved != nil {
+		s.saved[r.Job] = q.Saved
+	}
 	r.State = q.State
 	if q.State == jobs.Waiting {
 		r.Attempt++

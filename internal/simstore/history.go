@@ -110,7 +110,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 		return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
 	}
 	record := r.record()
-	record.Output = r.output
+	record.Output, record.Result = r.output, r.result
 	return record, nil
 }
 
@@ -128,7 +128,8 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		}
 		views = append(views, jobs.ReplicaView{
 			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended,
-			Running: len(l.claims), LockServers: l.LockServers,
+			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table, Draining: l.draining,
+			ClockOffset: l.vitals.OffsetMilliseconds(), Workers: l.vitals.Workers, Busy: l.vitals.Busy, NotReady: l.vitals.NotReady,
 		})
 	}
 	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {

@@ -113,8 +113,8 @@ func (l *Link) Open(ctx context.Context, o jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Sessions.
-func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
-	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session) })
+func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session, v) })
 	beat.Now = beat.Now.Add(l.misread())
 	return beat, err
 }
@@ -172,6 +172,21 @@ func (l *Link) Trigger(ctx context.Context, job, key string) (jobs.Record, error
 // Revoke implements jobs.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
+}
+
+// Openings implements jobs.Following.
+func (l *Link) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, followers) })
+}
+
+// Follow implements jobs.Following.
+func (l *Link) Follow(ctx context.Context, followed []jobs.Followed) error {
+	return tell(ctx, l, func() error { return l.Store.Follow(ctx, followed) })
+}
+
+// Drift implements jobs.History.
+func (l *Link) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+	return ask(ctx, l, func() ([]jobs.JobDrift, error) { return l.Store.Drift(ctx, limit) })
 }
 
 // Replicas implements jobs.History.

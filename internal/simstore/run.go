@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type run struct {
 	wants   []locking.Request // what others wait behind it for
 	claim   *claim            // nil unless it stands
 	output  string
+	result  json.RawMessage
 }
 
 // claim is a run's right to act, with what it was granted.

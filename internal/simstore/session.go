@@ -19,6 +19,7 @@ type session struct {
 	started, beat, expires time.Time
 	ended                  *time.Time
 	draining               bool
+	vitals                 jobs.Vitals
 	carried                map[string]int64
 	claims                 map[jobs.Token]uuid.UUID
 }
@@ -55,7 +56,7 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Sessions.
-func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -64,7 +65,7 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID) (jobs.Beat, error) 
 	if !lives {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
 	}
-	l.beat = s.instant()
+	l.beat, l.vitals = s.instant(), v
 	l.expires = l.beat.Add(l.TTL)
 	claims := make(map[jobs.Token]uuid.UUID, len(l.claims))
 	for token, run := range l.claims {

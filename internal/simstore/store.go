@@ -2,6 +2,7 @@ package simstore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type Store struct {
 	firings map[firing]*run
 	waiting map[uuid.UUID]*run
 	claims  map[jobs.Token]*claim
+	saved   map[string]json.RawMessage
 
 	control control
 }
@@ -42,7 +44,7 @@ var _ jobs.Store = (*Store)(nil)
 func New() *Store {
 	return &Store{
 		cluster: uuid.New(), sessions: map[uuid.UUID]*session{}, jobs: map[string]*job{}, runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
-		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{}, control: newControl(),
+		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{}, saved: map[string]json.RawMessage{}, control: newControl(),
 	}
 }
 

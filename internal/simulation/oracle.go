@@ -192,7 +192,7 @@ func (o *oracle) judgeOrder() {
 			if r.StartedAt == nil || f == nil || f.Job.Overlap == jobs.OverlapAllow || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
 				continue
 			}
-			if before != nil && r.StartedAt.Before(*before.StartedAt) {
+			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quiet(before.Due, *before.StartedAt) {
 				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.Due, before.StartedAt)
 			}
 			before = r
