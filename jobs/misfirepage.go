@@ -35,13 +35,13 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 // that may have no record: those furthest behind first.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
-	for name, e := range u.table {
+	for _, e := range u.table.all() {
 		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
-		check := weighedCheck{MisfireCheck: MisfireCheck{Job: name, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided}
+		check := weighedCheck{MisfireCheck: MisfireCheck{Job: e.Name, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 			check.weight++
 		}
@@ -57,6 +57,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 // at, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
+	entry   *entry
 	decided time.Time
 	weight  int
 }
@@ -77,13 +78,13 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
+	checks, asked := make([]MisfireCheck, len(page)), make(map[string]weighedCheck, len(page))
 	for i, c := range page {
-		checks[i], until[c.Job] = c.MisfireCheck, c.Until
+		checks[i], asked[c.Job] = c.MisfireCheck, c
 	}
 	found := map[string]int{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
+		misfired := misfires(asked[job].entry, c, asked[job].Until)
 		found[job] = len(misfired)
 		return misfired
 	})
@@ -98,9 +99,9 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		u.table[job].standing.decide(cursors[job])
+		asked[job].entry.standing.decide(cursors[job])
 		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(asked[job].entry.Misfire)).Msg("dues were not started in time")
 		}
 	}
 	return cursors != nil
