@@ -28,6 +28,8 @@ type ParamProblem struct {
 type options struct {
 	handlers Handlers
 	lookup   func(string) (string, bool)
+	jobs     []string // that a job alone may follow
+	closed   bool     // and no others
 }
 
 // Option changes how a configuration is read.
