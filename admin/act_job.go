@@ -48,7 +48,7 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	var version int64
+	version := int64(jobs.AnyVersion)
 	act(s, w, r, map[string]any{"reason": &reason, "version": &version}, func(ctx context.Context, ops *jobs.Operations) (removed, error) {
 		name := r.PathValue("name")
 		return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason), name, version)

@@ -237,10 +237,13 @@ func (o *Operations) Drain(ctx context.Context, a Act, session uuid.UUID, drain 
 	return of("session "+session.String(), o.options.Control.Drain(ctx, a, session, drain))
 }
 
+// AnyVersion stands for the version that an added job has now, if there is one.
+const AnyVersion = -1
+
 // PutJob adds a job, or changes one that was added. Text is the job as a
 // configuration has it, in YAML or JSON. Version is that of the job as the caller
-// has seen it, 0 for a new one: of two who add or change one at once, one wins and
-// the other is told ErrConflict. A *SpecError says what is wrong with the text,
+// has seen it, 0 for a new one, or AnyVersion: of two who add or change one at
+// once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
 // ErrFromConfig that the configuration has the job.
 func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int64) (Spec, error) {
 	a, err := o.act(a)
@@ -269,12 +272,15 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 	if _, err := newEntry(o.options.Registry, job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
 	}
+	if version == AnyVersion {
+		version = versionIn(specs, job.Name)
+	}
 	put, err := o.options.Control.PutSpec(ctx, a, Spec{Job: job.Name, Text: complete, Version: version})
 	return put, of("job "+job.Name, err)
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob; 0 removes it whatever it is.
+// history stays. Version is as in PutJob.
 func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
 	a, err := o.act(a)
 	if err != nil {
@@ -283,26 +289,26 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 	if err := o.ours(name); err != nil {
 		return err
 	}
-	if version == 0 {
-		if version, err = o.Version(ctx, name); err != nil {
+	if version == AnyVersion {
+		specs, err := o.Specs(ctx)
+		if err != nil {
 			return err
+		}
+		if version = versionIn(specs, name); version == 0 {
+			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
 	}
 	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version))
 }
 
-// Version returns the version of a job that was added, or ErrNotFound.
-func (o *Operations) Version(ctx context.Context, name string) (int64, error) {
-	specs, err := o.Specs(ctx)
-	if err != nil {
-		return 0, err
-	}
+// versionIn returns the version of an added job, 0 where there is none.
+func versionIn(specs []Spec, name string) int64 {
 	for _, s := range specs {
 		if s.Job == name {
-			return s.Version, nil
+			return s.Version
 		}
 	}
-	return 0, fmt.Errorf("added job %s: %w", name, ErrNotFound)
+	return 0
 }
 
 // ours refuses the jobs of the configuration.
