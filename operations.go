@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -28,8 +29,8 @@ func (s specReader) build(text json.RawMessage) (jobs.Job, error) {
 }
 
 // complete checks what somebody wrote, and returns what the store is to keep.
-func (s specReader) complete(written []byte, known []string) (json.RawMessage, error) {
-	job, err := s.parse(written, configs.WithJobs(known...))
+func (s specReader) complete(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error) {
+	job, err := s.parse(written, configs.WithJobs(added))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -271,7 +272,7 @@ func withActs(o Options) (Options, *control) {
 	}
 	o.Operations = jobs.NewOperations(jobs.OperationsOptions{
 		Control: c, Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build, Replica: o.Replica, Log: zerolog.Nop(),
-		Complete: func(written []byte, _ []string) (json.RawMessage, error) {
+		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
 				return nil, &jobs.SpecError{Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name", Message: "found nothing, expected the job's name"}}}
 			}

@@ -78,6 +78,7 @@ type Certificate struct {
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time         // later than Due by the job's jitter; zero: at Due
 	Resources []locking.Request // the job's own name may be among them
 }
 

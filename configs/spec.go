@@ -1,21 +1,21 @@
 package configs
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
-// WithJobs has ParseJob refuse a job that follows others than these and those of
-// the configuration.
-func WithJobs(names ...string) Option {
-	return func(o *options) { o.jobs, o.closed = names, true }
+// WithJobs has ParseJob check which jobs the job follows: those of the
+// configuration, and these, by name. Without it that is not looked at.
+func WithJobs(schedules map[string]schedule.Schedule) Option {
+	return func(o *options) { o.jobs = schedules }
 }
 
 // ParseJob reads one job for this configuration: a mapping in YAML or JSON, as
@@ -68,7 +68,7 @@ func (c *checker) checkAlone(j *Job, o options) {
 	if c.given("params") {
 		c.checkVariables("params", c.near("params").value)
 	}
-	c.checkFollows(j, o)
+	c.checkFollows(j, o.jobs)
 	c.qualify(j.Tables, "tables")
 	c.qualify(j.ReadTables, "read_tables")
 }
@@ -87,21 +87,21 @@ func (c *checker) checkVariables(path string, n *node) {
 	}
 }
 
-// checkFollows is checkAfter for one job.
-func (c *checker) checkFollows(j *Job, o options) {
-	names, follows := slices.Clone(o.jobs), map[string][]string{}
+// checkFollows is checkAfter for one job, among others.
+func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
+	if others == nil || j.Schedule.String() == "" && c.given("schedule") {
+		return
+	}
+	schedules := maps.Clone(others)
 	for _, other := range c.config.Jobs {
-		names = append(names, other.Name)
-		follows[other.Name] = other.Schedule.After()
+		schedules[other.Name] = other.Schedule
 	}
-	follows[j.Name] = j.Schedule.After()
-	for n, name := range j.Schedule.After() {
-		if at := c.afterPath("schedule", n); o.closed && name != j.Name && !slices.Contains(names, name) {
-			c.fail(at, "unknown job %s%s", c.quoted(at, name), nearest.Hint(name, names))
+	schedules[j.Name] = j.Schedule
+	for _, m := range schedule.CheckAfter(schedules) {
+		if m.Job == j.Name || m.N < 0 { // the others have no circle without this one
+			at := c.afterPath("schedule", m.N)
+			c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
 		}
-	}
-	if circle := wayBack(j.Name, j.Name, follows, map[string]bool{}); circle != nil {
-		c.fail(c.afterPath("schedule", -1), "found jobs that wait for each other: %s, expected no circle", strings.Join(append(circle, j.Name), " after "))
 	}
 }
 

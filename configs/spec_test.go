@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
 func parseJob(c *Config, text string, opts ...Option) (*Job, error) {
@@ -101,7 +103,8 @@ func TestTextOfAJobSurvives(t *testing.T) {
 }
 
 func TestMistakesInAJobAlone(t *testing.T) {
-	c := mustParse(t, `{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql}]}`)
+	c := mustParse(t, `{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
+	added := map[string]schedule.Schedule{"added": c.Jobs[0].Schedule}
 	for _, m := range []struct{ what, text, want string }{
 		{"empty", ``, `job:1:1: found nothing, expected a job`},
 		{"a list", `[{name: a}]`, `job:1:1: found a list, expected a mapping`},
@@ -118,12 +121,12 @@ func TestMistakesInAJobAlone(t *testing.T) {
 		{"a variable that is a number", "name: a\nhandler: sql\nparams:\n  args:\n    - ${NAME}", `params.args[0]: found "${NAME}" without quotes`},
 		{"a second document", "name: a\n---\nname: b", `expected one a file`},
 	} {
-		_, err := parseJob(c, m.text, WithJobs("added"), WithEnv(func(string) (string, bool) { return "12", true }))
+		_, err := parseJob(c, m.text, WithJobs(added), WithEnv(func(string) (string, bool) { return "12", true }))
 		if err == nil || !strings.Contains(err.Error(), m.want) || strings.Contains(err.Error(), "jobs[") {
 			t.Errorf("%s: found %v, expected %s", m.what, err, m.want)
 		}
 	}
-	j, err := parseJob(c, `{name: a, handler: sql, schedule: {after: [first, added]}, resources: [{name: api, slots: 5}]}`, WithJobs("added"))
+	j, err := parseJob(c, `{name: a, handler: sql, schedule: {after: [first, added]}, resources: [{name: api, slots: 5}]}`, WithJobs(added))
 	if err != nil || j.Overlap != "skip" || j.Timezone != "UTC" {
 		t.Errorf("%v, %v", j, err)
 	}

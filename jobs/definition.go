@@ -24,11 +24,15 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	if err != nil {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
-	decisive, err := json.Marshal(map[string]any{
+	fields := map[string]any{
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-	})
+	}
+	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
+		fields["hooks"] = sortedHooks(job.Hooks)
+	}
+	decisive, err := json.Marshal(fields)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
@@ -36,6 +40,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
 		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
+		Hooks: sortedHooks(job.Hooks),
 	}, nil
 }
 
@@ -100,10 +105,10 @@ func (s *standing) hear(now InForce) (changed bool) {
 	return s.stale() != before
 }
 
-// oldest returns the instant after which dues may be started at now; what was
-// before is the misfire policy's, or did not count.
+// oldest returns the instant after which dues may be started at now, if their
+// delays say so; what was before is the misfire policy's, or did not count.
 func (e *entry) oldest(now time.Time) time.Time {
-	oldest := now.Add(-e.MisfireThreshold)
+	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())
 	if decided := e.standing.decidedUntil(); decided.After(oldest) {
 		return decided
 	}

@@ -37,7 +37,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	d.known = map[*entry]bool{}
 	for _, e := range d.table.all() {
 		d.known[e] = true
-		d.timetable.add(e, from)
+		d.timetable.begin(e, from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
@@ -48,6 +48,10 @@ func (d *dispatcher) run(ctx context.Context) {
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
+		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
@@ -56,7 +60,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every job that is due to the ready queue, or aside.
+// tick moves every due whose time to start has come to the ready queue, or aside.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -64,21 +68,31 @@ func (d *dispatcher) tick() {
 	default:
 	}
 	now := d.clock.now()
-	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
+	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
 		if !d.table.has(p.entry) {
 			continue // removed, or changed: then there is another entry
 		}
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
-			d.timetable.add(p.entry, oldest)
+			if !p.delayed {
+				d.timetable.add(p.entry, oldest)
+			}
 			continue
 		}
 		if d.rests(p.entry) {
 			d.aside = append(d.aside, p)
 			continue
 		}
+		if !p.delayed {
+			d.timetable.add(p.entry, p.due)
+			if d.timetable.delay(p, now) {
+				continue
+			}
+		}
+		if p.entry.overdue(p.due, now) {
+			continue // the misfire policy decides
+		}
 		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
-		d.timetable.add(p.entry, p.due)
 	}
 }
 
@@ -173,7 +187,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			d.sieve(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue
 		}

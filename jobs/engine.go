@@ -18,10 +18,13 @@ import (
 type engine struct {
 	replica         string
 	store           Store
+	registry        *Registry
+	audience        *audience
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
 	clock           *clusterClock
+	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
 	starts          *lanes[sessionCall[StartRequest], StartResult]

@@ -36,7 +36,8 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for _, e := range u.table.all() {
-		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+		decided := e.standing.decidedUntil()
+		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
@@ -78,14 +79,14 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, asked := make([]MisfireCheck, len(page)), make(map[string]weighedCheck, len(page))
+	checks, until, entries := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page)), make(map[string]*entry, len(page))
 	for i, c := range page {
-		checks[i], asked[c.Job] = c.MisfireCheck, c
+		checks[i], until[c.Job], entries[c.Job] = c.MisfireCheck, c.Until, c.entry
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(asked[job].entry, c, asked[job].Until)
-		found[job] = len(misfired)
+		misfired := misfires(entries[job], c, until[job])
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -98,11 +99,19 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
+	u.decided(cursors, entries, found)
+	return cursors != nil
+}
+
+// decided takes the cursors that a check has moved, and tells of what it found.
+func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		asked[job].entry.standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(asked[job].entry.Misfire)).Msg("dues were not started in time")
+		entries[job].standing.decide(cursors[job])
+		for _, m := range found[job] {
+			u.tellMissed(entries[job], m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
-	return cursors != nil
 }

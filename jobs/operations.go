@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -25,8 +26,8 @@ type OperationsOptions struct {
 	// Build makes a Job of a Spec's text, as in Options.
 	Build func(text json.RawMessage) (Job, error)
 	// Complete checks what somebody wrote and returns it as a Spec has it, or a
-	// *SpecError. Jobs may follow others than those of the configuration: known.
-	Complete func(written []byte, known []string) (json.RawMessage, error)
+	// *SpecError. It may follow what was added before too: those schedules, by name.
+	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
 	Locker   *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
 	Replica  string          // through which acts are done; "" beside all
 	Log      zerolog.Logger
@@ -143,7 +144,7 @@ func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Reco
 	if err := checkText("key", r.Key, maxActor); err != nil {
 		return Record{}, err
 	}
-	if blankParams(r.Params) {
+	if noParams(r.Params) {
 		r.Params = nil
 	} else if err := o.checkParams(ctx, r); err != nil {
 		return Record{}, err
@@ -254,11 +255,7 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 	if err != nil {
 		return Spec{}, err
 	}
-	known := make([]string, len(specs))
-	for i, s := range specs {
-		known[i] = s.Job
-	}
-	complete, err := o.options.Complete(text, known)
+	complete, err := o.options.Complete(text, o.schedules(specs))
 	if err != nil {
 		return Spec{}, err
 	}
@@ -299,6 +296,18 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 		}
 	}
 	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version))
+}
+
+// schedules returns when added jobs are due, but for those that can't be built
+// here.
+func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
+	schedules := make(map[string]schedule.Schedule, len(specs))
+	for _, s := range specs {
+		if job, err := o.options.Build(s.Text); err == nil {
+			schedules[s.Job] = job.Schedule
+		}
+	}
+	return schedules
 }
 
 // versionIn returns the version of an added job, 0 where there is none.

@@ -32,6 +32,8 @@ type keeper struct {
 	succeeds bool // the first session takes over from former lives
 	version  string
 	servers  string // see Session.LockServers
+	hash     string // see Session.Table
+	vitals   func() Vitals
 	interval time.Duration
 	ttl      time.Duration
 	clock    *clusterClock
@@ -112,7 +114,7 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now()}
-	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers}
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}
@@ -190,7 +192,7 @@ func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err err
 	defer cancel()
 	known := k.active.tokens()
 	sent := time.Now()
-	beat, err := k.store.Heartbeat(bounded, l.id)
+	beat, err := k.store.Heartbeat(bounded, l.id, k.vitals())
 	if err != nil {
 		return 0, err
 	}

@@ -27,6 +27,7 @@ type scripted struct {
 	ahead   time.Duration // of the store's clock
 	claims  map[Token]uuid.UUID
 	revoked []Token
+	vitals  Vitals // of the last heartbeat
 
 	refuse      error // of registrations
 	definitions int64 // of beats
@@ -58,8 +59,9 @@ func (s *scripted) Versions(context.Context) (map[string]InForce, error) {
 	return maps.Clone(s.versions), s.fail
 }
 
-func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID) (Beat, error) {
+func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v Vitals) (Beat, error) {
 	s.mu.Lock()
+	s.vitals = v
 	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
@@ -128,6 +130,7 @@ func newTestKeeper(s *scripted) *keeper {
 	return &keeper{
 		store: s, follower: newFollower(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
 		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}), opened: func() {},
+		vitals: func() Vitals { return Vitals{Workers: 3} },
 	}
 }
 

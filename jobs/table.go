@@ -14,10 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// errNotFired refuses schedules that can be read but are not fired yet: a job
-// that would never run, or not as it says, is a mistake to be told at start.
-var errNotFired = errors.New("this version reads it, but does not fire by it yet")
-
 // entry is a job that is ready to be fired: its handler is bound, its
 // requests are in normal form.
 type entry struct {
@@ -52,7 +48,7 @@ func newCronTable(registry *Registry, jobs []Job) (*cronTable, error) {
 			table.entries[job.Name] = e
 		}
 	}
-	return table, errors.Join(problems...)
+	return table, errors.Join(append(problems, CheckAfter(jobs))...)
 }
 
 // get returns the job's entry, or nil.
@@ -110,21 +106,25 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
 	}
-	if err := fireable(job.Schedule); err != nil {
+	if err := checkHooks(job.Hooks); err != nil {
 		return nil, err
 	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }
 
-func fireable(s schedule.Schedule) error {
-	switch {
-	case len(s.After()) > 0:
-		return fmt.Errorf("schedule: after other jobs: %w", errNotFired)
-	case s.MaxDelay() > 0:
-		return fmt.Errorf("jitter: %w", errNotFired)
+// CheckAfter returns every mistake in the schedules of jobs that follow others
+// (schedule.CheckAfter), or nil. The jobs are all of one cron table.
+func CheckAfter(jobs []Job) error {
+	schedules := make(map[string]schedule.Schedule, len(jobs))
+	for _, job := range jobs {
+		schedules[job.Name] = job.Schedule
 	}
-	return nil
+	var problems []error
+	for _, m := range schedule.CheckAfter(schedules) {
+		problems = append(problems, fmt.Errorf("job %q: schedule: after: %w", m.Job, m))
+	}
+	return errors.Join(problems...)
 }
 
 // unregistered returns the entries that the store was not asked about yet.
@@ -141,18 +141,20 @@ func (t *cronTable) inForce() []*entry {
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time // later than Due by the job's jitter
 	Resources []locking.Request
 }
 
-// upcoming returns the first due after from of each job, the soonest first,
-// at most n of them. When the others are due, it is not for this replica to say.
+// upcoming returns the due of each job that starts first after from, the
+// soonest first, at most n of them. When the others are due, it is not for this
+// replica to say.
 func (t *cronTable) upcoming(from time.Time, n int) []Due {
 	var dues []Due
 	for _, e := range t.all() {
-		if due := e.Schedule.Next(from); !due.IsZero() && !e.standing.elsewhere() {
-			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Resources: e.Resources})
+		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.elsewhere() {
+			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}
-	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.Job, b.Job)) })
+	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
 	return dues[:min(n, len(dues))]
 }

@@ -11,17 +11,18 @@ import (
 const (
 	adoptEvery   = time.Second
 	misfireEvery = 5 * time.Second
-	listsEvery   = 5 * time.Second
+	compareEvery = 5 * time.Second
 )
 
-// upkeep does what any replica may do for all: it sweeps dead sessions,
-// adopts waiting runs, and records dues that nobody started.
+// upkeep does what any replica may do for all: it sweeps dead sessions, makes
+// jobs due that follow others, adopts waiting runs, and records dues that nobody
+// started.
 type upkeep struct {
 	*engine
 	table  *cronTable
 	ready  *ready
 	keeper *keeper
-	lists  *serverLists
+	drift  *drift
 	every  time.Duration // between sweeps
 	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
@@ -41,10 +42,11 @@ func (u *upkeep) run(ctx context.Context) {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= listsEvery {
+			if now.Sub(compared) >= compareEvery {
 				compared = now
-				u.lists.compare(ctx)
+				u.drift.compare(ctx)
 			}
+			u.follow(ctx)
 			u.adopt(ctx, session)
 		}
 		select {
@@ -70,6 +72,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 	for _, lost := range swept.Lost {
 		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("due", lost.Due).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
+		u.tellLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
@@ -99,7 +102,7 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
 	limit, ours := u.room(), u.table.inForce()
-	if limit == 0 || len(ours) == 0 || u.orders.draining() {
+	if limit == 0 || len(ours) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
 		return
 	}
 	names, entries := make([]string, len(ours)), make(map[string]*entry, len(ours))
@@ -124,7 +127,7 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), done: u.active.care(r.ID),
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), done: u.active.care(r.ID), moment: r.Params,
 		})
 	}
 }
@@ -141,7 +144,10 @@ func (u *upkeep) room() int {
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
 func (u *upkeep) late(e *entry, r Record) bool {
-	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > e.MisfireThreshold
+	if len(e.Schedule.After()) > 0 { // its due says when others began
+		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+	}
+	return r.Key == "" && r.Recovery == 0 && e.overdue(r.Due, u.clock.now())
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that
