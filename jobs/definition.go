@@ -44,6 +44,14 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	}, nil
 }
 
+// ofSpec is the definition of a job that was added at run time. The version of
+// its spec is part of it, so that one that is changed back is newer all the same.
+func (d Definition) ofSpec(version int64) Definition {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", d.Hash, version))
+	d.Hash, d.Source = hex.EncodeToString(sum[:16]), FromStore
+	return d
+}
+
 // canonical returns params in a form that does not depend on the order of keys
 // or on white space; numbers stay as they are written.
 func canonical(params json.RawMessage) (any, error) {
@@ -72,8 +80,15 @@ func (s *standing) register(version int64) {
 	s.inForce.CompareAndSwap(0, version)
 }
 
-// stale reports whether another definition is in force: others fire the job.
-func (s *standing) stale() bool { return s.version.Load() != s.inForce.Load() }
+// stale reports whether others fire the job: another definition is in force, or
+// it is not known yet which one is, and from when on its dues count.
+func (s *standing) stale() bool { return !s.heard() || s.elsewhere() }
+
+// heard reports whether the store was asked.
+func (s *standing) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
+
+// elsewhere reports whether another definition is known to be in force.
+func (s *standing) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
 
 // decidedUntil returns the instant up to which all dues have a run or a
 // record, or don't count. It may be behind.
