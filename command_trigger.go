@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 A key makes the call repeatable: the same key for the same job is the same run.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
-				run, err := store.Trigger(cmd.Context(), args[0], key)
+				run, err := store.Trigger(cmd.Context(), jobs.Act{Actor: operator(), Via: "cli"}, jobs.TriggerRequest{Job: args[0], Key: key})
 				if errors.Is(err, jobs.ErrNotFound) {
 					return fmt.Errorf("no job is called %q in the store: is a replica running with it?", args[0])
 				}
@@ -31,4 +32,12 @@ A key makes the call repeatable: the same key for the same job is the same run.`
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency `key` (default a new one)")
 	return cmd
+}
+
+// operator returns who uses the command line.
+func operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "unknown user"
 }

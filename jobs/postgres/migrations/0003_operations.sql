@@ -59,3 +59,6 @@ ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL 
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
+
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;

@@ -59,3 +59,6 @@ ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
+
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
