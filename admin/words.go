@@ -206,6 +206,7 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonCancelled:        "an operator ended it",
 		jobs.ReasonPanic:            "its handler panicked",
 		jobs.ReasonRetry:            "an attempt failed, another follows",
+		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
 	}
 }

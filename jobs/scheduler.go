@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,11 @@ type Options struct {
 	Locker   *locking.Locker // stage 1; nil where there is none
 	Registry *Registry
 	Jobs     []Job
+	// Build makes a Job of the text of one that was added at run time, as a Spec
+	// has it. Without it, such jobs are left to other replicas.
+	Build func(text json.RawMessage) (Job, error)
+	// Control tells what operators want; nil: nobody does.
+	Control Control
 
 	Replica string // this replica's name
 	// Succeeds says that Replica is a configured name, which no other living
@@ -44,6 +50,9 @@ type Options struct {
 	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
+
+	Middleware []Middleware // around all handlers, the outermost first
+	Listeners  []Listener   // told of what happens to firings here
 
 	Log zerolog.Logger
 	// LogOutput is where Log writes. What handlers log goes there, and is
@@ -72,7 +81,7 @@ func (o *Options) check() error {
 // and does its share of the upkeep. Its methods may be called concurrently.
 type Scheduler struct {
 	options    Options
-	table      cronTable
+	table      *cronTable
 	engine     *engine
 	keeper     *keeper
 	dispatcher *dispatcher
@@ -88,7 +97,8 @@ func New(o Options) (*Scheduler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	table, err := newCronTable(o.Registry, o.Jobs)
+	registry := o.Registry.within(o.Middleware)
+	table, err := newCronTable(registry, o.Jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +109,19 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, log: log, logOutput: o.LogOutput,
+		outage: &outage{}, pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
+	s.engine.orders = &orders{
+		control: o.Control, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{},
+	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
+	s.keeper.opened = s.engine.orders.look
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
@@ -124,7 +139,7 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.engine.log.Info().Int("jobs", len(s.table)).Int("workers", s.options.Workers).Msg("scheduler started")
+	s.engine.log.Info().Int("jobs", s.table.len()).Int("workers", s.options.Workers).Msg("scheduler started")
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
@@ -142,6 +157,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
+	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
@@ -157,7 +173,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	var serve []func(context.Context)
+	serve := []func(context.Context){e.audience.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
@@ -206,6 +222,8 @@ func (s *Scheduler) Ready(context.Context) error {
 		return fmt.Errorf("%w: it is stopping", ErrNotReady)
 	case s.keeper.session() == nil:
 		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
+	case s.engine.orders.draining():
+		return fmt.Errorf("%w: it was drained by an operator", ErrNotReady)
 	}
 	if err := s.engine.clockLimit.check(time.Now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
@@ -222,8 +240,8 @@ func (s *Scheduler) Session() uuid.UUID {
 	return uuid.Nil
 }
 
-// Upcoming returns the first due after from of each job of this replica's cron
-// table, the soonest first, at most n of them.
+// Upcoming returns the due of each job of this replica's cron table that starts
+// first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,

@@ -51,7 +51,7 @@ DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
 WITH seen AS (
     SELECT d.job, d.version, d.idle_since IS NOT NULL AS noted,
         (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version LIMIT 1) IS NULL
-        AND (SELECT j.version = d.version FROM holdfast.jobs j WHERE j.name = d.job) IS NOT TRUE AS idle
+        AND (SELECT abs(j.version) = d.version FROM holdfast.jobs j WHERE j.name = d.job) IS NOT TRUE AS idle
     FROM holdfast.definitions d
 )
 UPDATE holdfast.definitions d SET idle_since = CASE WHEN s.idle THEN now() END FROM seen s
@@ -59,8 +59,14 @@ WHERE s.noted <> s.idle AND d.job = s.job AND d.version = s.version`
 
 	// The newest version of a job stays: the next is counted from it.
 	pruneDefinitions = `
-DELETE FROM holdfast.definitions d WHERE d.idle_since < now() - $1::interval
-    AND d.version < (SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job)`
+WITH gone AS (
+    DELETE FROM holdfast.definitions d WHERE d.idle_since < now() - $1::interval
+        AND d.version < (SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job)
+    RETURNING d.job, d.version
+), subscriptions AS (
+    DELETE FROM holdfast.subscriptions s USING gone g WHERE s.job = g.job AND s.version = g.version
+)
+SELECT FROM gone`
 )
 
 // Prune forgets a batch of the history.

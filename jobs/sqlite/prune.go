@@ -33,12 +33,16 @@ RETURNING id`
 UPDATE holdfast_definitions AS d SET idle_since = CASE WHEN idle_since IS NULL THEN ?1 END
 WHERE (idle_since IS NULL) = (
     NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)
-    AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j WHERE j.name = d.job AND j.version = d.version))`
+    AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j WHERE j.name = d.job AND abs(j.version) = d.version))`
 
 	// The newest version of a job stays: the next is counted from it.
 	pruneDefinitions = `
 DELETE FROM holdfast_definitions AS d WHERE idle_since < ?1
     AND version < (SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = d.job)`
+
+	pruneSubscriptions = `
+DELETE FROM holdfast_subscriptions AS s
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d WHERE d.job = s.job AND d.version = s.version)`
 )
 
 // turn is whose it is to do what one does at a time. It may be used
@@ -103,7 +107,10 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time, before int64) (de
 	if err != nil {
 		return 0, err
 	}
-	return execRow(ctx, tx, pruneDefinitions, before)
+	if definitions, err = execRow(ctx, tx, pruneDefinitions, before); err == nil && definitions > 0 {
+		_, err = tx.ExecContext(ctx, pruneSubscriptions)
+	}
+	return definitions, err
 }
 
 // pruneOldRuns walks the history from its beginning, or from where the batch

@@ -51,9 +51,11 @@ type Store struct {
 	closed  chan struct{}
 	closing sync.Once
 
-	lives    lives
-	checking sync.Mutex // held while misfires are checked
-	pruning  turn
+	lives     lives
+	listeners listeners
+	fencing   fencing
+	checking  sync.Mutex // held while misfires are checked
+	pruning   turn
 }
 
 var (
@@ -71,7 +73,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives()}
+	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
 			return nil, err
