@@ -85,7 +85,7 @@ func (o *oracle) judgeRecords() {
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if !r.State.Final() && !r.Due.After(o.Until) {
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && h.Carried { // else nobody can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
