@@ -77,7 +77,7 @@ func (p *planted) Start(ctx context.Context, session uuid.UUID, requests []jobs.
 func TestOracleFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var once atomic.Bool
-	var asked sync.Map // runs that the store may know of: what waits there is taken up again when a note is lost
+	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
 	for _, c := range []struct {
 		name string
 		many float64
@@ -90,12 +90,18 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 				return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") && once.CompareAndSwap(false, true)
 			},
 		}},
-		{name: "skips are not written down", want: "though nothing was wrong", into: planted{
+		{name: "a note is lost, and its due is not looked for", want: "nothing became of it", into: planted{
 			start: func(r *jobs.StartRequest) { asked.Store(r.Run, true) },
-			note: func(n jobs.Note) bool {
+			note: func(n jobs.Note) bool { // what waits in the store is taken up again, so it must be the first it hears
 				_, known := asked.Load(n.Run)
-				asked.Store(n.Run, true)
+				if n.State == jobs.Skipped && !known {
+					asked.Store(n.Firing, true)
+				}
 				return n.State == jobs.Skipped && !known
+			},
+			misfired: func(m jobs.Misfired) bool {
+				_, lost := asked.Load(m.Firing)
+				return lost
 			},
 		}},
 		{name: "a firing that another has runs again", want: "no record", into: planted{
