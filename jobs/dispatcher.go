@@ -12,12 +12,14 @@ import (
 // and gives due firings to workers as they become free.
 type dispatcher struct {
 	*engine
-	table     cronTable
+	table     *cronTable
 	ready     *ready
 	keeper    *keeper
 	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
-	aside     []planned // of jobs that are others' to fire, from the first due on that was left to them
+	aside     []planned       // of jobs that are others' to fire or paused, from the first due on that was left
+	held      []pending       // of jobs that were paused while these were queued
+	known     map[*entry]bool // the entries that were planned
 	firings   sync.WaitGroup
 }
 
@@ -29,12 +31,14 @@ func (d *dispatcher) run(ctx context.Context) {
 		return
 	}
 	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
-	for _, name := range d.table.names() {
-		d.timetable.begin(d.table[name], from)
+	d.known = map[*entry]bool{}
+	for _, e := range d.table.all() {
+		d.known[e] = true
+		d.timetable.begin(e, from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
-		if d.ready.len() == 0 {
+		if d.ready.len() == 0 || d.orders.draining() {
 			d.sleep(ctx)
 			continue
 		}
@@ -63,13 +67,16 @@ func (d *dispatcher) tick() {
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
+		if !d.table.has(p.entry) {
+			continue // removed, or changed: then there is another entry
+		}
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
 			if !p.delayed {
 				d.timetable.add(p.entry, oldest)
 			}
 			continue
 		}
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) {
 			d.aside = append(d.aside, p)
 			continue
 		}
@@ -86,16 +93,51 @@ func (d *dispatcher) tick() {
 	}
 }
 
-// revise plans again what is this replica's to fire again: from where it was
-// left to others, since they may have ended without firing it.
+// rests reports whether this replica begins no firing of the job for now: others
+// fire it, it is paused, or the replica is drained.
+func (d *dispatcher) rests(e *entry) bool {
+	_, paused := d.orders.paused(e.Name, e.Group)
+	return paused || e.standing.stale() || d.orders.draining()
+}
+
+// revise plans what was added, and again what is this replica's to fire again:
+// from where it was left, since nobody may have fired it.
 func (d *dispatcher) revise() {
-	left := d.aside
-	d.aside = nil
+	left, held := d.aside, d.held
+	d.aside, d.held = nil, nil
 	for _, p := range left {
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) && d.table.has(p.entry) {
 			d.aside = append(d.aside, p)
 		} else {
 			d.timetable.put(p)
+		}
+	}
+	for _, p := range held {
+		d.ready.push(p)
+	}
+	if d.orders.draining() {
+		d.letGo()
+	}
+	known := make(map[*entry]bool, len(d.known))
+	now := d.clock.now()
+	for _, e := range d.table.all() {
+		if !d.known[e] && !e.standing.heard() {
+			continue
+		}
+		if known[e] = true; !d.known[e] {
+			d.timetable.add(e, e.oldest(now))
+		}
+	}
+	d.known = known
+}
+
+// letGo puts aside what is queued here, for others to adopt what they may.
+func (d *dispatcher) letGo() {
+	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
+		if p.adopted == uuid.Nil {
+			d.held = append(d.held, p)
+		} else {
+			p.done()
 		}
 	}
 }
@@ -129,6 +171,13 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 		}
 		if !p.stillOurs(session) {
 			p.done()
+			continue
+		}
+		if p.adopted == uuid.Nil && !d.table.has(p.entry) {
+			continue
+		}
+		if p.adopted == uuid.Nil && d.rests(p.entry) {
+			d.held = append(d.held, p)
 			continue
 		}
 		if d.worthSieving(p) {

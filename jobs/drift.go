@@ -220,11 +220,11 @@ func withVerb(names []string, one, many string) string {
 
 // hash identifies the jobs of the configuration, with all that decides what is
 // fired and how. Jobs that were added at run time are in the store, for all.
-func (t cronTable) hash() string {
+func (t *cronTable) hash() string {
 	sum := sha256.New()
-	for _, name := range t.names() {
-		if d := t[name].definition; d.Source != FromStore {
-			fmt.Fprintf(sum, "%q %s\n", name, d.Hash)
+	for _, e := range t.all() {
+		if d := e.definition; d.Source != FromStore {
+			fmt.Fprintf(sum, "%q %s\n", e.Name, d.Hash)
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])

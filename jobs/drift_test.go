@@ -148,23 +148,23 @@ func TestDriftInWords(t *testing.T) {
 }
 
 func TestHashOfACronTable(t *testing.T) {
-	table := func(definitions ...Definition) cronTable {
-		table := cronTable{}
+	table := func(definitions ...Definition) *cronTable {
+		table := tableOf()
 		for _, d := range definitions {
-			table[d.Name] = &entry{definition: d}
+			table.put(&entry{Job: Job{Name: d.Name}, definition: d})
 		}
 		return table
 	}
 	a, b := Definition{Name: "a", Hash: "1"}, Definition{Name: "b", Hash: "2", Source: FromConfig}
 	own := table(a, b).hash()
-	for name, other := range map[string]cronTable{
+	for name, other := range map[string]*cronTable{
 		"another definition": table(a, Definition{Name: "b", Hash: "3"}), "one job less": table(a), "another name": table(a, Definition{Name: "c", Hash: "2"}), "no jobs": table(),
 	} {
 		if other.hash() == own || other.hash() == "" {
 			t.Errorf("%s: the hash is %s", name, other.hash())
 		}
 	}
-	for name, other := range map[string]cronTable{
+	for name, other := range map[string]*cronTable{
 		"described anew":   table(Definition{Name: "a", Hash: "1", Description: "what a does"}, b),
 		"added at runtime": table(a, b, Definition{Name: "c", Hash: "4", Source: FromStore}),
 	} {

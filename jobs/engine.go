@@ -33,6 +33,7 @@ type engine struct {
 	finishes        *lanes[FinishRequest, bool]
 	outage          *outage
 	doubt           func() // has the keeper ask which definitions are in force
+	orders          *orders
 	log             zerolog.Logger
 	logOutput       io.Writer
 }

@@ -272,13 +272,15 @@ func (f *firing) refused(err error) {
 func (f *firing) started(result StartResult) (Token, *blockage) {
 	switch result.Outcome {
 	case StartGranted:
-		f.active.add(result.Token, func(error) {}) // until perform has a context to cancel
+		f.active.add(result.Token, f.run, func(error) {}) // until perform has a context to cancel
 		return result.Token, nil
 	case StartBlocked:
 		f.noted = result.Blocker
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
+	case StartPaused:
+		f.orders.look() // nor what was paused: the misfire policy has the due
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,11 @@ type Options struct {
 	Locker   *locking.Locker // stage 1; nil where there is none
 	Registry *Registry
 	Jobs     []Job
+	// Build makes a Job of the text of one that was added at run time, as a Spec
+	// has it. Without it, such jobs are left to other replicas.
+	Build func(text json.RawMessage) (Job, error)
+	// Control tells what operators want; nil: nobody does.
+	Control Control
 
 	Replica string // this replica's name
 	// Succeeds says that Replica is a configured name, which no other living
@@ -72,7 +78,7 @@ func (o *Options) check() error {
 // and does its share of the upkeep. Its methods may be called concurrently.
 type Scheduler struct {
 	options    Options
-	table      cronTable
+	table      *cronTable
 	engine     *engine
 	keeper     *keeper
 	dispatcher *dispatcher
@@ -103,10 +109,15 @@ func New(o Options) (*Scheduler, error) {
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
+	s.engine.orders = &orders{
+		control: o.Control, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{},
+	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
 	}
+	s.keeper.opened = s.engine.orders.look
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
@@ -123,7 +134,7 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.engine.log.Info().Int("jobs", len(s.table)).Int("workers", s.options.Workers).Msg("scheduler started")
+	s.engine.log.Info().Int("jobs", s.table.len()).Int("workers", s.options.Workers).Msg("scheduler started")
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
@@ -140,6 +151,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
@@ -204,6 +216,8 @@ func (s *Scheduler) Ready(context.Context) error {
 		return fmt.Errorf("%w: it is stopping", ErrNotReady)
 	case s.keeper.session() == nil:
 		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
+	case s.engine.orders.draining():
+		return fmt.Errorf("%w: it was drained by an operator", ErrNotReady)
 	}
 	if err := s.engine.clockLimit.check(time.Now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)

@@ -39,6 +39,7 @@ type keeper struct {
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
+	opened   func() // called when there is another session
 
 	mu      sync.Mutex
 	current *life
@@ -95,6 +96,7 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		opened = true
 		k.set(l)
+		k.opened()
 		k.beat(ctx, l)
 		k.set(nil)
 		if ctx.Err() != nil {
@@ -156,6 +158,9 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		case <-k.follower.doubts:
 			k.follower.tryFollow(ctx, unread)
 			continue
+		case <-k.follower.added:
+			k.follower.tryEnroll(ctx, l.id)
+			continue
 		case <-l.ctx.Done():
 			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
 			return
@@ -166,6 +171,7 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		switch {
 		case err == nil:
 			failures = 0
+			k.follower.tryEnroll(ctx, l.id)
 			k.follower.tryFollow(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
