@@ -38,8 +38,7 @@ type orders struct {
 	looks chan struct{} // holds a value when orders are to be asked for
 
 	// What follows belongs to run's goroutine.
-	asked     uuid.UUID            // the session that was asked for
-	read      int64                // the generation that was read for it; 0 for none
+	read      int64                // the generation that was read; 0 for none
 	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
 	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
 	failing   bool
@@ -111,13 +110,9 @@ func (o *orders) listen(ctx context.Context) {
 
 // ask asks for the orders and obeys them.
 func (o *orders) ask(ctx context.Context) {
-	session := o.session()
-	if session != o.asked {
-		o.asked, o.read = session, 0
-	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	now, err := o.control.Orders(bounded, session, o.read)
+	now, err := o.control.Orders(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
 			o.log.Warn().Err(err).Msg("operators' acts can't be asked for, the last ones hold")
