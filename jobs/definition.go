@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,6 +29,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
+		"group": job.Group, "priority": cmp.Or(job.Priority, 5),
 	}
 	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
 		fields["hooks"] = sortedHooks(job.Hooks)
@@ -41,6 +43,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
 		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
+		Group: job.Group, Priority: cmp.Or(job.Priority, 5), Source: FromConfig,
 	}, nil
 }
 

@@ -165,8 +165,8 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 }
 
 // Trigger implements jobs.Upkeep.
-func (l *Link) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, job, key) })
+func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
 }
 
 // Revoke implements jobs.Upkeep.

@@ -9,12 +9,13 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Trigger implements jobs.Upkeep.
-func (s *Store) Trigger(ctx context.Context, name, key string) (jobs.Record, error) {
+// Trigger implements jobs.Control.
+func (s *Store) Trigger(ctx context.Context, _ jobs.Act, request jobs.TriggerRequest) (jobs.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.Record{}, err
 	}
 	defer s.mu.Unlock()
+	name, key := request.Job, request.Key
 	if j := s.jobs[name]; j == nil || j.version == 0 {
 		return jobs.Record{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
 	}

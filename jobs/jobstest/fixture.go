@@ -227,6 +227,14 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, na
 	return records
 }
 
+// act is what everybody does in the tests.
+var act = jobs.Act{Actor: "ann", Via: "go"}
+
+// trigger triggers the job with a key.
+func (c *check) trigger(job, key string) (jobs.Record, error) {
+	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
+}
+
 // record returns the run, which must be there in this state.
 func (c *check) record(id uuid.UUID, state jobs.State) jobs.Record {
 	c.Helper()
