@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	ordersEvery   = time.Second      // how often orders are asked for where nobody is heard
-	listenBackoff = time.Second      // before listening again, at first
-	listenRarest  = 30 * time.Second // and at most
+	ordersEvery   = 750 * time.Millisecond // how often orders are asked for, so that acts are obeyed within a second where nobody is heard
+	listenBackoff = time.Second            // before listening again, at first
+	listenRarest  = 30 * time.Second       // and at most
 )
 
 // orders are what operators want of this replica, as last heard: a replica that
 // can't hear for a while keeps them. The store refuses what must not start
 // whether or not it was heard of here.
 type orders struct {
-	control  Control // nil where there is nobody to ask
+	control  Control
 	session  func() uuid.UUID
 	table    *cronTable
 	follower *follower
@@ -69,9 +69,6 @@ func (o *orders) look() { signal(o.looks) }
 
 // run follows the orders until ctx ends.
 func (o *orders) run(ctx context.Context) {
-	if o.control == nil {
-		return
-	}
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
