@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	ordersEvery   = time.Second      // how often orders are asked for where nobody is heard
 	listenBackoff = time.Second      // before listening again, at first
 	listenRarest  = 30 * time.Second // and at most
 )
@@ -30,6 +29,7 @@ type orders struct {
 	registry *Registry
 	build    func(text json.RawMessage) (Job, error)
 	log      zerolog.Logger
+	every    time.Duration // how often orders are asked for where nobody is heard
 
 	mu       sync.Mutex
 	standing []Pause
@@ -76,7 +76,7 @@ func (o *orders) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	every := time.NewTicker(ordersEvery)
+	every := time.NewTicker(o.every)
 	defer every.Stop()
 	for {
 		select {
