@@ -114,7 +114,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	specs := specReader{r.config, r.registry}
 	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
 	r.scheduler, err = jobs.New(jobs.Options{
-		Store: r.store, Control: controlOf(r.store), Build: specs.build,
+		Store: r.store, Build: specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
 		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,

@@ -24,8 +24,6 @@ type Options struct {
 	// Build makes a Job of the text of one that was added at run time, as a Spec
 	// has it. Without it, such jobs are left to other replicas.
 	Build func(text json.RawMessage) (Job, error)
-	// Control tells what operators want; nil: nobody does.
-	Control Control
 
 	Replica string // this replica's name
 	// Succeeds says that Replica is a configured name, which no other living
@@ -110,7 +108,7 @@ func New(o Options) (*Scheduler, error) {
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
-		control: o.Control, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{

@@ -152,7 +152,7 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 		store = how.plant(store)
 	}
 	s, err := jobs.New(jobs.Options{
-		Store: store, Control: l.link, Locker: locker, Registry: registry, Jobs: table, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
+		Store: store, Locker: locker, Registry: registry, Jobs: table, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
 		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat, ShutdownGrace: how.heartbeat / 2, Log: log,
 	})
 	if err != nil {
