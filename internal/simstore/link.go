@@ -169,6 +169,11 @@ func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest)
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
 }
 
+// Orders implements jobs.Control.
+func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	return ask(ctx, l, func() (jobs.Orders, error) { return l.Store.Orders(ctx, session, since) })
+}
+
 // Revoke implements jobs.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })

@@ -14,8 +14,6 @@ import (
 
 // Store is a jobs.Store in memory. It may be used concurrently.
 type Store struct {
-	jobs.Control // the rest of it is being built
-
 	cluster uuid.UUID
 
 	mu       sync.Mutex
