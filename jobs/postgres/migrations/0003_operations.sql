@@ -62,3 +62,6 @@ ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
 
 -- What an act with a key told, to be told again.
 ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;
+
+-- Removed jobs: the version that was in force is kept negative.
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
