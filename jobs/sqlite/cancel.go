@@ -13,7 +13,7 @@ import (
 const (
 	cancelWaiting = `
 UPDATE holdfast_runs SET state = 'cancelled', reason = 'cancelled', detail = ?2, blocker = NULL, finished_at = ?3, wait_since = NULL
-WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'waiting'`
+WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'` // the sign keeps the index on state out of it
 
 	askToCancel = `
 INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (run) DO NOTHING`
