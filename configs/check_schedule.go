@@ -141,7 +141,7 @@ func (c *checker) checkAfter() {
 	}
 	reported := map[string]bool{}
 	for i, j := range c.config.Jobs {
-		path := keyPath(itemPath("jobs", i), "schedule")
+		path := keyPath(c.paths[i], "schedule")
 		for n, name := range j.Schedule.After() {
 			if at := c.afterPath(path, n); !slices.Contains(names, name) {
 				c.fail(at, "unknown job %s%s", c.quoted(at, name), nearest.Hint(name, names))

@@ -45,7 +45,7 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 	first := true
 	for _, f := range fieldsOf(v.Type()) {
 		value := v.Field(f.index)
-		if f.file || absent(value) {
+		if f.file || absent(value) || value.Kind() == reflect.Int && value.IsZero() && !inNumbers(0, f.rules) {
 			continue
 		}
 		if !first {
@@ -65,7 +65,7 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 // absent reports whether a value is left out: what has no form in the file.
 func absent(v reflect.Value) bool {
 	switch v.Type() {
-	case specType, timeType:
+	case specType, timeType, forEachType:
 		return v.IsZero()
 	}
 	return v.Kind() == reflect.Pointer && v.IsNil()
