@@ -48,6 +48,7 @@ func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state || taken[0].Tries != 1 || taken[0].Webhook != "w" {
 		c.Fatalf("deliveries %+v, expected one of run %s as %s", taken, run, state)
 	}
+	within(c, "taken at", taken[0].TakenAt, taken[0].CreatedAt, c.now())
 	return taken[0]
 }
 
