@@ -60,7 +60,7 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 		table[i] = jobs.Job{
 			Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
 			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 		}
 	}
 	return table, nil
