@@ -201,7 +201,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 		}
 	})
 	run := s.fail()
-	s.send(s.store, r.URL, &log, nil)
+	s.send(&talkative{s.store}, r.URL, &log, nil)
 	var first post
 	for n := range 5 {
 		p, e := r.next(t)
@@ -213,7 +213,7 @@ func TestFailuresThenSuccess(t *testing.T) {
 		}
 		d := e.Data
 		if e.Type != "run.failed" || e.Cluster != s.store.ClusterID() || d.ID != run || d.Job != "job" || d.State != jobs.Failed || d.Error != "no luck" ||
-			string(d.Result) != `{"status":418}` || d.Output != "" || e.Timestamp.IsZero() || d.Replica != "a" || d.Token == 0 {
+			string(d.Result) != `{"status":418}` || d.Output != "" || d.Params != nil || e.Timestamp.IsZero() || d.Replica != "a" || d.Token == 0 {
 			t.Errorf("event %+v", e)
 		}
 	}
@@ -284,6 +284,17 @@ func TestUnreachableAndSlow(t *testing.T) {
 	}
 }
 
+// talkative is an outbox whose runs have what is not to be told.
+type talkative struct{ jobs.Outbox }
+
+func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+	taken, err := o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
+	for i := range taken {
+		taken[i].Run.Output, taken[i].Run.Params = "much", json.RawMessage(`{"password":"hunter2"}`)
+	}
+	return taken, err
+}
+
 // deadOutbox is that of a replica that is killed while it tells: it takes, and
 // settles nothing.
 type deadOutbox struct {
@@ -349,7 +360,9 @@ func TestStoppedReplicaLeavesItsTriesToOthers(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	s.fail()
-	stop := s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.margin = time.Hour })
+	stop := s.send(s.store, r.URL, io.Discard, func(s *Sender) {
+		s.margin, s.options.Hooks[0].Retry.Delay = time.Hour, time.Hour
+	})
 	first, _ := r.next(t)
 	stop()
 	s.send(s.store, r.URL, io.Discard, nil)
