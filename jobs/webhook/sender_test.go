@@ -269,7 +269,9 @@ func TestUnreachableAndSlow(t *testing.T) {
 	stop := s.send(s.store, r.URL, &log, func(s *Sender) {
 		s.options.Hooks[0].Timeout, s.options.Hooks[0].Retry.Delay = 50*time.Millisecond, time.Hour
 	})
-	s.undelivered("one that took too long", func(found []jobs.Undelivered) bool { return len(found) == 1 && found[0].Error == "no response within 50ms" })
+	s.undelivered("one that took too long", func(found []jobs.Undelivered) bool {
+		return len(found) == 1 && found[0].Error == "no response within 50ms"
+	})
 	stop()
 	s.fail()
 	s.send(s.store, "http://127.0.0.1:1", &log, func(s *Sender) { s.options.Hooks[0].Retry.Delay = time.Hour })
