@@ -23,7 +23,9 @@ type engine struct {
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
+	pace            pace
 	clock           *clusterClock
+	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
 	starts          *lanes[sessionCall[StartRequest], StartResult]
@@ -31,6 +33,7 @@ type engine struct {
 	finishes        *lanes[FinishRequest, bool]
 	outage          *outage
 	doubt           func() // has the keeper ask which definitions are in force
+	orders          *orders
 	log             zerolog.Logger
 	logOutput       io.Writer
 }

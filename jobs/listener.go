@@ -212,12 +212,12 @@ func (u *upkeep) tellLost(lost LostRun) {
 }
 
 // tellMissed tells of a due that was recorded as missed.
-func (u *upkeep) tellMissed(m Misfired) {
+func (u *upkeep) tellMissed(e *entry, m Misfired) {
 	if m.State != Missed || !u.audience.hears() {
 		return
 	}
 	u.audience.tell(Event{
 		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, Due: m.Firing.Due, Run: m.Run, Replica: u.replica,
-		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: u.table[m.Firing.Job].requests,
+		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
 	})
 }

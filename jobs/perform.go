@@ -31,7 +31,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	run.log = f.runLogger(run)
 	ctx, cancel := context.WithCancelCause(f.session.ctx)
 	defer cancel(nil)
-	remove := f.active.add(token, cancel)
+	remove := f.active.add(token, f.run, cancel)
 	defer remove()
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
 

@@ -60,6 +60,13 @@ ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
 
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast.sessions ADD COLUMN config_hash text NOT NULL DEFAULT '',
+    ADD COLUMN clock_offset_ms bigint, -- NULL where it is not known
+    ADD COLUMN workers int NOT NULL DEFAULT 0,
+    ADD COLUMN busy int NOT NULL DEFAULT 0,
+    ADD COLUMN not_ready text NOT NULL DEFAULT '';
 -- Saved: what each job's runs keep for the next, as JSON. Apart from the jobs,
 -- whose rows change at another pace.
 CREATE TABLE holdfast.saved (
@@ -105,10 +112,12 @@ BEGIN
     SELECT gen_random_uuid(), s.webhook, NEW.id, NEW.state, t, t
     FROM holdfast.subscriptions s, clock_timestamp() t
     WHERE s.job = NEW.job AND s.state = NEW.state COLLATE "C"
-        AND s.version = (SELECT j.version FROM holdfast.jobs j WHERE j.name = NEW.job);
+        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = NEW.job);
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
     WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
 CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
     WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;

@@ -60,6 +60,13 @@ ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
 
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast_sessions ADD COLUMN config_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE holdfast_sessions ADD COLUMN clock_offset_ms INTEGER; -- NULL where it is not known
+ALTER TABLE holdfast_sessions ADD COLUMN workers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN busy INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN not_ready TEXT NOT NULL DEFAULT '';
 -- Saved: what each job's runs keep for the next, as JSON.
 CREATE TABLE holdfast_saved (
     job      TEXT PRIMARY KEY,
@@ -105,7 +112,7 @@ BEGIN
     SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT j.version FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
 CREATE TRIGGER holdfast_runs_recorded AFTER INSERT ON holdfast_runs
     WHEN NEW.state NOT IN ('waiting', 'running')
@@ -114,5 +121,7 @@ BEGIN
     SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT j.version FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
