@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	ordersEvery   = 750 * time.Millisecond // how often orders are asked for, so that acts are obeyed within a second where nobody is heard
-	listenBackoff = time.Second            // before listening again, at first
-	listenRarest  = 30 * time.Second       // and at most
+	listenBackoff = time.Second      // before listening again, at first
+	listenRarest  = 30 * time.Second // and at most
 )
 
 // orders are what operators want of this replica, as last heard: a replica that
@@ -31,6 +30,7 @@ type orders struct {
 	registry *Registry
 	build    func(text json.RawMessage) (Job, error)
 	log      zerolog.Logger
+	every    time.Duration // how often orders are asked for where nobody is heard
 
 	mu       sync.Mutex
 	standing []Pause
@@ -73,7 +73,7 @@ func (o *orders) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	every := time.NewTicker(ordersEvery)
+	every := time.NewTicker(o.every)
 	defer every.Stop()
 	for {
 		select {
