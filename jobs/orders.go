@@ -26,6 +26,7 @@ type orders struct {
 	table    *cronTable
 	follower *follower
 	active   *active
+	hurry    chan<- struct{} // the keeper's
 	registry *Registry
 	build    func(text json.RawMessage) (Job, error)
 	log      zerolog.Logger
@@ -127,6 +128,9 @@ func (o *orders) obey(now Orders) {
 		revised = o.pause(now.Pauses) || revised
 		revised = o.follow(now.Specs) || revised
 		o.read = now.Generation
+		if o.active.len() > 0 {
+			signal(o.hurry)
+		}
 	}
 	if revised {
 		signal(o.follower.revised)

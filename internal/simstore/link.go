@@ -179,6 +179,11 @@ func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, r
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
 }
 
+// Prune implements jobs.Upkeep.
+func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
+}
+
 // Openings implements jobs.Following.
 func (l *Link) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
 	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, followers) })
