@@ -20,33 +20,35 @@ type galleryState struct {
 	has     []string
 }
 
+func (g galleryState) address() string { return cmp.Or(g.path, "/") }
+
 func galleryStates() []galleryState {
 	stale := contention()
 	return []galleryState{
 		{name: "empty", options: empty(), has: []string{
 			"No replica is registered. No tables are known. Nothing runs, nothing waits.", "No job has named a table yet.", "No firing is due.",
 		}},
-		{name: "calm", options: calm(), has: []string{"Two replicas, all beating. 1 of 2 tables held. One run under way, none waiting.", "No run waits."}},
+		{name: "calm", options: calm(), has: []string{"Two replicas, all beating. 1 of 2 tables held. One run under way, none waiting.", "All is well."}},
 		{name: "contention", options: contention(), has: []string{
 			"Three replicas: two beating, one late.", "keeps 3 runs waiting", "42 min", "replica-4 died",
 		}},
 		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "and 32 younger"}},
 		{name: "hostile", options: hostile(), has: []string{"&lt;script&gt;"}},
 		{name: "layers", options: layers(), has: []string{"covered by the exclusive lock on", "1 lock beneath it", "run out"}},
-		{name: "memcached", options: watched(), has: []string{
-			"as replica-1 sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
+		{name: "memcached", options: watched(), path: "/replicas", has: []string{
+			"as <bdi>replica-1</bdi> sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
 			"idle_timeout is 60", "connect: connection refused", ">unknown<",
 		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "connection refused", "has not seen any state",
+			"The store does not answer", "connection refused", "has not seen any state since it started",
 		}},
 		{name: "stale", options: stale, status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "last state that replica-1 saw", "keeps 3 runs waiting",
+			"The store does not answer", "Below is what <bdi>replica-1</bdi> saw <strong>0 s ago</strong>", "keeps 3 runs waiting",
 		}, before: func(t *testing.T, s *Server) {
 			get(t, s.Handler(), "/")
 			stale.Store.(*history).err = down().Store.(*history).err
 		}},
-		{name: "stopped", options: calm(), path: "/?refresh=off", has: []string{`not refreshed <a href="/">every 5 s</a>`}},
+		{name: "stopped", options: calm(), path: "/?refresh=off", has: []string{`stands still <a href="/">ask every 5 s</a>`}},
 		{name: "not-found", options: calm(), path: "/nothing", status: http.StatusNotFound, has: []string{"404 Not Found"}},
 	}
 }
@@ -61,7 +63,7 @@ func TestGallery(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			reply := get(t, server.Handler(), cmp.Or(state.path, "/"))
+			reply := get(t, server.Handler(), state.address())
 			if want := cmp.Or(state.status, http.StatusOK); reply.Code != want {
 				t.Errorf("status %d, want %d", reply.Code, want)
 			}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -105,6 +106,7 @@ type Options struct {
 	Attempts Attempts
 
 	Store     jobs.History
+	StoreName string    // for people, such as PostgreSQL; "" means "The store"
 	Stage1    Stage1    // nil where there is no stage 1
 	Memcached Memcached // nil where stage 1 is not in memcached
 
@@ -203,6 +205,8 @@ func isUserName(name string) bool {
 	const longest = 200
 	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
+
+func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 
 // guarded reports whether anybody is told apart from strangers.
 func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }

@@ -38,7 +38,6 @@ type Overview struct {
 	Last      []jobs.Record     `json:"last_runs"` // ended: the youngest first
 	Next      []Firing          `json:"next"`      // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
-	Age       time.Duration     `json:"-"` // of a stale overview
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -70,24 +69,24 @@ func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 
 // overview returns the state of the cluster, and the status to answer with.
 func (s *Server) overview(ctx context.Context) (Overview, int) {
-	var o Overview
-	err := s.reader.ask(ctx, func(ctx context.Context) (err error) {
-		o, err = s.reader.overview(ctx)
-		return err
-	})
-	status := http.StatusOK
-	if err != nil {
-		s.unheard(ctx, err)
-		status = http.StatusServiceUnavailable
-		o = s.last.stale()
-		o.Error = storeTrouble(err)
-	} else {
-		s.heard()
-		s.last.keep(o)
+	var f Frame
+	_, content, status, err := answerLast(s, ctx, "/", &f, s.reader.overview)
+	if content == nil { // the question has no mistakes of the caller's to tell
+		content = new(Overview)
+		*content = emptyOverview()
+		if err != nil {
+			f.Error, status = storeTrouble(err), http.StatusServiceUnavailable
+		}
 	}
-	o.ServedBy, o.Memcached = s.servedBy(ctx), s.memcached()
-	o.Problems = problems(&o)
-	return o, status
+	f.ServedBy = s.servedBy(ctx)
+	return *s.completeOverview(content, &f), status
+}
+
+// completeOverview adds what only the server knows.
+func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
+	o.Stale, o.Error, o.ServedBy, o.Memcached = f.Stale, f.Error, f.ServedBy, s.memcached()
+	o.Problems = problems(o)
+	return o
 }
 
 func (s *Server) servedBy(ctx context.Context) ServedBy {
@@ -112,12 +111,9 @@ func emptyOverview() Overview {
 }
 
 // overview asks for everything but what only the server knows.
-func (r *reader) overview(ctx context.Context) (Overview, error) {
+func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	o := emptyOverview()
-	var err error
-	if o.Now, err = r.now(ctx); err != nil {
-		return o, err
-	}
+	o.Now, o.Replicas = p.now, p.replicas
 	set, err := r.locks(ctx)
 	if err != nil {
 		return o, err
@@ -128,13 +124,6 @@ func (r *reader) overview(ctx context.Context) (Overview, error) {
 	}
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
-	}
-	replicas, err := r.replicas(ctx)
-	if err != nil {
-		return o, err
-	}
-	for _, v := range replicas {
-		o.Replicas = append(o.Replicas, Replica{v, replicaState(v, o.Now)})
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {
 		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})

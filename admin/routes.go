@@ -24,6 +24,8 @@ func (s *Server) routes() []route {
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},
 		{"GET", "/{$}", forViewers, s.overviewPage},
+		{"GET", "/locks", forViewers, s.locksPage},
+		{"GET", "/replicas", forViewers, s.replicasPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
@@ -89,9 +91,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text
 		s.writeError(w, status, text)
 		return
 	}
-	said := message{Title: http.StatusText(status), Status: status, Text: text}
+	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
 	if identity, err := s.accounts.identify(r); err == nil && !identity.stranger() {
-		said.Replica = s.options.Replica
+		said.Known, said.ServedBy.Replica, said.Account = true, s.options.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)
 }

@@ -14,6 +14,30 @@ func summary(o *Overview) string {
 	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " + runSummary(len(o.Running), len(o.Waiting))
 }
 
+// Headline says in a few words what is wrong, or that nothing is.
+func (o *Overview) Headline() string {
+	if o.Error != "" {
+		return "The store does not answer"
+	}
+	var parts []string
+	alarms := len(o.problemsOf(Alarm))
+	if alarms > 0 {
+		parts = append(parts, title(plural(alarms, "alarm", "alarms"))+".")
+	}
+	if n := len(o.Waiting); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s for %s.", title(verb(n, "one run waits", number(n)+" runs wait, the oldest")), span(o.Now.Sub(since(o.Waiting[0])))))
+	}
+	if len(parts) > 0 {
+		return strings.Join(parts, " ")
+	}
+	if notices := len(o.problemsOf(Notice)); notices > 0 {
+		return "All runs, with " + plural(notices, "notice", "notices") + "."
+	}
+	return "All is well."
+}
+
+func (o *Overview) problemsOf(severity Severity) []Problem { return Status{Problems: o.Problems}.of(severity) }
+
 func runSummary(running, waiting int) string {
 	if running == 0 && waiting == 0 {
 		return "Nothing runs, nothing waits."
@@ -89,6 +113,13 @@ func plural(n int, one, many string) string {
 		return number(n) + " " + one
 	}
 	return number(n) + " " + many
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 func figure(n int, one, many string) string {
