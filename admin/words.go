@@ -36,7 +36,9 @@ func (o *Overview) Headline() string {
 	return "All is well."
 }
 
-func (o *Overview) problemsOf(severity Severity) []Problem { return Status{Problems: o.Problems}.of(severity) }
+func (o *Overview) problemsOf(severity Severity) []Problem {
+	return Status{Problems: o.Problems}.of(severity)
+}
 
 func runSummary(running, waiting int) string {
 	if running == 0 && waiting == 0 {
