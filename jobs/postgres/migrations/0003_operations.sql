@@ -59,3 +59,11 @@ ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL 
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
+
+-- Why a run did not run, or did not end by itself: like trouble NULL on the way
+-- to success, so that no change on that way writes to the index. The troubled
+-- runs of one job are found among all of its runs.
+ALTER TABLE holdfast.runs ADD COLUMN cause text
+    GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED;
+CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
+CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;

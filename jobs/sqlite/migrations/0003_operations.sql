@@ -59,3 +59,7 @@ ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
+
+-- Runs by why they did not run, and those of one job that did not end well.
+CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
+CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
