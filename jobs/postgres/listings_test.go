@@ -25,7 +25,7 @@ SELECT 'job-' || lpad(n::text, 5, '0'), 'h', 1, '*/5 * * * *', 'Europe/Berlin', 
     || CASE WHEN n % 10 = 0 THEN '[{"resource": "slot:api", "mode": "slot", "slots": 5}]' ELSE '[]' END::jsonb,
     false, 'Moves things from here to there, number ' || n, 'group-' || n % 40 FROM generate_series(0, 9999) n;
 INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
-SELECT gen_random_uuid(), 'job-' || lpad((n * 7919 % 10000)::text, 5, '0'), t, 1, state, gen_random_uuid(), 'replica-' || n % 3,
+SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), t, 1, state, gen_random_uuid(), 'replica-' || n % 3,
     n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE state
         WHEN 'skipped' THEN CASE WHEN n % 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'missed' THEN 'misfire' WHEN 'lost' THEN 'session_lost'
         WHEN 'failed' THEN CASE WHEN n % 20000 = 3 THEN 'panic' ELSE '' END ELSE '' END
