@@ -152,7 +152,8 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
-	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
+	options.StoreName = storeName(r.config)
+	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }
 

@@ -262,7 +262,7 @@ func TestListsForCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Jobs(t.Context(), o.Store, o.Upcoming)
+	list, err := Jobs(t.Context(), o.Store, o.Dues)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,6 +107,7 @@ type Options struct {
 
 	Store     jobs.History
 	StoreName string    // for people, such as PostgreSQL; "" means "The store"
+	Audit     Auditor   // nil where nothing is kept of what operators did
 	Stage1    Stage1    // nil where there is no stage 1
 	Memcached Memcached // nil where stage 1 is not in memcached
 
@@ -120,6 +121,10 @@ type Options struct {
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
 	Upcoming func(from time.Time, n int) []Due
+	// Dues returns the first dues after from of one job of this replica's cron
+	// table, at most n of them. It is called concurrently. Nil means that no
+	// dues are shown.
+	Dues func(job string, from time.Time, n int) []time.Time
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error

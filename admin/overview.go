@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ const (
 	nextFirings  = 10
 	recentRuns   = 15
 	troubledRuns = 10
+	lastDay      = 24 * time.Hour
 )
 
 // Overview is the state of the cluster at one moment: the page / and its JSON
@@ -31,12 +33,13 @@ type Overview struct {
 	Stale     bool           `json:"stale"`           // the store did not answer: this is the last state known
 	Error     string         `json:"error,omitempty"` // why it did not
 
-	Waiting   []jobs.Record     `json:"waiting"`   // the oldest first
-	Resources []ResourceState   `json:"resources"` // waited for, held, the others; then by name
-	Running   []jobs.Record     `json:"running"`   // the oldest first
-	Troubled  []jobs.Record     `json:"troubled"`  // ended, but not well: the youngest first
-	Last      []jobs.Record     `json:"last_runs"` // ended: the youngest first
-	Next      []Firing          `json:"next"`      // by this replica's cron table
+	Waiting   []jobs.Record     `json:"waiting"`           // the oldest first
+	Resources []ResourceState   `json:"resources"`         // waited for, held, the others; then by name
+	Running   []jobs.Record     `json:"running"`           // the oldest first
+	Troubled  []jobs.Record     `json:"troubled"`          // ended, but not well: the youngest first
+	Troubles  []JobTroubles     `json:"troubles_last_day"` // by job, the worst first
+	Last      []jobs.Record     `json:"last_runs"`         // ended: the youngest first
+	Next      []Firing          `json:"next"`              // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
@@ -106,7 +109,7 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 func emptyOverview() Overview {
 	return Overview{
 		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{}, Running: []jobs.Record{},
-		Troubled: []jobs.Record{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
+		Troubled: []jobs.Record{}, Troubles: []JobTroubles{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
@@ -118,17 +121,22 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	views, err := r.jobViews(ctx)
+	known, err := r.store.Resources(ctx)
 	if err != nil {
-		return o, err
+		return o, fmt.Errorf("resources: %w", err)
 	}
+	tallies, err := r.store.Tallies(ctx, o.Now.Add(-lastDay))
+	if err != nil {
+		return o, fmt.Errorf("what did not end well: %w", err)
+	}
+	o.Troubles = troublesByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {
 		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})
 	}
-	o.Resources = resourceStates(views, set.locks, o.Waiting)
+	o.Resources = resourceStates(known, set.locks, o.Waiting)
 	o.stage1 = set.stage1
 	o.holders = make(map[string][]Lock)
 	for _, lock := range slices.Concat(set.locks, set.own) {

@@ -24,6 +24,7 @@ const (
 	shownWaiting   = 8 // of each blockage
 	shownLocks     = 5 // of each blockage
 	shownFree      = 300
+	shownTroubles  = 12
 )
 
 // pages renders the templates.
@@ -50,6 +51,11 @@ func newPages(a *assets) (*pages, error) {
 		"why":      why,
 		"whyWaits": whyWaits,
 		"isRun":    isRun,
+		"act":      actWords,
+		"first":    firstRuns,
+		"plot":     newPlot,
+		"strip":    newStrip,
+		"words":    shortReason,
 		"jobPath":  jobPath,
 		"sections": sections,
 	}).ParseFS(templateFiles, "templates/*.html")
@@ -140,6 +146,17 @@ func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShow
 
 // jobPath is where a job's page is. A name may have slashes.
 func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
+
+// TroublesShown returns the jobs whose troubles the page lists, the worst.
+func (o *Overview) TroublesShown() []JobTroubles {
+	return o.Troubles[:min(len(o.Troubles), shownTroubles)]
+}
+
+// TroublesMore returns how many it does not list.
+func (o *Overview) TroublesMore() int { return len(o.Troubles) - len(o.TroublesShown()) }
+
+// firstRuns returns the first n of a list.
+func firstRuns(runs []jobs.Record, n int) []jobs.Record { return runs[:min(len(runs), n)] }
 
 // isRun reports whether a text, such as a holder's run, can be a run's id.
 func isRun(id string) bool { return uuid.Validate(id) == nil }

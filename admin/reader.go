@@ -28,11 +28,13 @@ type reader struct {
 	store    jobs.History
 	stage1   Stage1
 	upcoming func(from time.Time, n int) []Due
+	dues     func(job string, from time.Time, n int) []time.Time
+	audit    Auditor
 	places   chan struct{}
 }
 
 func newReader(o Options) *reader {
-	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, places: make(chan struct{}, maxQuestions)}
+	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, audit: o.Audit, places: make(chan struct{}, maxQuestions)}
 }
 
 // ask calls question when its turn has come, with the time it has.

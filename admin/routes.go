@@ -25,7 +25,12 @@ func (s *Server) routes() []route {
 		{"POST", "/logout", forViewers, s.signOut},
 		{"GET", "/{$}", forViewers, s.overviewPage},
 		{"GET", "/locks", forViewers, s.locksPage},
+		{"GET", "/jobs", forViewers, s.jobsPage},
+		{"GET", "/jobs/{name}", forViewers, s.jobPage},
+		{"GET", "/runs", forViewers, s.runsPage},
+		{"GET", "/runs/{id}", forViewers, s.runPage},
 		{"GET", "/replicas", forViewers, s.replicasPage},
+		{"GET", "/audit", forViewers, s.auditPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
@@ -33,6 +38,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/runs", forViewers, s.runsJSON},
 		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
+		{"GET", "/api/v1/audit", forViewers, s.auditJSON},
 		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
 	}
 }

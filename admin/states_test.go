@@ -18,8 +18,9 @@ import (
 // options returns Options on a free loopback port over the history.
 func options(h *history) Options {
 	return Options{
-		Listen: "127.0.0.1:0", Store: h, Replica: "replica-1", Version: "0.2.0",
-		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
+		Dues:   h.dues,
+		Listen: "127.0.0.1:0", Store: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
+		Stage1: &stage1{holders: holders(h.locks)}, Audit: h, Log: zerolog.Nop(),
 	}
 }
 

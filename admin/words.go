@@ -224,6 +224,30 @@ func holderWords(o locking.Owner) string {
 	return locking.Holder{Owner: o}.String()
 }
 
+// shortReason says a reason by itself, without what it was in a single run.
+func shortReason(r jobs.Reason) string {
+	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held", jobs.ReasonOlderWaiter: "an older run waits for the same"}
+	if text, ok := words[r]; ok {
+		return text
+	}
+	if text, ok := reasonWords()[r]; ok {
+		return text
+	}
+	return strings.ReplaceAll(string(r), "_", " ")
+}
+
+// actWords says what an operator did.
+func actWords(action string) string {
+	words := map[string]string{
+		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled", "release": "released", "drain": "drained",
+		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+	}
+	if text, ok := words[action]; ok {
+		return text
+	}
+	return strings.ReplaceAll(action, "_", " ")
+}
+
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
@@ -239,5 +263,8 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonPanic:            "its handler panicked",
 		jobs.ReasonRetry:            "an attempt failed, another follows",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
+		jobs.ReasonPaused:           "its job, its group or everything was paused",
+		jobs.ReasonDeadline:         "it could not start before its deadline",
+		jobs.ReasonReleased:         "an operator took its locks away",
 	}
 }

@@ -105,6 +105,16 @@ type Due struct {
 	Resources []locking.Request
 }
 
+// dues returns the first dues after from of one job. When others fire it, it is
+// not for this replica to say.
+func (t cronTable) dues(job string, from time.Time, n int) []time.Time {
+	e := t[job]
+	if e == nil || e.standing.stale() {
+		return nil
+	}
+	return e.Schedule.Upcoming(from, n)
+}
+
 // upcoming returns the first due after from of each job, the soonest first,
 // at most n of them. When the others are due, it is not for this replica to say.
 func (t cronTable) upcoming(from time.Time, n int) []Due {

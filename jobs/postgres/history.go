@@ -136,13 +136,13 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 	case len(f.States) == 0 && f.Reason == "":
 		parts = []string{q.ofJobs("")}
 	case len(f.States) == 0:
-		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(" AND r.cause = " + q.arg(f.Reason))}
+		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
 		condition := " AND " + inState(state, q.arg)
 		switch {
 		case f.Reason != "" && state.Final():
-			condition += " AND r.cause = " + q.arg(f.Reason)
+			condition += q.caused(f)
 		case f.Reason != "":
 			condition += " AND r.reason = " + q.arg(f.Reason)
 		}
@@ -199,6 +199,16 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 	each := "SELECT r.id, r.created_at FROM holdfast.runs r" + q.where + " AND r.job = named.name" + condition + q.order
 	page := "SELECT p.id FROM (" + q.names + ") named CROSS JOIN LATERAL (" + each + ") p" + q.order
 	return selectRuns + " WHERE r.id IN (" + page + ")" + q.order
+}
+
+// caused is the condition to have ended for the reason. Of one job, or of each,
+// it is looked for among what did not end well of that job: the index of the
+// causes has those of all.
+func (q *pageOfRuns) caused(f jobs.RunFilter) string {
+	if f.Job != "" || q.names != "" {
+		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
+	}
+	return " AND r.cause = " + q.arg(f.Reason)
 }
 
 // active is for what waits or runs, of which there is little.

@@ -95,6 +95,7 @@ func BenchmarkListings(b *testing.B) {
 		{"schema and skipped", jobs.RunFilter{Resource: table("table:s5"), States: skipped}},
 		{"schema and waiting", jobs.RunFilter{Resource: table("table:s5"), States: []jobs.State{jobs.Waiting}}},
 		{"table in an hour", jobs.RunFilter{Resource: table("table:s3/t3"), From: noon, Until: noon.Add(time.Hour)}},
+		{"job and its reason", jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
 		{"replica and reason", jobs.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
 	} {
 		ask("runs/"+c.name, func() (int, error) { found, err := s.Runs(b.Context(), c.filter); return len(found), err })
@@ -106,9 +107,18 @@ func BenchmarkListings(b *testing.B) {
 		names = append(names, fmt.Sprintf("job-%05d", 5000+i))
 	}
 	ask("outcomes, 20 of 50 jobs", func() (int, error) { found, err := s.Outcomes(b.Context(), names, 20); return len(found), err })
-	ask("tallies of a day", func() (int, error) { found, err := s.Tallies(b.Context(), noon.Add(-12*time.Hour)); return len(found), err })
-	ask("tallies of an hour", func() (int, error) { found, err := s.Tallies(b.Context(), noon.Add(11*time.Hour)); return len(found), err })
-	ask("tallies of a job", func() (int, error) { found, err := s.JobTallies(b.Context(), "job-00003", time.Time{}); return len(found), err })
+	ask("tallies of a day", func() (int, error) {
+		found, err := s.Tallies(b.Context(), noon.Add(-12*time.Hour))
+		return len(found), err
+	})
+	ask("tallies of an hour", func() (int, error) {
+		found, err := s.Tallies(b.Context(), noon.Add(11*time.Hour))
+		return len(found), err
+	})
+	ask("tallies of a job", func() (int, error) {
+		found, err := s.JobTallies(b.Context(), "job-00003", time.Time{})
+		return len(found), err
+	})
 	ask("job", func() (int, error) { _, err := s.Job(b.Context(), "job-07777"); return 1, err })
 	ask("groups", func() (int, error) { found, err := s.Groups(b.Context()); return len(found), err })
 	ask("resources", func() (int, error) { found, err := s.Resources(b.Context()); return len(found), err })
@@ -134,6 +144,8 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, []string{"runs_job_trouble"}},
 		{jobs.RunFilter{Resource: &one}, []string{"runs_job", "runs_pkey"}},
 		{jobs.RunFilter{Resource: &one, States: []jobs.State{jobs.Skipped}}, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{Resource: &one, Reason: jobs.ReasonLockHeld}, []string{"runs_job_trouble", "runs_pkey"}},
 		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, []string{"runs_created"}},
 	} {
 		for _, c.filter.After = range []*jobs.RunCursor{nil, {CreatedAt: middle}} {
