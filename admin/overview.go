@@ -121,11 +121,11 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	if err != nil {
 		return o, err
 	}
-	known, err := r.store.Resources(ctx)
+	known, err := r.known.get(ctx, o.Now)
 	if err != nil {
 		return o, fmt.Errorf("resources: %w", err)
 	}
-	tallies, err := r.store.Tallies(ctx, o.Now.Add(-lastDay))
+	tallies, err := r.tallies.get(ctx, o.Now)
 	if err != nil {
 		return o, fmt.Errorf("what did not end well: %w", err)
 	}

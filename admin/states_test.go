@@ -15,8 +15,19 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// options returns Options on a free loopback port over the history.
+// options returns Options on a free loopback port over the history, in which
+// each run's job is known.
 func options(h *history) Options {
+	known := make(map[string]bool)
+	for _, v := range h.jobs {
+		known[v.Name] = true
+	}
+	for _, run := range h.runs {
+		if !known[run.Job] {
+			known[run.Job] = true
+			h.jobs = append(h.jobs, job(run.Job, ""))
+		}
+	}
 	return Options{
 		Dues:   h.dues,
 		Listen: "127.0.0.1:0", Store: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",

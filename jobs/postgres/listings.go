@@ -49,7 +49,8 @@ FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `
-(SELECT job, state, reason, created_at FROM holdfast.runs WHERE trouble = '%s' AND created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT %d)`
+(SELECT job, trouble AS state, coalesce(cause, '') AS reason, created_at FROM holdfast.runs
+    WHERE trouble = '%s' AND created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT %d)`
 
 	tallyOfJob = `
 SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2 ORDER BY created_at DESC, id DESC LIMIT %d`
