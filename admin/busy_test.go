@@ -53,7 +53,7 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 			if i < 6 && random.IntN(9) == 0 {
 				state = []jobs.State{jobs.Failed, jobs.Skipped, jobs.Skipped, jobs.TimedOut, jobs.Lost, jobs.Missed, jobs.Cancelled}[random.IntN(7)]
 			}
-			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i)
+			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i%6)
 			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1), time.Duration(k+1)*every-lasted, lasted, state)
 			r.Due = r.CreatedAt.Truncate(time.Second)
 			explain(&r)

@@ -78,7 +78,7 @@ func galleryStates() []galleryState {
 		staleState("job-stale", busy(), "/jobs/rollup-sales", "How long it ran"),
 
 		{name: "runs", options: contention(), path: "/runs", has: []string{"public/orders is held by job rollup-sales", "its replica died"}},
-		{name: "runs-filtered", options: busy(), path: "/runs?job=rollup-sales&state=skipped,failed&state=lost&reason=&resource=public%2Fsales_rollup&from=2026-03-13T00%3A00", has: []string{"all runs", `value="skipped" checked`, `value="2026-03-13T00:00:00"`}},
+		{name: "runs-filtered", options: busy(), path: "/runs?job=rollup-sales&state=skipped,failed&state=lost&reason=&resource=public%2Fsales_rollup&from=2026-03-13T00%3A00", has: []string{"all runs", `value="skipped" checked`, `value="2026-03-13T00:00"`}},
 		{name: "runs-middle", options: tenThousand(), path: "/runs?before=" + id(20_500).String(), has: []string{`rel="prev"`, `rel="next"`}},
 		{name: "runs-empty", options: empty(), path: "/runs", has: []string{"There are no runs yet."}},
 		{name: "runs-none", options: busy(), path: "/runs?reason=panic", has: []string{"No run is like this."}},

@@ -32,32 +32,34 @@ type pages struct{ set *template.Template }
 
 func newPages(a *assets) (*pages, error) {
 	set, err := template.New("").Funcs(template.FuncMap{
-		"asset":    a.url,
-		"at":       newMoment,
-		"cut":      cut,
-		"ended":    ended,
-		"figure":   figure,
-		"lasted":   lasted,
-		"recent":   recent,
-		"befell":   befell,
-		"setting":  settingWords,
-		"trouble":  trouble,
-		"usage":    usageWords,
-		"runs":     newRunList,
-		"short":    short,
-		"since":    since,
-		"span":     span,
-		"state":    stateWords,
-		"why":      why,
-		"whyWaits": whyWaits,
-		"isRun":    isRun,
-		"act":      actWords,
-		"first":    firstRuns,
-		"plot":     newPlot,
-		"strip":    newStrip,
-		"words":    shortReason,
-		"jobPath":  jobPath,
-		"sections": sections,
+		"asset":     a.url,
+		"at":        newMoment,
+		"cut":       cut,
+		"ended":     ended,
+		"figure":    figure,
+		"lasted":    lasted,
+		"recent":    recent,
+		"befell":    befell,
+		"setting":   settingWords,
+		"trouble":   trouble,
+		"usage":     usageWords,
+		"runs":      newRunList,
+		"runsOfOne": newRunListOfOne,
+		"sentence":  sentence,
+		"short":     short,
+		"since":     since,
+		"span":      span,
+		"state":     stateWords,
+		"why":       why,
+		"whyWaits":  whyWaits,
+		"isRun":     isRun,
+		"act":       actWords,
+		"first":     firstRuns,
+		"plot":      newPlot,
+		"strip":     newStrip,
+		"words":     shortReason,
+		"jobPath":   jobPath,
+		"sections":  sections,
 	}).ParseFS(templateFiles, "templates/*.html")
 	return &pages{set: set}, err
 }
@@ -173,6 +175,9 @@ func short(id string) string {
 type runList struct {
 	Now  time.Time
 	Runs []jobs.Record
+	One  bool // they are all of one job
 }
 
-func newRunList(now time.Time, runs []jobs.Record) runList { return runList{now, runs} }
+func newRunList(now time.Time, runs []jobs.Record) runList { return runList{Now: now, Runs: runs} }
+
+func newRunListOfOne(now time.Time, runs []jobs.Record) runList { return runList{now, runs, true} }

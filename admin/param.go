@@ -118,6 +118,9 @@ func fieldInstant(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
+	if t.Second() == 0 {
+		return t.UTC().Format("2006-01-02T15:04")
+	}
 	return t.UTC().Format("2006-01-02T15:04:05")
 }
 

@@ -36,7 +36,7 @@
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
       input.dataset.utc = input.value;
       const at = new Date(input.value + "Z");
-      if (input.value && !isNaN(at)) input.value = dayOf(at) + "T" + clockOf(at);
+      if (input.value && !isNaN(at)) input.value = dayOf(at) + "T" + clockOf(at).replace(/:00$/, "");
     }
   };
 
