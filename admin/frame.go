@@ -255,13 +255,19 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 	}
 	part := StatusPart{Name: "memcached", Mood: "calm"}
 	of := plural(len(servers), "server", "servers")
+	many := func(n int, one, more string) string {
+		if len(servers) == 1 {
+			return "its server " + one
+		}
+		return fmt.Sprintf("%s of %s %s", number(n), of, verb(n, one, more))
+	}
 	switch gone, unsafe, unknown := counts[memcached.StateUnreachable], counts[memcached.StateUnsafe], counts[memcached.StateUnknown]; {
 	case gone > 0:
-		part.Mood, part.Text = "notice", fmt.Sprintf("%s of %s %s not answer", number(gone), of, verb(gone, "does", "do"))
+		part.Mood, part.Text = "notice", many(gone, "does not answer", "do not answer")
 	case unsafe > 0:
-		part.Mood, part.Text = "notice", fmt.Sprintf("%s of %s %s not safe for locks", number(unsafe), of, verb(unsafe, "is", "are"))
+		part.Mood, part.Text = "notice", many(unsafe, "is not safe for locks", "are not safe for locks")
 	case unknown > 0:
-		part.Text = fmt.Sprintf("%s of %s not asked yet", number(unknown), of)
+		part.Text = many(unknown, "is not asked yet", "are not asked yet")
 	default:
 		part.Text = of + verb(len(servers), " answers", " answer")
 	}
