@@ -10,12 +10,6 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Auditor tells what operators did. A jobs.Control is one.
-type Auditor interface {
-	// Audit returns the audit log, the youngest line first.
-	Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error)
-}
-
 // pageAudit is how many lines a page has, and the API's answer unless limit
 // says otherwise.
 const pageAudit = 100
@@ -38,7 +32,7 @@ func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		lines, err := s.reader.audited(ctx, filter)
+		lines, err := s.audited(ctx, filter)
 		if err == nil && len(lines) == filter.Limit {
 			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), true, false))
 		}
@@ -76,10 +70,10 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[auditView]{
 		template: "audit.html", section: "/audit", title: "Audit",
 		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
-			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.reader.audit != nil
+			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.options.Operations != nil
 			asked := filter
 			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
-			lines, err := s.reader.audited(ctx, asked)
+			lines, err := s.audited(ctx, asked)
 			if err != nil {
 				return v, err
 			}
@@ -96,12 +90,12 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 func auditCursors() cursors { return cursors{on: "before"} }
 
 // audited returns lines of the log, never nil.
-func (r *reader) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	lines := []jobs.Audited{}
-	if r.audit == nil {
+	if s.options.Operations == nil {
 		return lines, nil
 	}
-	found, err := r.audit.Audit(ctx, f)
+	found, err := s.options.Operations.Audit(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}

@@ -23,6 +23,7 @@ type history struct {
 	jobs     []jobs.JobView
 	runs     []jobs.Record
 	replicas []jobs.ReplicaView
+	drift    []jobs.JobDrift
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
@@ -45,6 +46,8 @@ func (h *history) Locks(context.Context) ([]jobs.LockView, error) {
 func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs, h.err }
 
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
+
+func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters; runs are kept youngest first.
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
@@ -216,8 +219,14 @@ func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, e
 	return chain, h.err
 }
 
+// auditOf is the part of a control that pages read.
+type auditOf struct {
+	jobs.Control // which does nothing else
+	*history
+}
+
 // Audit filters the lines, which are kept youngest first.
-func (h *history) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+func (h auditOf) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	var found []jobs.Audited
 	for _, line := range h.audit {
 		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action || f.Target != "" && line.Target != f.Target ||

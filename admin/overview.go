@@ -41,6 +41,7 @@ type Overview struct {
 	Last      []jobs.Record     `json:"last_runs"`         // ended: the youngest first
 	Next      []Firing          `json:"next"`              // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
+	Drift     []jobs.JobDrift   `json:"drift,omitempty"` // jobs that the replicas' configurations do not have alike
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -131,6 +132,9 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	}
 	o.Troubles = troublesByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {
+		return o, err
+	}
+	if o.Drift, err = r.drifted(ctx, o.Replicas); err != nil {
 		return o, err
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {

@@ -30,9 +30,8 @@ type reader struct {
 	stage1   Stage1
 	upcoming func(from time.Time, n int) []Due
 	dues     func(job string, from time.Time, n int) []time.Time
-	audit    Auditor
-	known    *answered[[]locking.Resource] // what jobs name
-	tallies  *answered[[]jobs.Tally]       // of the last day
+	known    *kept[[]locking.Resource] // what jobs name
+	tallies  *kept[[]jobs.Tally]       // of the last day
 	places   chan struct{}
 }
 
@@ -42,8 +41,8 @@ func newReader(o Options) *reader {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
 	return &reader{
-		known: newAnswered(known), tallies: newAnswered(tallies),
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, audit: o.Audit, places: make(chan struct{}, maxQuestions),
+		known: newKept(known), tallies: newKept(tallies),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, places: make(chan struct{}, maxQuestions),
 	}
 }
 

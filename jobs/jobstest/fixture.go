@@ -35,10 +35,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
-		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Listings", listingRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
+		{"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Listings", listingRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
@@ -65,6 +65,7 @@ type check struct {
 	Fixture
 	ctx   context.Context
 	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
+	begun time.Time
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -73,7 +74,7 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}}
+	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}, begun: time.Now()}
 }
 
 // must fails the test on an error.
@@ -224,6 +225,14 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, na
 	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
 	c.must(err)
 	return records
+}
+
+// act is what everybody does in the tests.
+var act = jobs.Act{Actor: "ann", Via: "go"}
+
+// trigger triggers the job with a key.
+func (c *check) trigger(job, key string) (jobs.Record, error) {
+	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
 }
 
 // record returns the run, which must be there in this state.

@@ -163,6 +163,49 @@ var listingRules = []rule{
 			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "), l.want)
 		}
 	}},
+	{"jobs are filtered by group, source and pauses", func(c *check) {
+		var definitions []jobs.Definition
+		for name, group := range map[string]string{"a": "night", "b": "night", "c": "day", "d": ""} {
+			d := definition(name, "h")
+			d.Group, d.Source, d.Priority = group, jobs.FromConfig, 7
+			definitions = append(definitions, d)
+		}
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
+		c.must(err)
+		act := jobs.Act{Actor: "anna", Via: "go", Reason: "closing"}
+		pause := func(target jobs.Target) {
+			_, err := c.Store.Pause(c.ctx, act, target)
+			c.must(err)
+		}
+		yes, no := true, false
+		lists := func(f jobs.JobFilter, want string) {
+			c.Helper()
+			equal(c, fmt.Sprintf("jobs by %+v", f), strings.Join(c.listed(f), " "), want)
+		}
+		lists(jobs.JobFilter{Group: "night"}, "a b")
+		lists(jobs.JobFilter{Group: "dusk"}, "")
+		lists(jobs.JobFilter{Source: jobs.FromConfig}, "a b c d")
+		lists(jobs.JobFilter{Source: jobs.FromStore}, "")
+		lists(jobs.JobFilter{Paused: &yes}, "")
+		pause(jobs.Target{Kind: jobs.TargetGroup, Name: "night"})
+		pause(jobs.Target{Kind: jobs.TargetJob, Name: "d"})
+		lists(jobs.JobFilter{Paused: &yes}, "a b d")
+		lists(jobs.JobFilter{Paused: &no}, "c")
+		lists(jobs.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
+		view, err := c.Store.Job(c.ctx, "a")
+		c.must(err)
+		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" || view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
+			c.Errorf("job %+v, expected it to be paused with its group", view)
+		}
+		pause(jobs.Target{Kind: jobs.TargetAll})
+		lists(jobs.JobFilter{Paused: &yes}, "a b c d")
+		_, err = c.Store.Resume(c.ctx, act, jobs.Target{Kind: jobs.TargetAll})
+		c.must(err)
+		lists(jobs.JobFilter{Paused: &no}, "c")
+		groups, err := c.Store.Groups(c.ctx)
+		c.must(err)
+		equal(c, "groups", fmt.Sprint(groups), "[{day 1} {night 2}]")
+	}},
 	{"one job is found by its name, whatever is in it", func(c *check) {
 		c.register("h", "a", "a/b", `a'";--`)
 		for _, name := range []string{"a", "a/b", `a'";--`} {
@@ -259,7 +302,7 @@ var listingRules = []rule{
 		none, err := c.Store.FiringRuns(c.ctx, triggered)
 		c.must(err)
 		equal(c, "runs of a trigger that was not", len(none), 0)
-		record, err := c.Store.Trigger(c.ctx, "a", "by hand")
+		record, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "anna", Via: "go"}, jobs.TriggerRequest{Job: "a", Key: "by hand"})
 		c.must(err)
 		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 || found[0].ID != record.ID {
 			c.Errorf("runs of a trigger are %+v, %v", found, err)

@@ -15,17 +15,17 @@ import (
 
 const (
 	selectJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source, j.version, j.updated_at
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
 	lastRunsOf = `
-SELECT` + recordColumns + `, ''
+SELECT` + recordColumns + `, '', NULL::text
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
-	standingPauses = `
-SELECT id, kind, name, paused_at, paused_by, reason FROM holdfast.pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
+	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
 
 	listGroups = `
 SELECT d.job_group, count(*) FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
@@ -37,9 +37,9 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	// jobsLocking are those that lock one of the keys of the first argument, or
-	// what begins with the second.
+	// what begins with the second; also such as were removed.
 	jobsLocking = `
-SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
 WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resource' = ANY(%s::text[]) OR starts_with(e ->> 'resource', %s))`
 
 	lastOutcomes = `
@@ -58,8 +58,8 @@ SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND crea
 	tally = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
-	runsOfDue = `SELECT` + recordColumns + `, '' FROM holdfast.runs r WHERE r.job = $1 AND r.due = $2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey = `SELECT` + recordColumns + `, '' FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
+	runsOfDue = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.due = $2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs returns a page of the jobs.
@@ -159,7 +159,7 @@ func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs
 		var v jobs.JobView
 		var resources []byte
 		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
-			&v.Version, &v.UpdatedAt)
+			&v.Version, &v.Removed, &v.UpdatedAt)
 		if err != nil {
 			return v, err
 		}
@@ -200,12 +200,7 @@ func (s *Store) standingPauses(ctx context.Context) ([]jobs.Pause, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.Pause, error) {
-		var p jobs.Pause
-		err := row.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &p.At, &p.By, &p.Reason)
-		p.At = p.At.UTC()
-		return p, err
-	})
+	return pgx.CollectRows(rows, scanPause)
 }
 
 // Job returns one job.

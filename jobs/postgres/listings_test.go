@@ -144,7 +144,7 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, []string{"runs_job_trouble"}},
 		{jobs.RunFilter{Resource: &one}, []string{"runs_job", "runs_pkey"}},
 		{jobs.RunFilter{Resource: &one, States: []jobs.State{jobs.Skipped}}, []string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, []string{"runs_job_trouble", "runs_pkey", "runs_job"}}, // what waits is few
 		{jobs.RunFilter{Resource: &one, Reason: jobs.ReasonLockHeld}, []string{"runs_job_trouble", "runs_pkey"}},
 		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, []string{"runs_created"}},
 	} {

@@ -14,15 +14,13 @@ import (
 
 const (
 	selectJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source, j.version, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
 	lastRunsOf = `
 SELECT ` + runColumns + ` FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id = (
     SELECT id FROM holdfast_runs WHERE job = n.value AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
-
-	standingPauses = `
-SELECT id, kind, name, paused_at, paused_by, reason FROM holdfast_pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
 
 	listGroups = `
 SELECT d.job_group, count(*) FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
@@ -34,9 +32,9 @@ FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.v
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
 	// jobsLocking are those that lock one of the keys of the first argument, or
-	// what begins with the second.
+	// what begins with the second; also such as were removed.
 	jobsLocking = `
-SELECT j.name FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+SELECT j.name FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
 WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
     WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s)) OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 
@@ -61,7 +59,7 @@ SELECT job, state, reason, count(*), max(created_at) FROM (%s) WHERE state NOT I
 
 // ListJobs returns a page of the jobs.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
-	pauses, err := s.standingPauses(ctx)
+	pauses, err := pausesBy(ctx, s.readers, standingPauses)
 	if err != nil {
 		return nil, wrap("jobs", err)
 	}
@@ -165,7 +163,7 @@ func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs
 		var resources string
 		var updated int64
 		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
-			&v.Version, &updated)
+			&v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
 		}
@@ -203,23 +201,10 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	return nil
 }
 
-func (s *Store) standingPauses(ctx context.Context) ([]jobs.Pause, error) {
-	var pauses []jobs.Pause
-	err := each(ctx, s.readers, standingPauses, nil, func(rows *sql.Rows) error {
-		var p jobs.Pause
-		var at int64
-		err := rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &at, &p.By, &p.Reason)
-		p.At = fromMicros(at)
-		pauses = append(pauses, p)
-		return err
-	})
-	return pauses, err
-}
-
 // Job returns one job.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	what := fmt.Sprintf("job %q", name)
-	pauses, err := s.standingPauses(ctx)
+	pauses, err := pausesBy(ctx, s.readers, standingPauses)
 	if err != nil {
 		return jobs.JobView{}, wrap(what, err)
 	}

@@ -9,9 +9,9 @@ import (
 // changes little: pages that are open on many screens ask every few seconds.
 const answerKept = 15 * time.Second
 
-// answered keeps the last answer to a question. It may be used concurrently;
+// kept keeps the last answer to a question. It may be used concurrently;
 // of several who ask at once, one asks the store.
-type answered[T any] struct {
+type kept[T any] struct {
 	ask func(ctx context.Context, now time.Time) (T, error)
 
 	turn   chan struct{} // of one
@@ -19,13 +19,13 @@ type answered[T any] struct {
 	at     time.Time // by the store's clock
 }
 
-func newAnswered[T any](ask func(ctx context.Context, now time.Time) (T, error)) *answered[T] {
-	return &answered[T]{ask: ask, turn: make(chan struct{}, 1)}
+func newKept[T any](ask func(ctx context.Context, now time.Time) (T, error)) *kept[T] {
+	return &kept[T]{ask: ask, turn: make(chan struct{}, 1)}
 }
 
 // get returns an answer that is not older than answerKept at now, by the store's
 // clock. The caller must not change it.
-func (a *answered[T]) get(ctx context.Context, now time.Time) (answer T, err error) {
+func (a *kept[T]) get(ctx context.Context, now time.Time) (answer T, err error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
