@@ -131,6 +131,9 @@ func story() Options {
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
 	h.runs = append(h.runs, lost, again, failed)
+	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
+	moment.Key, moment.Params, moment.Result = "anna-4711", json.RawMessage(`{"before":"2019-01-01","dry_run":false}`), json.RawMessage(`{"rows":18240}`)
+	h.runs = append(h.runs, moment)
 	o := options(h)
 	o.Stage1, o.Upcoming = contention().Stage1, contention().Upcoming
 	return o
@@ -141,5 +144,15 @@ func drift() Options {
 	o := watched()
 	h := o.Store.(*history)
 	h.replicas[1].Version = "0.3.0-rc.1"
+	ahead, level := int64(-1840), int64(3)
+	for i := range h.replicas {
+		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
+	}
+	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff", &ahead, true
+	h.replicas[3].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
+	h.drift = []jobs.JobDrift{
+		{Job: "merge-events", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-2"}},
+		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"}, Without: []string{"replica-3"}},
+	}
 	return o
 }

@@ -90,6 +90,7 @@ func galleryStates() []galleryState {
 		staleState("runs-stale", contention(), "/runs", "its replica died"),
 
 		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(), has: []string{"Started, attempt 3", "giving up after 3 attempts", "503 Service Unavailable"}},
+		{name: "run-triggered", options: story(), path: "/runs/" + id(303).String(), has: []string{"Params of the moment", "&#34;rows&#34;: 18240", "Triggered by hand"}},
 		{name: "run-lost", options: story(), path: "/runs/" + id(300).String(), has: []string{"Runs of this firing", "its replica died"}},
 		{name: "run-running", options: contention(), path: "/runs/" + id(10).String(), has: []string{"Holds now", "public/sales_rollup", "It is kept when the run ends."}},
 		{name: "run-waiting", options: contention(), path: "/runs/" + id(21).String(), has: []string{"Waits", "public/orders is held by job rollup-sales"}},
@@ -99,7 +100,7 @@ func galleryStates() []galleryState {
 		staleState("run-stale", contention(), "/runs/"+id(10).String(), "Holds now"),
 
 		{name: "replicas", options: contention(), path: "/replicas", has: []string{"replica-4", "died", "rollup-sales", "answers"}},
-		{name: "replicas-drift", options: drift(), path: "/replicas", has: []string{"0.3.0-rc.1", "notices"}},
+		{name: "replicas-drift", options: drift(), path: "/replicas", has: []string{"0.3.0-rc.1", "notices", "-1840 ms", "draining", "Jobs that the replicas do not have alike", `class="mark odd"`}},
 		{name: "replicas-empty", options: empty(), path: "/replicas", has: []string{"No replica is registered."}},
 		{name: "replicas-hostile", options: hostile(), path: "/replicas", has: []string{"&lt;script&gt;"}},
 		staleState("replicas-stale", contention(), "/replicas", "replica-4"),

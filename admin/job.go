@@ -34,10 +34,11 @@ type Job struct {
 	Resources   []Resource     `json:"resources"`
 	Recover     bool           `json:"recover,omitempty"`
 	Version     int64          `json:"version"`
-	Pauses      []jobs.Pause   `json:"pauses,omitempty"` // that cover it now
-	NextDue     *time.Time     `json:"next_due"`         // null where it is never due, or unknown to this replica
-	LastRun     *jobs.Record   `json:"last_run"`         // the last that ended
-	Outcomes    []jobs.Outcome `json:"outcomes"`         // the youngest first
+	Removed     bool           `json:"removed,omitempty"` // it was added at run time, and removed: it fires no more
+	Pauses      []jobs.Pause   `json:"pauses,omitempty"`  // that cover it now
+	NextDue     *time.Time     `json:"next_due"`          // null where it is never due, or unknown to this replica
+	LastRun     *jobs.Record   `json:"last_run"`          // the last that ended
+	Outcomes    []jobs.Outcome `json:"outcomes"`          // the youngest first
 }
 
 // Resource is what a job locks while it runs.
@@ -186,7 +187,7 @@ func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
 	job := Job{
 		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority, Source: v.Source,
 		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone, Handler: v.Handler,
-		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
+		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version, Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
 	}
 	for _, o := range outcomes {
 		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), inUTC(o.StartedAt), inUTC(o.FinishedAt)

@@ -30,8 +30,50 @@ func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
 // replicasView is the page of replicas.
 type replicasView struct {
 	Replicas  []Replica
+	Drift     []jobs.JobDrift // jobs that living replicas do not have alike
 	Memcached *MemcachedView
 	ServedBy  ServedBy
+}
+
+// shownDrift is how many jobs with drift the page lists.
+const shownDrift = 50
+
+// DriftShown returns the jobs with drift that the page lists.
+func (v *replicasView) DriftShown() []jobs.JobDrift { return v.Drift[:min(len(v.Drift), shownDrift)] }
+
+// DriftMore returns how many it does not list.
+func (v *replicasView) DriftMore() int { return len(v.Drift) - len(v.DriftShown()) }
+
+// OddVersion marks a version that fewer living replicas have than another.
+func (v *replicasView) OddVersion(version string) string {
+	return v.odd(version, func(r Replica) string { return r.Version })
+}
+
+// OddJobs marks a cron table that fewer living replicas have than another.
+func (v *replicasView) OddJobs(hash string) string {
+	return v.odd(hash, func(r Replica) string { return r.ConfigHash })
+}
+
+// OddServers marks lock servers that fewer living replicas have than others.
+func (v *replicasView) OddServers(list string) string {
+	return v.odd(list, func(r Replica) string { return r.LockServers })
+}
+
+// odd returns the mark for a value that is not the most frequent one; of two
+// that are as frequent, both are marked.
+func (v *replicasView) odd(value string, of func(Replica) string) string {
+	counts := make(map[string]int)
+	for _, r := range v.Replicas {
+		if r.living() && of(r) != "" {
+			counts[of(r)]++
+		}
+	}
+	for other, n := range counts {
+		if other != value && n >= counts[value] {
+			return "odd"
+		}
+	}
+	return ""
 }
 
 func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
@@ -42,12 +84,15 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[replicasView]{
 		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
 		question: func(ctx context.Context, p pulse) (v replicasView, err error) {
-			v.Replicas, err = s.reader.busyReplicas(ctx, p)
+			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
+				return v, err
+			}
+			v.Drift, err = s.reader.drifted(ctx, p.replicas)
 			return v, err
 		},
 		complete: func(v *replicasView, f *Frame) *Overview {
 			v.Memcached, v.ServedBy = s.memcached(), f.ServedBy
-			return nil
+			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy, Memcached: v.Memcached, Error: f.Error}
 		},
 	})
 }

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -223,6 +225,46 @@ func holderWords(o locking.Owner) string {
 	o.Run = ""
 	return locking.Holder{Owner: o}.String()
 }
+
+// offsetWords says how far the store's clock is ahead of a replica's.
+func offsetWords(milliseconds *int64) string {
+	switch {
+	case milliseconds == nil:
+		return "–"
+	case *milliseconds == 0:
+		return "0 ms"
+	}
+	return fmt.Sprintf("%+d ms", *milliseconds)
+}
+
+// indented writes JSON so that people can read it.
+func indented(text json.RawMessage) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return string(text)
+	}
+	return out.String()
+}
+
+// names lists names of replicas, those that the page has room for.
+func names(list []string) string {
+	const most = 20
+	if len(list) == 0 {
+		return "–"
+	}
+	shown := make([]string, 0, most)
+	for _, name := range list[:min(len(list), most)] {
+		shown = append(shown, cut(name, 60))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// prefix is the beginning of a mark whose whole length says nothing more.
+func prefix(s string, n int) string { return s[:min(n, len(s))] }
 
 // shortReason says a reason by itself, without what it was in a single run.
 func shortReason(r jobs.Reason) string {
