@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -154,4 +153,3 @@ func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 		}
 	}
 }
-
