@@ -18,6 +18,11 @@ const (
 // between the cursor and until, by the job's policy.
 func misfires(e *entry, c Cursor, until time.Time) []Misfired {
 	unstarted, dropped := unstartedDues(e, c, until)
+	return e.misfired(unstarted, dropped, c)
+}
+
+// misfired returns what is to be recorded of the dues, by the job's policy.
+func (e *entry) misfired(unstarted []time.Time, dropped int, c Cursor) []Misfired {
 	recorded := make([]Misfired, len(unstarted))
 	late := lateRuns(e.Misfire, len(unstarted))
 	for i, due := range unstarted {

@@ -55,25 +55,27 @@ type Blocker struct {
 
 // Record is one run as the history shows it.
 type Record struct {
-	ID  uuid.UUID `json:"id"`
-	Job string    `json:"job"`
-	Due time.Time `json:"due"`
-	Key string    `json:"key,omitempty"` // of a manual trigger
-	// Params are those of the moment that it was triggered with, to be merged
-	// over the job's own; nil where there are none.
-	Params     json.RawMessage `json:"params,omitempty"`
-	State      State           `json:"state"`
-	Recovery   int             `json:"recovery"`
-	Attempt    int             `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
-	Replica    string          `json:"replica,omitempty"`
-	Token      Token           `json:"token,omitempty"` // of its last claim
-	CreatedAt  time.Time       `json:"created_at"`
-	WaitSince  time.Time       `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
-	StartedAt  *time.Time      `json:"started_at,omitempty"`
-	FinishedAt *time.Time      `json:"finished_at,omitempty"`
-	Reason     Reason          `json:"reason,omitempty"`
-	Detail     string          `json:"detail,omitempty"` // the reason in words
-	BlockedBy  *Blocker        `json:"blocked_by,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	Output     string          `json:"output,omitempty"` // only where one run is asked for
+	ID         uuid.UUID  `json:"id"`
+	Job        string     `json:"job"`
+	Due        time.Time  `json:"due"`
+	Key        string     `json:"key,omitempty"` // of a manual trigger
+	State      State      `json:"state"`
+	Recovery   int        `json:"recovery"`
+	Attempt    int        `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
+	Replica    string     `json:"replica,omitempty"`
+	Token      Token      `json:"token,omitempty"` // of its last claim
+	CreatedAt  time.Time  `json:"created_at"`
+	WaitSince  time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Reason     Reason     `json:"reason,omitempty"`
+	Detail     string     `json:"detail,omitempty"` // the reason in words
+	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
+	Error      string     `json:"error,omitempty"`
+	// Params are those of the moment, of a run that was triggered with some.
+	Params json.RawMessage `json:"params,omitempty"`
+	Output string          `json:"output,omitempty"` // only where one run is asked for
+	// Result is what the handler gave, in the last attempt that gave something;
+	// only where one run is asked for.
+	Result json.RawMessage `json:"result,omitempty"`
 }

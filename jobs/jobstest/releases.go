@@ -32,7 +32,7 @@ var releaseRules = []rule{
 			c.Errorf("released run %+v", record)
 		}
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
-		beat, err := c.Store.Heartbeat(c.ctx, one)
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		c.granted(two, waits)

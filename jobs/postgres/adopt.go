@@ -40,7 +40,7 @@ WITH ` + pausedJobs + `, free AS (
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
-RETURNING` + recordColumns + `, ''`
+RETURNING` + recordColumns + `, '', NULL::text`
 
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )

@@ -110,7 +110,7 @@ func TestAToolActsBesideAScheduler(t *testing.T) {
 	if _, err := tool.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if beat, err := s.Heartbeat(t.Context(), session); err != nil || len(beat.Claims) != 0 {
+	if beat, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil || len(beat.Claims) != 0 {
 		t.Errorf("beat %+v (%v)", beat, err)
 	}
 }
