@@ -276,6 +276,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		stop()
 		stopNot()
 		c.expectDues(begun, "added", 10, 20, 30)
+		c.expectDues(begun, "renamed")
 		for _, name := range []string{"added", "wrong", "alias"} {
 			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
 				t.Errorf("%s is told of %d times: %s", name, n, log.String())
@@ -360,7 +361,9 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
 		j.Misfire = jobs.MisfireSkip
+		var log bytes.Buffer
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
+		o.Log = zerolog.New(zerolog.SyncWriter(&log))
 		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
@@ -372,6 +375,9 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
+		if said := log.String(); strings.Contains(said, "adopted") {
+			t.Errorf("said while drained: %s", said)
+		}
 		c.expectDues(begun, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
@@ -454,5 +460,50 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 				t.Errorf("%q is said %d times: %s", text, n, log.String())
 			}
 		}
+	})
+}
+
+// Who has lost its claim to an operator hears of it at once, and its locks are
+// free whether or not it heeds that.
+func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		told := make(chan error, 1)
+		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "deaf" {
+				<-ctx.Done()
+				told <- context.Cause(ctx)
+				time.Sleep(9 * time.Second)
+			}
+			return nil
+		})
+		next := once(t, "next", 22*time.Second, "orders")
+		next.Wait.Attempts = 1
+		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"), next)
+		stop := c.start(o)
+		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
+		run := c.runs("deaf")[0]
+		released, err := c.store.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
+		if err != nil || released.Token != run.Token {
+			t.Fatalf("released %+v, %v", released, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case cause := <-told:
+			if !errors.Is(cause, jobs.ErrClaimLost) {
+				t.Errorf("told %v", cause)
+			}
+		default:
+			t.Error("not told within a second")
+		}
+		time.Sleep(3 * time.Second) // the handler goes on
+		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("next: %v", got)
+		}
+		if got := c.outcomes("deaf"); !slices.Equal(got, []string{"lost released"}) {
+			t.Errorf("deaf: %v", got)
+		}
+		stop()
 	})
 }

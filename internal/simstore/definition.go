@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -79,6 +80,7 @@ func (s *Store) define(d jobs.Definition) int64 {
 		j = &job{}
 		s.jobs[d.Name] = j
 	}
+	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, jobs.FromConfig)
 	version := j.versionOf(d.Hash)
 	if version == 0 {
 		j.definitions = append(j.definitions, d)

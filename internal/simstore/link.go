@@ -164,7 +164,7 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 	return ask(ctx, l, func() (map[string]time.Time, error) { return l.Store.CheckMisfires(ctx, checks, find) })
 }
 
-// Trigger implements jobs.Upkeep.
+// Trigger implements jobs.Control.
 func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
 }

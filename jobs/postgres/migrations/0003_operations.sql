@@ -138,3 +138,6 @@ CREATE TABLE holdfast.attempts (
     count int NOT NULL,
     until timestamptz NOT NULL
 );
+
+-- Removed jobs: the version that was in force is kept negative.
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
