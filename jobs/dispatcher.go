@@ -117,6 +117,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			return false
 		}
 		if !p.stillOurs(session) {
+			p.hold.giveBack()
 			p.done()
 			continue
 		}
@@ -125,6 +126,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			continue
 		}
 		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+			p.hold.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue
 		}
@@ -148,5 +150,5 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 		p.done = d.active.care(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log}, stop: stop}
 }

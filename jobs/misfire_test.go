@@ -35,7 +35,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		{24 * time.Hour, 90 * 24 * time.Hour, MisfireRunOnce, 90, 1, false},
 	} {
 		until := from.Add(c.outage)
-		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from}, until)
+		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from, Until: until}, until.Add(30*time.Second))
 		late := 0
 		for i, m := range got {
 			if m.State == Waiting {
@@ -57,7 +57,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 func TestStartedDuesAreNoMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
-	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Started: started}, from.Add(3*time.Minute))
+	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started}, from.Add(4*time.Minute))
 	if len(got) != 1 || got[0].Firing.Due != from.Add(2*time.Minute) || got[0].State != Waiting {
 		t.Errorf("%+v", got)
 	}
@@ -65,12 +65,12 @@ func TestStartedDuesAreNoMisfires(t *testing.T) {
 
 func TestReadyQueueIsByDueThenByAnOrderOfTheReplicasOwn(t *testing.T) {
 	order := func(replica string) string {
-		r := newReady(replica)
+		r := newReady(replica, 1)
 		due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{firing: Firing{Job: name, Due: due}})
+			r.push(pending{entry: &entry{}, firing: Firing{Job: name, Due: due}})
 		}
-		r.push(pending{firing: Firing{Job: "early", Due: due.Add(-time.Second)}})
+		r.push(pending{entry: &entry{}, firing: Firing{Job: "early", Due: due.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
 			names.WriteString(p.firing.Job)

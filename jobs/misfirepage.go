@@ -32,7 +32,8 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 }
 
 // undecided returns the jobs with dues that are too old to be started, and
-// that may have no record: those furthest behind first.
+// that may have no record: those furthest behind first, but those last whose
+// dues a pause held back when they were last looked at.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for name, e := range u.table {
@@ -41,14 +42,19 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
-		check := weighedCheck{MisfireCheck: MisfireCheck{Job: name, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided}
+		check := weighedCheck{
+			MisfireCheck: MisfireCheck{Job: name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided,
+		}
+		if check.held = u.held[name]; check.held {
+			check.weight, due = 1, time.Time{}
+		}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 			check.weight++
 		}
 		checks = append(checks, check)
 	}
 	slices.SortFunc(checks, func(a, b weighedCheck) int {
-		return cmp.Or(a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
+		return cmp.Or(yesLast(a.held, b.held), a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
 	})
 	return checks
 }
@@ -58,7 +64,19 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 type weighedCheck struct {
 	MisfireCheck
 	decided time.Time
+	held    bool
 	weight  int
+}
+
+func yesLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }
 
 // fill returns how many of the checks make a page; at least one.
@@ -77,13 +95,13 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
+	checks := make([]MisfireCheck, len(page))
 	for i, c := range page {
-		checks[i], until[c.Job] = c.MisfireCheck, c.Until
+		checks[i] = c.MisfireCheck
 	}
 	found := map[string]int{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
+		misfired := misfires(u.table[job], c, u.clock.now())
 		found[job] = len(misfired)
 		return misfired
 	})
@@ -96,6 +114,12 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	}
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
+	}
+	for _, c := range checks {
+		delete(u.held, c.Job)
+		if now, known := cursors[c.Job]; known && now.Before(c.Due) {
+			u.held[c.Job] = true
+		}
 	}
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		u.table[job].standing.decide(cursors[job])

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,4 +73,12 @@ type Record struct {
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 	Error      string     `json:"error,omitempty"`
 	Output     string     `json:"output,omitempty"` // only where one run is asked for
+}
+
+// obstacle says what a waiting run waited for, as it was last written down.
+func (r Record) obstacle() string {
+	if r.BlockedBy == nil {
+		return r.Detail
+	}
+	return fmt.Sprintf("%s %s %s", r.BlockedBy.Resource, r.Reason.relation(), locking.Holder{Owner: r.BlockedBy.Holder})
 }

@@ -27,7 +27,7 @@ func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dispatcher{engine: &engine{locker: locker, outage: &outage{}, log: zerolog.Nop()}, ready: newReady("replica-1")}
+	return &dispatcher{engine: &engine{locker: locker, outage: &outage{}, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
 }
 
 func (d *dispatcher) pushDue(n int) {

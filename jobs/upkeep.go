@@ -22,8 +22,9 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	lists  *serverLists
-	every  time.Duration // between sweeps
-	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
+	every  time.Duration   // between sweeps
+	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
+	held   map[string]bool // jobs of which a pause held back dues when their misfires were last checked
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -98,14 +99,15 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // do. It also finds those that are this replica's without its knowledge: a
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	limit, names := u.room(), u.table.inForce()
-	if limit == 0 || len(names) == 0 {
+	wanted := Adoption{Jobs: u.adoptable(), Limit: u.room(), Late: u.ready.lateRoom()}
+	if wanted.Limit == 0 || len(wanted.Jobs) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	known, end := u.active.watch()
-	records, err := u.store.Adopt(bounded, session.id, names, known, limit)
+	wanted.Known = known
+	records, err := u.store.Adopt(bounded, session.id, wanted)
 	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
@@ -114,14 +116,26 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		return
 	}
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
-	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), queued: r.WaitSince,
+			obstacle: r.obstacle(), done: u.active.care(r.ID),
 		})
 	}
+}
+
+// adoptable returns the jobs of which to take up runs: not those whose group has
+// no place here, which another replica may have.
+func (u *upkeep) adoptable() []AdoptedJob {
+	var jobs []AdoptedJob
+	for _, name := range u.table.inForce() {
+		if e := u.table[name]; !u.ready.full(e) {
+			jobs = append(jobs, AdoptedJob{Name: name, Priority: e.priority(), Threshold: e.MisfireThreshold})
+		}
+	}
+	return jobs
 }
 
 // room is how many runs to adopt: no more than can start at once, but always

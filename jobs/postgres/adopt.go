@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -19,13 +20,21 @@ ORDER BY r.created_at, r.id`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
+	// Late runs have a limit of their own, so that those of an outage are not all
+	// taken up at once; together they come by jobs.Place.
 	adoptRuns = `
-WITH free AS (
-    SELECT w.run FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3)
-    ORDER BY w.since, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+WITH asked AS (
+    SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
+), prompt AS (
+    SELECT w.run, w.since - a.ahead AS place, r.due ` + freeRuns + `
+        AND (r.key <> '' OR r.recovery > 0 OR r.due >= clock_timestamp() - a.threshold)
+    ORDER BY place, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+), late AS (
+    SELECT w.run, w.since - a.ahead AS place, r.due ` + freeRuns + `
+        AND r.key = '' AND r.recovery = 0 AND r.due < clock_timestamp() - a.threshold
+    ORDER BY place, r.due, w.run LIMIT least($4, $7::int) FOR UPDATE OF w SKIP LOCKED
+), free AS (
+    SELECT run FROM (SELECT * FROM prompt UNION ALL SELECT * FROM late) f ORDER BY place, due, run LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
@@ -37,6 +46,13 @@ WITH free AS (
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
 RETURNING` + recordColumns + `, ''`
+
+	freeRuns = `
+    FROM holdfast.waits w
+    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    JOIN asked a ON a.job = r.job COLLATE "C"
+    LEFT JOIN holdfast.sessions s ON s.id = w.session
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3)`
 
 	triggerRun = `
 WITH new AS (
@@ -52,11 +68,12 @@ INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	cared := make([]rawID, len(known)) // never NULL, which nothing differs from
-	for i, run := range known {
-		cared[i] = run
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
+	for i, run := range a.Known {
+		known[i] = run
 	}
+	names, ahead, thresholds := adoptedColumns(a.Jobs)
 	var adopted []jobs.Record
 	collect := func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
@@ -65,13 +82,23 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	}
 	err := s.pipeline(ctx, "adoption", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
-		b.Queue(ownRuns, session, names, cared).Query(collect)
-		b.Queue(adoptRuns, session, names, cared, limit).Query(collect)
+		b.Queue(ownRuns, session, names, known).Query(collect)
+		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return adopted, nil
+}
+
+// adoptedColumns are the jobs' names, by how much their runs come before others,
+// and their thresholds.
+func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
+	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)), make([]time.Duration, len(adopted))
+	for i, j := range adopted {
+		names[i], ahead[i], thresholds[i] = j.Name, time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
+	}
+	return names, ahead, thresholds
 }
 
 // Trigger adds a waiting run that any replica may adopt.

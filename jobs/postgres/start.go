@@ -91,7 +91,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
-    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END
+    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// keepUndecided is for a session that expired after its runs were
@@ -104,14 +105,19 @@ WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (
 ON CONFLICT (run) DO NOTHING`
 
 	// startOutcomes reads what became of each run, now or in an earlier try
-	// whose reply was lost.
+	// whose reply was lost. Of one that an earlier run of its job keeps waiting it
+	// looks for another that has waited for longer.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
-    coalesce(q.version > 0 AND j.version <> q.version, false)
+    coalesce(q.version > 0 AND j.version <> q.version, false), queued.run IS NOT NULL
 FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
-LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true`
+LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
+LEFT JOIN LATERAL (
+    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
+    CROSS JOIN LATERAL (` + livingWaiter + `) o
+    WHERE r.state = 'waiting' AND r.reason = 'overlap' LIMIT 1) queued ON queued.run <> q.run`
 )
 
 // Start decides on each request in one round trip.
@@ -259,10 +265,11 @@ type outcomeRow struct {
 	reason      *jobs.Reason
 	blocker     []byte
 	staleByThen bool
+	queued      bool
 }
 
 func (o *outcomeRow) fields() []any {
-	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen}
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.queued}
 }
 
 func (o *outcomeRow) result() (jobs.StartResult, error) {
@@ -273,7 +280,7 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason}, err
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}, err
 	case o.state == "" && o.staleByThen:
 		return jobs.StartResult{Outcome: jobs.StartStale}, nil
 	default:

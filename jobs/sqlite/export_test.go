@@ -43,6 +43,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"endRun", endRun, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"takeRuns", takeRuns, "SEARCH holdfast_runs USING COVERING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"waitingDue", waitingDue, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key (job=? AND key=?)"},
 	{"startedDues", startedDues, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_due (job=? AND due>? AND due<?)"},
 	{"lastRuns", lastRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
@@ -57,4 +58,21 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"claimedRuns", claimedRuns, "SEARCH c USING INDEX holdfast_claims_session (session=?)"},
 	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
+}
+
+// Pause writes down a pause.
+func (s *Store) Pause(p jobs.Pause) {
+	var resumed *int64
+	if p.ResumedAt != nil {
+		at := micros(*p.ResumedAt)
+		resumed = &at
+	}
+	err := s.write(context.Background(), "pause", func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO holdfast_pauses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+			p.ID, p.Target.Kind, p.Target.Name, micros(p.At), p.By, p.Reason, resumed, p.ResumedBy)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
 }
