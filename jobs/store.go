@@ -269,13 +269,14 @@ type Upkeep interface {
 	Revoke(ctx context.Context, token Token, state State, reason Reason) error
 }
 
-// Adoption says which waiting runs a session would take up. They come in the
-// order in which they are served where workers are short: as Place has it.
+// Adoption says which waiting runs a session would take up: late ones first,
+// since they have a limit of their own, each kind in the order in which it is
+// served where workers are short, as Place has it.
 type Adoption struct {
 	Jobs  []AdoptedJob // whose
 	Known []uuid.UUID  // not these: the caller cares for them already
 	Limit int          // at most so many
-	Late  int          // and of late ones at most so many
+	Late  int          // and of late ones at most so many: an outage is not taken up all at once
 }
 
 // AdoptedJob is a job whose waiting runs are to be taken up.

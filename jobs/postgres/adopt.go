@@ -20,21 +20,20 @@ ORDER BY r.created_at, r.id`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
-	// Late runs have a limit of their own, so that those of an outage are not all
-	// taken up at once; together they come by jobs.Place.
+	// Rows are locked one by one, as they are taken.
 	adoptRuns = `
 WITH asked AS (
     SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
-), prompt AS (
-    SELECT w.run, w.since - a.ahead AS place, r.due ` + freeRuns + `
-        AND (r.key <> '' OR r.recovery > 0 OR r.due >= clock_timestamp() - a.threshold)
-    ORDER BY place, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), late AS (
-    SELECT w.run, w.since - a.ahead AS place, r.due ` + freeRuns + `
+    SELECT w.run ` + freeRuns + `
         AND r.key = '' AND r.recovery = 0 AND r.due < clock_timestamp() - a.threshold
-    ORDER BY place, r.due, w.run LIMIT least($4, $7::int) FOR UPDATE OF w SKIP LOCKED
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
+), prompt AS (
+    SELECT w.run ` + freeRuns + `
+        AND (r.key <> '' OR r.recovery > 0 OR r.due >= clock_timestamp() - a.threshold)
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), free AS (
-    SELECT run FROM (SELECT * FROM prompt UNION ALL SELECT * FROM late) f ORDER BY place, due, run LIMIT $4
+    SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me

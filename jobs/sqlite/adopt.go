@@ -117,20 +117,16 @@ func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 	slices.SortFunc(runs, func(a, b freeRun) int {
 		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.due, b.due), bytes.Compare(a.id[:], b.id[:]))
 	})
-	var first []uuid.UUID
-	late := a.Late
+	var late, prompt []uuid.UUID
 	for _, run := range runs {
-		switch {
-		case len(first) >= a.Limit:
-			return first
-		case !run.late:
-			first = append(first, run.id)
-		case late > 0:
-			first = append(first, run.id)
-			late--
+		if run.late {
+			late = append(late, run.id)
+		} else {
+			prompt = append(prompt, run.id)
 		}
 	}
-	return first
+	first := append(late[:min(len(late), a.Late)], prompt...)
+	return first[:min(len(first), max(a.Limit, 0))]
 }
 
 // take gives the runs to the session. Nobody waits behind them until their
