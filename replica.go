@@ -112,7 +112,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	}
 	r.scheduler, err = jobs.New(jobs.Options{
 		Store: r.store, Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
-		Succeeds: !r.config.Replica.Drawn, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
+		Succeeds: !r.config.Replica.Drawn, Workers: r.config.Workers, CatchUp: r.config.CatchUp.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
 		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
 	})

@@ -38,7 +38,9 @@ func (c *checker) check() {
 	c.checkSchema()
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
+	c.checkCatchUp()
 	c.checkCalendars()
+	c.checkGroups()
 	for i := range c.config.Jobs {
 		if path := itemPath("jobs", i); c.near(path).value.kind == kindMapping {
 			c.checkJob(&c.config.Jobs[i], path)

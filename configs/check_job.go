@@ -13,6 +13,7 @@ func (c *checker) checkJob(j *Job, path string) {
 	c.checkSchedule(j, path)
 	c.checkResources(j, path)
 	c.checkOverlap(j, keyPath(path, "overlap"))
+	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
 }
 
