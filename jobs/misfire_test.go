@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +84,96 @@ func TestReadyQueueIsByDueThenByAnOrderOfTheReplicasOwn(t *testing.T) {
 	}
 	if one == two || one != order("replica-1") {
 		t.Errorf("orders %s and %s: want each replica its own, always the same", one, two)
+	}
+}
+
+func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time { return from.Add(time.Duration(minutes * float64(time.Minute))) }
+	resumed := at(6.5)
+	paused := Pause{Target: Target{Kind: TargetGroup, Name: "night"}, At: at(4), By: "alice", Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
+	// Up until just after the first two dues, paused for 4 to 6, up again from 8 on.
+	cursor := Cursor{
+		CheckedUntil: from, Until: at(9), Pauses: []Pause{paused},
+		Spans: []Span{{at(-10), at(2.6)}, {at(-20), at(1.2)}, {at(7.5), at(100)}},
+	}
+	const missed, runsLate = "missed ", "waiting "
+	for name, c := range map[string]struct {
+		set  func(e *entry)
+		want []string // of the dues at 1 to 9 minutes
+	}{
+		"the defaults": {func(*entry) {}, []string{
+			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused", missed + "paused", missed + "paused",
+			missed + "superseded", missed + "superseded", runsLate + "no_worker",
+		}},
+		"skip what nobody was up for": {func(e *entry) { e.Misfire = MisfireSkip }, []string{
+			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "misfire", missed + "superseded", runsLate + "no_worker",
+		}},
+		"run all that were paused": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = MisfireSkip, MisfireSkip, MisfireRunAll
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused", runsLate + "paused", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"the latest that was paused": {func(e *entry) {
+			e.MisfireBy = MisfireRules{NoWorker: MisfireSkip, Paused: MisfireRunOnce}
+			e.Misfire = MisfireSkip
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "superseded", missed + "superseded", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"two at most": {func(e *entry) {
+			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, Limit: 2}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"of three minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, MaxAge: 3 * time.Minute}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			runsLate + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"by a deadline of two minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = MisfireRunAll, MisfireRunAll, 2*time.Minute
+		}, []string{
+			"skipped deadline", "skipped deadline", "skipped deadline", missed + "paused", missed + "paused", missed + "paused",
+			"skipped deadline", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := entryEvery(t, time.Minute, MisfireRunOnce)
+			c.set(e)
+			var got []string
+			found := misfires(e, cursor, at(9.6))
+			for _, m := range found {
+				got = append(got, string(m.State)+" "+string(m.Reason))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%v, want\n%v", got, c.want)
+			}
+			for i, words := range map[int]string{
+				2: "no replica was up since 2026-01-01T00:02:36Z", 0: "replicas were up, but none had a worker for it within 30s",
+				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob at 2026-01-01T00:06:30Z: deploy",
+			} {
+				if !strings.Contains(found[i].Detail, words) {
+					t.Errorf("due %d says %q, want %q", i+1, found[i].Detail, words)
+				}
+			}
+		})
+	}
+}
+
+// What waits for a worker already is not joined by a run for each further due.
+func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cursor := Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute), Waits: from.Add(-time.Minute)}
+	for policy, want := range map[Misfire]State{MisfireRunOnce: Missed, MisfireRunAll: Waiting} {
+		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor, from.Add(3*time.Minute)) {
+			if m.State != want || want == Missed && !strings.Contains(m.Detail, "the due of 2025-12-31T23:59:00Z is run in its place") {
+				t.Errorf("%s: %+v", policy, m)
+			}
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 // cluster is a store and locks that replicas of one test share. Time inside
 // is the bubble's: hours pass in milliseconds.
 type cluster struct {
+	path  string
 	t     *testing.T
 	store *sqlite.Store
 	locks *memory.Backend
@@ -32,12 +33,13 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	path := filepath.Join(t.TempDir(), "test.db")
+	store, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return &cluster{t: t, store: store, locks: memory.New()}
+	return &cluster{t: t, path: path, store: store, locks: memory.New()}
 }
 
 // options are those of a replica that fires the jobs with handlers.

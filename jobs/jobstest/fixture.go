@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Causes", causeRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Misfires", misfireRules}, {"Causes", causeRules}, {"Places", placeRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
