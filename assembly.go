@@ -57,25 +57,23 @@ func (c paramChecker) Check(handler string, params json.RawMessage) []configs.Pa
 func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
-		table[i] = jobs.Job{
-			Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
-			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
-			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Group: j.Group, Priority: j.Priority, Deadline: j.Deadline,
-		}
-		setPolicies(&table[i], config, j)
+		table[i] = jobOf(config, j)
 	}
 	return table, nil
 }
 
-// setPolicies fills in what becomes of a job's firings that could not start in
-// time, and the limits of its group.
-func setPolicies(job *jobs.Job, config *configs.Config, j configs.Job) {
-	job.MisfireBy = jobs.MisfireRules{
-		NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
-		Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
-	}
+func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	group := config.Group(j.Group)
-	job.GroupLimits = jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}
+	return jobs.Job{
+		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
+		MisfireBy: jobs.MisfireRules{
+			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
+			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
+		},
+		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+	}
 }
 
 // openStore opens the configured database: as the process that runs jobs, or

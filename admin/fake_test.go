@@ -19,6 +19,7 @@ type history struct {
 	jobs     []jobs.JobView
 	runs     []jobs.Record
 	replicas []jobs.ReplicaView
+	drift    []jobs.JobDrift
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
@@ -37,6 +38,8 @@ func (h *history) Locks(context.Context) ([]jobs.LockView, error) {
 func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs, h.err }
 
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
+
+func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters by state, job, replica and cursor; runs are kept youngest first.
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {

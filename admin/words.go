@@ -202,12 +202,14 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
 		jobs.ReasonClaimLost:        "its claim was taken away",
 		jobs.ReasonTimeout:          "it outlived its timeout",
+		jobs.ReasonClockOff:         "its replica's clock was too far off",
 		jobs.ReasonShutdown:         "its replica was stopped before it ended",
 		jobs.ReasonCancelled:        "an operator ended it",
 		jobs.ReasonPanic:            "its handler panicked",
 		jobs.ReasonRetry:            "an attempt failed, another follows",
 		jobs.ReasonPaused:           "its job, its group or everything was paused",
 		jobs.ReasonDeadline:         "it could not start by its deadline",
+		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
 	}
 }

@@ -36,7 +36,7 @@ func asDocumented(t *testing.T, written, want string) {
 	if !strings.HasPrefix(written, "{") {
 		written = `"` + written + `"`
 	}
-	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql}, {name: load, handler: sql}, {name: a, handler: sql, schedule: " + written + "}]")
+	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql, schedule: \"@daily\"}, {name: load, handler: sql, schedule: \"@daily\"}, {name: a, handler: sql, schedule: " + written + "}]")
 	if err != nil {
 		t.Errorf("%s: %v", written, err)
 		return

@@ -183,7 +183,7 @@ jobs:
 		if !reflect.DeepEqual(j.Spec, want[i]) {
 			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
 		}
-		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql"}, {"name": "i", "handler": "sql"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
+		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql", "schedule": "@daily"}, {"name": "i", "handler": "sql", "schedule": "@daily"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
 		if got := again.Jobs[2].Schedule; got.String() != j.Schedule.String() {
 			t.Errorf("%s: written as %s and read as %s", j.Name, j.Schedule, got)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// overdue reports whether a firing that was due, or triggered, then may not
+// pastDeadline reports whether a firing that was due, or triggered, then may not
 // begin any more.
-func (j *Job) overdue(due, now time.Time) bool {
+func (j *Job) pastDeadline(due, now time.Time) bool {
 	return j.Deadline > 0 && now.After(due.Add(j.Deadline))
 }
 
@@ -48,7 +48,7 @@ func (f *firing) miss(b *blockage) {
 // decline gives back a claim that was granted after the deadline: the store did
 // not answer in time.
 func (f *firing) decline(token Token, lock *locking.Lock) {
-	remove := f.active.add(token, func(error) {})
+	remove := f.active.add(token, f.run, func(error) {})
 	defer remove()
 	run := &Run{ID: f.run, Token: token, output: NewTail(maxOutput)}
 	f.record(run, verdict{state: Skipped, reason: ReasonDeadline, detail: f.entry.deadlineWords("the store did not answer in time")}, false, false)

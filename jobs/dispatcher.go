@@ -8,19 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSleep bounds the dispatcher's sleep, so that a jump of the clock is seen.
-const maxSleep = time.Minute
-
 // dispatcher turns the timetable into firings: it sleeps until a job is due,
 // and gives due firings to workers as they become free.
 type dispatcher struct {
 	*engine
-	table     cronTable
+	table     *cronTable
 	ready     *ready
 	keeper    *keeper
 	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
-	aside     []planned // of jobs that are others' to fire, from the first due on that was left to them
+	aside     []planned       // of jobs that are others' to fire or paused, from the first due on that was left
+	held      []pending       // of jobs that were paused while these were queued
+	known     map[*entry]bool // the entries that were planned
 	firings   sync.WaitGroup
 }
 
@@ -32,17 +31,23 @@ func (d *dispatcher) run(ctx context.Context) {
 		return
 	}
 	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
-	for _, name := range d.table.names() {
-		d.timetable.add(d.table[name], from)
+	d.known = map[*entry]bool{}
+	for _, e := range d.table.all() {
+		d.known[e] = true
+		d.timetable.begin(e, from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
-		if d.ready.len() == 0 {
+		if d.ready.len() == 0 || d.orders.draining() {
 			d.sleep(ctx)
 			continue
 		}
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
+		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
 		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
@@ -52,7 +57,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every job that is due to the ready queue, or aside.
+// tick moves every due whose time to start has come to the ready queue, or aside.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -60,31 +65,80 @@ func (d *dispatcher) tick() {
 	default:
 	}
 	now := d.clock.now()
-	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
+	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
+		if !d.table.has(p.entry) {
+			continue // removed, or changed: then there is another entry
+		}
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
-			d.timetable.add(p.entry, oldest)
+			if !p.delayed {
+				d.timetable.add(p.entry, oldest)
+			}
 			continue
 		}
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) {
 			d.aside = append(d.aside, p)
 			continue
 		}
+		if !p.delayed {
+			d.timetable.add(p.entry, p.due)
+			if d.timetable.delay(p, now) {
+				continue
+			}
+		}
+		if p.entry.overdue(p.due, now) {
+			continue // the misfire policy decides
+		}
 		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
-		d.timetable.add(p.entry, p.due)
 	}
 }
 
-// revise plans again what is this replica's to fire again: from where it was
-// left to others, since they may have ended without firing it.
+// rests reports whether this replica begins no firing of the job for now: others
+// fire it, it is paused, or the replica is drained.
+func (d *dispatcher) rests(e *entry) bool {
+	_, paused := d.orders.paused(e.Name, e.Group)
+	return paused || e.standing.stale() || d.orders.draining()
+}
+
+// revise plans what was added, and again what is this replica's to fire again:
+// from where it was left, since nobody may have fired it.
 func (d *dispatcher) revise() {
-	left := d.aside
-	d.aside = nil
+	left, held := d.aside, d.held
+	d.aside, d.held = nil, nil
 	for _, p := range left {
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) && d.table.has(p.entry) {
 			d.aside = append(d.aside, p)
 		} else {
 			d.timetable.put(p)
+		}
+	}
+	for _, p := range held {
+		d.ready.push(p)
+	}
+	if d.orders.draining() {
+		d.letGo()
+	}
+	known := make(map[*entry]bool, len(d.known))
+	now := d.clock.now()
+	for _, e := range d.table.all() {
+		if !d.known[e] && !e.standing.heard() {
+			continue
+		}
+		if known[e] = true; !d.known[e] {
+			d.timetable.add(e, e.oldest(now))
+		}
+	}
+	d.known = known
+}
+
+// letGo puts aside what is queued here, for others to adopt what they may.
+func (d *dispatcher) letGo() {
+	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
+		p.hold.giveBack()
+		if p.adopted == uuid.Nil {
+			d.held = append(d.held, p)
+		} else {
+			p.done()
 		}
 	}
 }
@@ -92,7 +146,7 @@ func (d *dispatcher) revise() {
 // sleep waits for the next due, for a run to be adopted, or for other jobs to
 // be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := maxSleep
+	wait := d.pace.sleep
 	if due := d.timetable.next(); !due.IsZero() {
 		wait = min(wait, due.Sub(d.clock.now()))
 	}
@@ -121,11 +175,20 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			p.done()
 			continue
 		}
+		if p.adopted == uuid.Nil && !d.table.has(p.entry) {
+			p.hold.giveBack()
+			continue
+		}
+		if p.adopted == uuid.Nil && d.rests(p.entry) {
+			p.hold.giveBack()
+			d.held = append(d.held, p)
+			continue
+		}
 		if d.worthSieving(p) {
 			d.sieve(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
 			p.hold.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue

@@ -82,6 +82,7 @@ type Job struct {
 	Group       string        // whose limits and pauses it shares; "" for none
 	GroupLimits GroupLimits   // of the group: the same for all its jobs
 	Priority    int           // 1 to 9, 0 means 5: where workers are short, 9 goes first
+	Hooks       []Hook        // which webhooks are told how its runs end
 	Recover     bool          // run again when the replica that ran it died; three times at most
 }
 

@@ -20,6 +20,12 @@ const (
 // each of them.
 func misfires(e *entry, c Cursor, now time.Time) []Misfired {
 	unstarted, dropped := unstartedDues(e, c)
+	return e.misfired(unstarted, dropped, c, now)
+}
+
+// misfired returns what is to be recorded of the dues, by the job's policy for
+// what kept each of them.
+func (e *entry) misfired(unstarted []time.Time, dropped int, c Cursor, now time.Time) []Misfired {
 	decision := &misfireDecision{entry: e, cursor: c, now: now, once: c.Waits, left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
 	for i, due := range slices.Backward(unstarted) { // the latest is run in the place of those before it
@@ -47,7 +53,7 @@ func (d *misfireDecision) on(due time.Time) Misfired {
 	policy := e.misfire(m.Reason)
 	switch maxAge := e.MisfireBy.MaxAge; {
 	case policy == MisfireSkip:
-	case e.overdue(due, d.now):
+	case e.pastDeadline(due, d.now):
 		m.State, m.Reason, m.Detail = Skipped, ReasonDeadline, e.deadlineWords(m.Detail)
 	case maxAge > 0 && d.now.Sub(due) > maxAge:
 		m.Detail += fmt.Sprintf("; what is due more than %s ago is not run late", maxAge)
@@ -68,14 +74,16 @@ func (d *misfireDecision) on(due time.Time) Misfired {
 
 // cause says what kept the due from being started.
 func (d *misfireDecision) cause(due time.Time) (Reason, string) {
-	threshold := d.entry.MisfireThreshold
-	if p, paused := d.cursor.pausedAt(due); paused {
-		return ReasonPaused, pauseWords(p)
+	threshold, start := d.entry.MisfireThreshold, d.entry.startOf(due)
+	for _, at := range []time.Time{due, start} {
+		if p, paused := d.cursor.pausedAt(at); paused {
+			return ReasonPaused, pauseWords(p)
+		}
 	}
-	if d.cursor.upThrough(due, due.Add(threshold)) {
+	if d.cursor.upThrough(start, start.Add(threshold)) {
 		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a worker for it within %s", threshold)
 	}
-	if since := d.cursor.downSince(due); !since.IsZero() {
+	if since := d.cursor.downSince(start); !since.IsZero() {
 		return ReasonMisfire, fmt.Sprintf("no replica was up since %s", since.Format(time.RFC3339))
 	}
 	return ReasonMisfire, fmt.Sprintf("no replica was up to start it within %s", threshold)

@@ -36,16 +36,17 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 // dues a pause held back when they were last looked at.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
-	for name, e := range u.table {
-		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+	for _, e := range u.table.all() {
+		decided := e.standing.decidedUntil()
+		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
 		check := weighedCheck{
-			MisfireCheck: MisfireCheck{Job: name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided,
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided,
 		}
-		if check.held = u.held[name]; check.held {
+		if check.held = u.held[e.Name]; check.held {
 			check.weight, due = 1, time.Time{}
 		}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
@@ -63,6 +64,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 // at, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
+	entry   *entry
 	decided time.Time
 	held    bool
 	weight  int
@@ -95,14 +97,14 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks := make([]MisfireCheck, len(page))
+	checks, entries := make([]MisfireCheck, len(page)), make(map[string]*entry, len(page))
 	for i, c := range page {
-		checks[i] = c.MisfireCheck
+		checks[i], entries[c.Job] = c.MisfireCheck, c.entry
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, u.clock.now())
-		found[job] = len(misfired)
+		misfired := misfires(entries[job], c, u.clock.now())
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -121,11 +123,19 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 			u.held[c.Job] = true
 		}
 	}
+	u.decided(cursors, entries, found)
+	return cursors != nil
+}
+
+// decided takes the cursors that a check has moved, and tells of what it found.
+func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		u.table[job].standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+		entries[job].standing.decide(cursors[job])
+		for _, m := range found[job] {
+			u.tellMissed(entries[job], m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
-	return cursors != nil
 }

@@ -23,13 +23,13 @@ func (f *firing) wait() {
 	f.patience = patience{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
 }
 
-// deadline is when a firing that waits must give way to the job's next due; a
-// late one need not.
+// deadline is when a firing that waits must give way to the job's next due, as
+// that starts; a late one need not.
 func (p pending) deadline() time.Time {
 	if p.late {
 		return time.Time{}
 	}
-	return p.entry.Schedule.Next(p.since)
+	return p.entry.nextStart(p.since)
 }
 
 // refused says how long to wait for what is in the way until the next try, or
@@ -48,7 +48,7 @@ func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
 	case f.patience.turn: // it was its turn, and now there is a lock in the way
 		f.wait()
 		if !f.patience.until.IsZero() {
-			f.patience.until = f.entry.Schedule.Next(now)
+			f.patience.until = f.entry.nextStart(now)
 		}
 		delay, more = f.patience.tries.Next(time.Now())
 		if !more && !f.goesOnwards(b, now) {
@@ -85,13 +85,13 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 		return true
 	}
 	f.patience.onwards = true
-	next := f.entry.Schedule.Next(now)
+	next := f.entry.nextStart(now)
 	if policy == MisfireRunAll {
 		for range f.entry.lateLimit() - 1 {
 			if next.IsZero() {
 				break
 			}
-			next = f.entry.Schedule.Next(next)
+			next = f.entry.nextStart(next)
 		}
 	}
 	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.Due.Add(age).Before(next)) {

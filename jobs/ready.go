@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"container/heap"
+	"encoding/json"
 	"hash/fnv"
 	"sync"
 	"time"
@@ -18,12 +19,13 @@ type pending struct {
 	adopted  uuid.UUID // the run, where there is one in the store already
 	session  uuid.UUID // that adopted it
 	attempt  int
-	late     bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
-	since    time.Time // when it began to wait here
-	queued   time.Time // of an adopted one: when it began to wait anywhere
-	obstacle string    // of an adopted one: what was in its way until then, in words
-	looked   bool      // the sieve has let it through
-	done     func()    // of an adopted one: called when this replica cares for it no more
+	late     bool            // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
+	since    time.Time       // when it began to wait here
+	queued   time.Time       // of an adopted one: when it began to wait anywhere
+	obstacle string          // of an adopted one: what was in its way until then, in words
+	moment   json.RawMessage // of an adopted one: its params of the moment
+	looked   bool            // the sieve has let it through
+	done     func()          // of an adopted one: called when this replica cares for it no more
 
 	hold  *hold     // what it takes beside a worker
 	place time.Time // as Place has it

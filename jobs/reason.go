@@ -22,9 +22,11 @@ const (
 	ReasonPanic            Reason = "panic"             // the handler panicked
 	ReasonRetry            Reason = "retry"             // an attempt failed, another follows
 	ReasonTriggered        Reason = "triggered"         // waits for a replica to take it up
+	ReasonAfter            Reason = "after"             // the jobs that it follows have succeeded: it waits for a replica to take it up
 	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
 	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
 	ReasonReleased         Reason = "released"          // an operator took its locks away
+	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
 )
 
 // relation says what a blocker is to the resource that it blocks.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,7 +42,9 @@ type Store interface {
 	Sessions
 	Firings
 	Upkeep
+	Following
 	History
+	Memory
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID
@@ -61,6 +64,19 @@ type Session struct {
 	// LockServers identifies the list of stage 1's servers that the replica
 	// locks on, "" where that is not known.
 	LockServers string
+	// Table identifies the cron table of the replica's configuration, as
+	// LockServers does the servers: "" where it is not compared.
+	Table string
+}
+
+// Vitals are what a replica tells of itself with each heartbeat.
+type Vitals struct {
+	// ClockOffset is how far the store's clock is ahead of the replica's wall
+	// clock; nil until it was measured.
+	ClockOffset *time.Duration
+	Workers     int
+	Busy        int    // of the workers
+	NotReady    string // why the replica starts nothing although it lives; "" where it does
 }
 
 // Beat is the answer to a heartbeat.
@@ -75,8 +91,8 @@ type Sessions interface {
 	// Open registers the session, live for its TTL from now.
 	Open(ctx context.Context, s Session) error
 	// Heartbeat extends a session that is neither ended nor expired by its
-	// TTL, or returns ErrSessionLost.
-	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
+	// TTL, or returns ErrSessionLost. The vitals take the place of those before.
+	Heartbeat(ctx context.Context, session uuid.UUID, v Vitals) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
 	// once, its claims, if any are left, are swept as if it had expired. What
 	// it carries counts no longer: from a further transaction on, or where that
@@ -108,6 +124,8 @@ type Definition struct {
 	Recover   bool // a run that is lost has a successor
 	Group     string
 	Priority  int // 1 to 9, of which 9 goes first
+
+	Hooks []Hook // which webhooks are told how its runs end
 
 	Description string // what it is for, in a sentence; the hash does not cover it
 	Source      Source // where it comes from; the hash does not cover it either
@@ -186,6 +204,11 @@ type FinishRequest struct {
 	Detail string
 	Error  string
 	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Result is kept with the run; nil keeps that of the attempt before.
+	Result json.RawMessage
+	// Saved is what the job's next run finds, where this one ends as
+	// Succeeded; nil leaves what there is.
+	Saved json.RawMessage
 }
 
 // Firings starts and ends runs.
@@ -329,6 +352,23 @@ type ReplicaView struct {
 	Running   int        `json:"running"`
 	// LockServers is the same for replicas that lock on the same servers.
 	LockServers string `json:"lock_servers,omitempty"`
+	// ConfigHash is the same for replicas whose configurations have the same jobs.
+	ConfigHash string `json:"config_hash,omitempty"`
+	Draining   bool   `json:"draining"`
+	// What follows is as of the last heartbeat.
+	ClockOffset *int64 `json:"clock_offset_ms,omitempty"` // how far the store's clock is ahead of the replica's; nil where it is not known
+	Workers     int    `json:"workers"`                   // 0 where they are not known
+	Busy        int    `json:"busy"`
+	NotReady    string `json:"not_ready,omitempty"` // why it starts nothing although it lives
+}
+
+// JobDrift is a job that the configurations of living replicas do not have
+// alike. Each list has names of replicas, sorted.
+type JobDrift struct {
+	Job     string   `json:"job"`
+	Newest  []string `json:"newest"`            // they have its newest definition
+	Older   []string `json:"older,omitempty"`   // they have another, and leave it to the newest
+	Without []string `json:"without,omitempty"` // they don't know it
 }
 
 // RunFilter narrows a list of runs; zero fields do not.
@@ -360,4 +400,8 @@ type History interface {
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
+	// Drift returns the jobs that the configurations of living replicas do not
+	// have alike, by name, at most limit of them. Where a replica has several
+	// living sessions, its youngest counts; those without a Table don't.
+	Drift(ctx context.Context, limit int) ([]JobDrift, error)
 }

@@ -46,10 +46,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
-		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Causes", causeRules}, {"Places", placeRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
@@ -76,6 +76,7 @@ type check struct {
 	Fixture
 	ctx   context.Context
 	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
+	begun time.Time
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -84,7 +85,7 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}}
+	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}, begun: time.Now()}
 }
 
 // must fails the test on an error.

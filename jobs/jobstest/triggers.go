@@ -77,7 +77,7 @@ var revokeRules = []rule{
 		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
-		beat, err := c.Store.Heartbeat(c.ctx, one)
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
@@ -95,7 +95,7 @@ var revokeRules = []rule{
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
-		beat, err := c.Store.Heartbeat(c.ctx, s)
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 1)
 		equal(c, "claim", beat.Claims[tokenB], b.Run)

@@ -44,7 +44,7 @@ WITH asked AS (
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
-RETURNING` + recordColumns + `, ''`
+RETURNING` + recordColumns + `, '', NULL::text`
 
 	freeRuns = `
     FROM holdfast.waits w

@@ -31,6 +31,15 @@ WHERE (SELECT o.description FROM holdfast.definitions o WHERE o.job = d.job COLL
 ORDER BY d.job COLLATE "C"
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description`
 
+	// What a definition is subscribed to never changes: its hash covers it.
+	addSubscriptions = `
+INSERT INTO holdfast.subscriptions (job, state, version, webhook)
+SELECT d.job, h.state, d.version, h.webhook FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS h (job, hash, state, webhook)
+CROSS JOIN LATERAL (
+    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = h.job COLLATE "C" AND d.hash = h.hash COLLATE "C" OFFSET 0) d
+ORDER BY 1, 2, 3, 4
+ON CONFLICT DO NOTHING`
+
 	// A session that ends meanwhile is settled after this: its end waits for
 	// lockDefinitions, and a sweep finds what is left.
 	carryDefinitions = `
@@ -115,6 +124,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 		b.Queue(addFences, fencesOf(chunk))
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(addDefinitions, columns...)
+		queueSubscriptions(b, chunk)
 		b.Queue(carryDefinitions, session, names, hashes).Exec(func(tag pgconn.CommandTag) error {
 			carried = tag.RowsAffected()
 			return nil

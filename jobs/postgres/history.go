@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +20,10 @@ const (
     r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
     r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
-	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
+	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
 	oneRun = `
-SELECT` + recordColumns + `, coalesce(o.output, '')
+SELECT` + recordColumns + `, coalesce(o.output, ''), o.result
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
@@ -37,13 +38,14 @@ SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
 
 	lastRuns = `
-SELECT` + recordColumns + `, ''
+SELECT` + recordColumns + `, '', NULL::text
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
@@ -181,13 +183,17 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var token *jobs.Token
 	var blocker []byte
 	var waits *time.Time
+	var result *string
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
 	if token != nil {
 		r.Token = *token
+	}
+	if result != nil {
+		r.Result = json.RawMessage(*result)
 	}
 	if waits != nil {
 		r.WaitSince = waits.UTC()
@@ -213,7 +219,8 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers, &v.Running)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})

@@ -96,6 +96,9 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 		if _, err := tx.ExecContext(ctx, addDefinitions, encoded); err != nil {
 			return err
 		}
+		if err := subscribe(ctx, tx, definitions); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, carryDefinitions, encoded, session); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		if err := fn(tx); err != nil {
 			return err
 		}
-		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText()}
+		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
 		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = jobs.ErrSuperseded
@@ -103,7 +103,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
 			rows = append(rows, affected)
 		}
-		return nil
+		return run.SetResult(jobs.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err
