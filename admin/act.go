@@ -43,7 +43,7 @@ type refusedAct struct {
 func refusedActOf(err error) (status int, refused refusedAct) {
 	refused.Error = oneLine(err.Error(), 2000)
 	var bad *badRequest
-	var act *jobs.ActError
+	var act *jobs.BadInputError
 	var params *jobs.ParamsError
 	var spec *jobs.SpecError
 	var paused *jobs.PausedError

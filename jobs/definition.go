@@ -32,7 +32,8 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-		"deadline": job.Deadline.String(), "misfire_by": job.misfireRules(), "places": job.GroupLimits.PerReplica,
+		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(), "misfire_by": job.misfireRules(),
+		"places": job.GroupLimits.PerReplica,
 	}
 	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
 		fields["hooks"] = sortedHooks(job.Hooks)
@@ -46,6 +47,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
 		Handler: job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
+		Group: job.Group, Priority: job.priority(), Source: FromConfig,
 	}, nil
 }
 

@@ -246,7 +246,7 @@ func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(10 * time.Second)
 		for range 20 {
-			if _, err := c.store.Trigger(t.Context(), "job", ""); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: ""}); err != nil {
 				t.Fatal(err)
 			}
 		}

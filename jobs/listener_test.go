@@ -79,7 +79,7 @@ func TestListenersHearWhatHappens(t *testing.T) {
 		o.Listeners = []jobs.Listener{h.listen, func(context.Context, jobs.Event) { panic("listener") }}
 		replica, stop := c.begin(o)
 		time.Sleep(5 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), "asked", "key"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "asked", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(55 * time.Second)

@@ -95,7 +95,7 @@ func TestParamsOfTheMoment(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		runs := map[string]uuid.UUID{}
 		for _, key := range []string{"plain", `{"days":30}`, `{"days":"many"}`, `{"dys":30}`, `{"days":-1}`, `[1]`} {
-			r, err := c.store.Trigger(t.Context(), "job", key)
+			r, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: key})
 			if err != nil {
 				t.Fatal(err)
 			}

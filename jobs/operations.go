@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -39,21 +38,12 @@ type OperationsOptions struct {
 // asked. Each act and its line in the audit log are one transaction.
 //
 // An Act's empty Actor is "program", its empty Via "go". Errors are those of
-// Control, and an *ActError for an Act that can't be kept. Methods may be called
+// Control, and a *BadInputError for what can't be kept. Methods may be called
 // concurrently.
 type Operations struct{ options OperationsOptions }
 
 // NewOperations returns the Operations.
 func NewOperations(o OperationsOptions) *Operations { return &Operations{o} }
-
-// ActError says what of an act can't be kept in the audit log.
-type ActError struct {
-	Field   string // as JSON has it: "actor", "reason", "key", …
-	Problem string
-}
-
-// Error names the field and what is expected.
-func (e *ActError) Error() string { return e.Field + ": " + e.Problem }
 
 // SpecProblem is one mistake in a job that is to be added.
 type SpecProblem struct {
@@ -79,33 +69,10 @@ func (e *SpecError) Error() string {
 	return "job: " + strings.Join(texts, "; ")
 }
 
-const (
-	maxActor  = 200 // bytes, as of a key
-	maxReason = 500
-)
-
 // act completes who acts, and refuses what the audit log can't keep.
 func (o *Operations) act(a Act) (Act, error) {
 	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"), cmp.Or(a.Replica, o.options.Replica)
-	for _, f := range []struct {
-		name, text string
-		most       int
-	}{{"actor", a.Actor, maxActor}, {"reason", a.Reason, maxReason}, {"key", a.Key, maxActor}} {
-		if err := checkText(f.name, f.text, f.most); err != nil {
-			return Act{}, err
-		}
-	}
-	return a, nil
-}
-
-func checkText(field, text string, most int) error {
-	switch {
-	case len(text) > most:
-		return &ActError{field, fmt.Sprintf("found %d bytes, expected at most %d", len(text), most)}
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return &ActError{field, "found bytes that are no text in UTF-8"}
-	}
-	return nil
+	return a, a.Check()
 }
 
 // Pause keeps the target's scheduled firings from starting until it is resumed,
@@ -141,12 +108,12 @@ func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Reco
 	if err != nil {
 		return Record{}, err
 	}
-	if err := checkText("key", r.Key, maxActor); err != nil {
-		return Record{}, err
-	}
 	if noParams(r.Params) {
 		r.Params = nil
 	} else if err := o.checkParams(ctx, r); err != nil {
+		return Record{}, err
+	}
+	if err := r.Check(); err != nil {
 		return Record{}, err
 	}
 	run, err := o.options.Control.Trigger(ctx, a, r)

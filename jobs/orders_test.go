@@ -355,7 +355,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		if err := replica.Ready(t.Context()); !errors.Is(err, jobs.ErrNotReady) || !strings.Contains(err.Error(), "drained") {
 			t.Errorf("ready: %v", err)
 		}
-		if _, err := c.store.Trigger(t.Context(), "triggered", "now"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "triggered", Key: "now"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
@@ -388,7 +388,7 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 		o.Control, o.Workers = ops, 1
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), "second", "now"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "second", Key: "now"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second) // it is queued behind the first

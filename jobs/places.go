@@ -120,7 +120,7 @@ func (r *ready) unpark(s *places) {
 // holdOf returns what bounds a firing here: late runs, and its group.
 func (r *ready) holdOf(p pending) *hold {
 	h := &hold{ready: r}
-	if p.late {
+	if p.paced() {
 		h.needs = append(h.needs, r.late)
 	}
 	if s := r.group(p.entry); s != nil {

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,31 +11,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// pause writes down a pause of everything, beside the store.
+// pause pauses everything.
 func (c *cluster) pause(by string) (resume func()) {
 	c.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+c.path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
+	act, everything := jobs.Act{Actor: by, Via: "go"}, jobs.Target{Kind: jobs.TargetAll}
+	if _, err := c.store.Pause(context.Background(), act, everything); err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { db.Close() })
-	id := uuid.NewString()
-	exec := func(query string, args ...any) {
-		c.t.Helper()
-		if _, err := db.ExecContext(context.Background(), query, args...); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	exec("INSERT INTO holdfast_pauses VALUES (?1, 'all', '', ?2, ?3, '', NULL, '')", id, time.Now().UnixMicro(), by)
 	return func() {
 		c.t.Helper()
-		exec("UPDATE holdfast_pauses SET resumed_at = ?2, resumed_by = ?3 WHERE id = ?1", id, time.Now().UnixMicro(), by)
+		if _, err := c.store.Resume(context.Background(), act, everything); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 }
 
@@ -323,11 +313,11 @@ func TestDeadlineOfWhatIsAdopted(t *testing.T) {
 		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
 		late.Deadline, manual.Deadline = 20*time.Minute, 20*time.Minute
 		c.outage(85*time.Minute, late, manual) // due 25 minutes ago
-		if _, err := c.store.Trigger(t.Context(), "manual", "early"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(21 * time.Minute)
-		if _, err := c.store.Trigger(t.Context(), "manual", "late"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "late"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -340,7 +330,7 @@ func TestDeadlineOfWhatIsAdopted(t *testing.T) {
 		if got := c.outcomes("manual"); !slices.Equal(got, []string{"skipped deadline", "succeeded"}) {
 			t.Errorf("triggered runs: %v", got)
 		}
-		if r := c.runs("manual")[0]; !strings.Contains(r.Detail, "triggered by hand") {
+		if r := c.runs("manual")[0]; !strings.Contains(r.Detail, "triggered by ann") {
 			t.Errorf("what stood in its way: %q", r.Detail)
 		}
 	})

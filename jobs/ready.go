@@ -32,6 +32,10 @@ type pending struct {
 	rank  uint64
 }
 
+// paced reports whether the firing is part of catching up: it is late, and its
+// run has not begun.
+func (p pending) paced() bool { return p.late && p.attempt <= 1 }
+
 // ready is the queue of pending firings, by their places and then in an order
 // of the replica's own: were it the same on every replica, all of them would
 // ask for the same firing at the same time. It may be used concurrently.
@@ -66,7 +70,7 @@ func (r *ready) push(p pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.hold = r.holdOf(p)
-	if p.late {
+	if p.paced() {
 		r.lateQueued++
 	}
 	r.enqueue(p)
@@ -94,7 +98,7 @@ func (r *ready) pop() (pending, bool) {
 			r.park(p, full)
 			continue
 		}
-		if p.late {
+		if p.paced() {
 			r.lateQueued--
 		}
 		return p, true

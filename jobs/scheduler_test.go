@@ -25,21 +25,22 @@ import (
 // cluster is a store and locks that replicas of one test share. Time inside
 // is the bubble's: hours pass in milliseconds.
 type cluster struct {
-	path  string
 	t     *testing.T
 	store *sqlite.Store
 	locks *memory.Backend
 }
 
+// byHand is who triggers in the tests.
+var byHand = jobs.Act{Actor: "ann", Via: "go"}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.db")
-	store, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	return &cluster{t: t, path: path, store: store, locks: memory.New()}
+	return &cluster{t: t, store: store, locks: memory.New()}
 }
 
 // options are those of a replica that fires the jobs with handlers.
@@ -433,11 +434,11 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), job(t, "job", time.Hour, "orders"))))
 		}
 		time.Sleep(5 * time.Second)
-		first, err := c.store.Trigger(t.Context(), "job", "key")
+		first, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.store.Trigger(t.Context(), "job", "key")
+		again, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil || again.ID != first.ID {
 			t.Errorf("the same key again: %s and %s, %v", first.ID, again.ID, err)
 		}

@@ -280,7 +280,7 @@ func (c *simulatedCluster) rollOut(hosts []*simulatedHost, deploy int, within ti
 // trigger runs a job by hand, if the store takes it.
 func (c *simulatedCluster) trigger(pick uint64) {
 	table := c.tables[c.deploy]
-	record, err := c.store.Trigger(context.Background(), table[pick%uint64(len(table))].Name, fmt.Sprint("by hand ", pick))
+	record, err := c.store.Trigger(context.Background(), byHand, jobs.TriggerRequest{Job: table[pick%uint64(len(table))].Name, Key: fmt.Sprint("by hand ", pick)})
 	if err != nil {
 		return
 	}

@@ -45,6 +45,7 @@ type Store interface {
 	Following
 	History
 	Memory
+	Control
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID
@@ -142,7 +143,7 @@ const (
 
 // InForce is the definition of a job that counts.
 type InForce struct {
-	Version      int64
+	Version      int64     // negative where the job was removed: then none is in force, and this was the last
 	CheckedUntil time.Time // as in Cursor: dues up to here are decided
 }
 
@@ -166,7 +167,11 @@ const (
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
 	StartStale                         // another definition of the job is in force than the request's
-	StartPaused                        // its job, group or everything is paused: nothing was done, or the waiting run goes on waiting
+	// StartPaused says that the job, its group or everything is paused, or that
+	// the session is draining: nothing was done, or the waiting run goes on
+	// waiting, for whoever may adopt it. Further attempts are let through, and
+	// triggered runs where it is but a pause.
+	StartPaused
 )
 
 // StartResult answers a StartRequest.
@@ -274,7 +279,8 @@ type Upkeep interface {
 	// returns them. With them it returns the session's own waiting runs, however
 	// many: an earlier call whose reply was lost may have given them. What is
 	// given keeps its place among the waiting, but nobody waits behind it until
-	// its next start.
+	// its next start. It leaves runs alone whose first start is refused as
+	// StartPaused, and gives nothing to a session that is draining.
 	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires takes at most MaxBatch checks, each of another job. It
 	// calls find with the cursor of each that is to be done, by name, writes
@@ -283,9 +289,6 @@ type Upkeep interface {
 	// version is in force. It does nothing and returns nil while another
 	// replica is at it.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
-	// Trigger adds a waiting run of the job that any replica may adopt. A
-	// key that was used before for the job returns that run.
-	Trigger(ctx context.Context, job, key string) (Record, error)
 	// Revoke ends a claim and its grants by force: the run becomes lost, and is
 	// recovered as by Sweep, or cancelled. Used for claims that the replica
 	// does not know of.
@@ -336,6 +339,7 @@ type LockView struct {
 type JobView struct {
 	Definition
 	Version   int64
+	Removed   bool    // it was added at run time, and removed: it fires no more
 	Last      *Record // the last run that ended
 	UpdatedAt time.Time
 }

@@ -54,7 +54,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		if j.version == 0 {
 			continue
 		}
-		v := jobs.JobView{Definition: j.inForce(), Version: j.version, UpdatedAt: j.updatedAt}
+		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version), UpdatedAt: j.updatedAt, Removed: j.version < 0}
 		if r := last[name]; r != nil {
 			record := r.record()
 			v.Last = &record

@@ -165,8 +165,13 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 }
 
 // Trigger implements jobs.Upkeep.
-func (l *Link) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, job, key) })
+func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
+}
+
+// Orders implements jobs.Control.
+func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	return ask(ctx, l, func() (jobs.Orders, error) { return l.Store.Orders(ctx, session, since) })
 }
 
 // Revoke implements jobs.Upkeep.

@@ -33,6 +33,11 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if len(dead) > 0 {
 		s.bury(dead, &swept)
 	}
+	for id := range s.control.cancels {
+		if r := s.runs[id]; r == nil || r.State.Final() {
+			delete(s.control.cancels, id)
+		}
+	}
 	s.settle()
 	return swept, nil
 }
@@ -71,15 +76,17 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 	}
 	defer s.mu.Unlock()
 	l, lives := s.living(session)
-	if !lives || len(s.waiting) == 0 {
+	if !lives || l.draining || len(s.waiting) == 0 {
 		return nil, nil
 	}
 	var own, free []*run
 	for _, r := range s.waiting {
-		switch _, owned := s.living(r.session); {
-		case r.session == session && !slices.Contains(a.Known, r.ID):
+		owner, owned := s.living(r.session)
+		switch {
+		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case r.session == session:
 			own = append(own, r)
-		case !owned && !slices.Contains(a.Known, r.ID) && (r.Key != "" || s.pauseOver(r.Job) == nil):
+		case !owned, owner.draining && r.Attempt <= 1:
 			free = append(free, r)
 		}
 	}
@@ -124,7 +131,7 @@ func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 }
 
 func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
-	return r.Key == "" && r.Recovery == 0 && s.now().Sub(r.Due) > j.Threshold
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.Due) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. find is called outside the
@@ -188,7 +195,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 func (s *Store) pauses() []jobs.Pause {
 	all := make([]jobs.Pause, len(s.control.pauses))
 	for i, p := range s.control.pauses {
-		all[i] = *p
+		all[i] = p
 	}
 	slices.SortStableFunc(all, func(a, b jobs.Pause) int { return a.At.Compare(b.At) })
 	return all

@@ -20,7 +20,7 @@ type Fixture struct {
 	// Second is another replica's way to the same data, if that is another
 	// way: it is used beside Store, from other goroutines.
 	Second jobs.Store
-	// Pause writes down a pause, which may be over.
+	// Pause writes down a pause of any time, which may be over.
 	Pause func(jobs.Pause)
 }
 
@@ -236,6 +236,14 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, na
 	records, err := c.Store.Adopt(c.ctx, session, Adoption(known, limit, names...))
 	c.must(err)
 	return records
+}
+
+// act is what everybody does in the tests.
+var act = jobs.Act{Actor: "ann", Via: "go"}
+
+// trigger triggers the job with a key.
+func (c *check) trigger(job, key string) (jobs.Record, error) {
+	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
 }
 
 // record returns the run, which must be there in this state.

@@ -13,31 +13,35 @@ import (
 const (
 	// ownRuns are read only, in case a start of one is under way: a start may
 	// lock what one run needs in another order than an adoption.
-	ownRuns = selectRuns + `
+	ownRuns = `WITH ` + pausedJobs + selectRuns + `
 WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.run <> ALL($3)))
-    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + `)
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining) AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
+
+	// notHeldBack is whether a run that waits may start although its job may be
+	// paused.
+	notHeldBack = `(r.key <> '' OR r.attempt > 1 OR r.job NOT IN (SELECT job FROM paused))`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
 	// Rows are locked one by one, as they are taken.
 	adoptRuns = `
-WITH asked AS (
+WITH ` + pausedJobs + `, asked AS (
     SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
 ), late AS (
     SELECT w.run ` + freeRuns + `
-        AND r.key = '' AND r.recovery = 0 AND r.due < clock_timestamp() - a.threshold
+        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.due < clock_timestamp() - a.threshold
     ORDER BY w.since - a.ahead, r.due, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
 ), prompt AS (
     SELECT w.run ` + freeRuns + `
-        AND (r.key <> '' OR r.recovery > 0 OR r.due >= clock_timestamp() - a.threshold)
+        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.due >= clock_timestamp() - a.threshold)
     ORDER BY w.since - a.ahead, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), free AS (
     SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
-    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp()
+    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
@@ -48,19 +52,10 @@ RETURNING` + recordColumns + `, '', NULL::text`
 
 	freeRuns = `
     FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     JOIN asked a ON a.job = r.job COLLATE "C"
     LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3)`
-
-	triggerRun = `
-WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail)
-    SELECT $1, name, t, $3, 'waiting', t, 'triggered', 'triggered by hand'
-    FROM holdfast.jobs, date_trunc('microseconds', clock_timestamp()) t WHERE name = $2
-    ON CONFLICT DO NOTHING RETURNING id, created_at
-)
-INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack
 
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
@@ -98,21 +93,6 @@ func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, threshold
 		names[i], ahead[i], thresholds[i] = j.Name, time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
 	}
 	return names, ahead, thresholds
-}
-
-// Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	if key == "" {
-		key = uuid.NewString()
-	}
-	if _, err := s.pool.Exec(ctx, triggerRun, uuid.New(), job, key); err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	rows, err := s.pool.Query(ctx, selectRuns+` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery DESC LIMIT 1`, job, key)
-	if err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	return oneRecord("job "+job, rows)
 }
 
 // Revoke ends a claim by force. It does not wait for a transaction of the job

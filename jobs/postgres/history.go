@@ -18,7 +18,7 @@ import (
 const (
 	recordColumns = `
     r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
+    r.reason, r.detail, r.blocker, r.error, r.params, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
@@ -34,8 +34,9 @@ LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
 SELECT` + recordColumns + `, '', NULL::text
@@ -90,7 +91,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)
@@ -185,7 +187,7 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var waits *time.Time
 	var result *string
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output, &result)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}

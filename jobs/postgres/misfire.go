@@ -26,10 +26,9 @@ CROSS JOIN LATERAL (
     SELECT j.name, j.checked_until FROM holdfast.jobs j WHERE j.name = c.name COLLATE "C" AND j.version = c.version OFFSET 0) j`
 
 	pausesOf = `
-SELECT p.id, p.kind, p.name, p.paused_at, p.paused_by, p.reason, p.resumed_at, p.resumed_by
-FROM unnest($1::text[], $2::text[]) AS t (kind, name)
+SELECT p.* FROM unnest($1::text[], $2::text[]) AS t (kind, name)
 CROSS JOIN LATERAL (
-    SELECT * FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C"
+    SELECT` + pauseColumns + ` FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C"
         AND (p.resumed_at IS NULL OR p.resumed_at > $3) OFFSET 0) p
 ORDER BY p.paused_at, p.id`
 
@@ -161,7 +160,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	var up []jobs.Span
 	b := &pgx.Batch{}
 	b.Queue(pausesOf, kinds, names, first).Query(func(rows pgx.Rows) (err error) {
-		pauses, err = pgx.CollectRows(rows, scanMisfirePause)
+		pauses, err = pgx.CollectRows(rows, scanPause)
 		return err
 	})
 	b.Queue(spans).Query(func(rows pgx.Rows) (err error) {
@@ -180,16 +179,6 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 		}
 	}
 	return given, nil
-}
-
-func scanMisfirePause(row pgx.CollectableRow) (p jobs.Pause, err error) {
-	err = row.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &p.At, &p.By, &p.Reason, &p.ResumedAt, &p.ResumedBy)
-	p.At = p.At.UTC()
-	if p.ResumedAt != nil {
-		at := p.ResumedAt.UTC()
-		p.ResumedAt = &at
-	}
-	return p, err
 }
 
 // findMisfires calls find for each check, with the dues that have runs.

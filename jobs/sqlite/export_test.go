@@ -64,8 +64,8 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 
-// Pause writes down a pause.
-func (s *Store) Pause(p jobs.Pause) {
+// PutPause writes down a pause, which may be over.
+func (s *Store) PutPause(p jobs.Pause) {
 	var resumed *int64
 	if p.ResumedAt != nil {
 		at := micros(*p.ResumedAt)

@@ -46,12 +46,23 @@ func storeOf(run *jobs.Run) (*Store, error) {
 }
 
 func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
-	return s.write(ctx, "fenced transaction", func(tx *sql.Tx) error {
+	what := "fenced transaction"
+	if err := s.enter(ctx); err != nil {
+		return wrap(what, err)
+	}
+	defer s.leave()
+	fenced, end := s.fencing.begin(ctx, run.Token)
+	defer end()
+	err := s.transact(fenced, func(tx *sql.Tx) error {
 		if err := fence(ctx, tx, run); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
+	if err != nil && errors.Is(context.Cause(fenced), errEnded) {
+		err = errors.Join(errEnded, err)
+	}
+	return wrap(what, err)
 }
 
 // fence is the fence check. Nobody can delete the claim before the

@@ -19,7 +19,7 @@ import (
 const (
 	runColumns = `
 r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, 0`
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
@@ -32,8 +32,9 @@ JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.s
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
 SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
@@ -93,7 +94,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &updated)
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ const (
 SELECT due FROM holdfast_runs WHERE job = ?1 AND due > ?2 AND due <= ?3 AND recovery = 0 AND key = '' ORDER BY due`
 
 	pausesSince = `
-SELECT id, kind, name, paused_at, paused_by, reason, resumed_at, resumed_by FROM holdfast_pauses
+SELECT` + pauseColumns + ` FROM holdfast_pauses
 WHERE resumed_at IS NULL OR resumed_at > ?1 ORDER BY paused_at, id`
 
 	renewedSpans = `SELECT started_at, renewed_at FROM holdfast_sessions`
@@ -99,12 +99,7 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 		return given, nil
 	}
 	first := slices.MinFunc(slices.Collect(maps.Values(at)), time.Time.Compare)
-	var pauses []jobs.Pause
-	err := each(ctx, s.readers, pausesSince, []any{micros(first)}, func(rows *sql.Rows) error {
-		p, err := scanMisfirePause(rows)
-		pauses = append(pauses, p)
-		return err
-	})
+	pauses, err := pausesBy(ctx, s.readers, pausesSince, micros(first))
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +116,6 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 		}
 	}
 	return given, err
-}
-
-func scanMisfirePause(rows *sql.Rows) (p jobs.Pause, err error) {
-	var at int64
-	var resumed sql.NullInt64
-	err = rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &at, &p.By, &p.Reason, &resumed, &p.ResumedBy)
-	p.At, p.ResumedAt = fromMicros(at), fromNullMicros(resumed)
-	return p, err
 }
 
 // knownDues fills in which dues have a run or a record, and which waits.

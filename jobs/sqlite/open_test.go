@@ -289,7 +289,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() || !locks[0].Expires.After(time.Now()) {
 		t.Errorf("locks %+v (%v)", locks, err)
 	}
-	triggered, err := tool.Trigger(t.Context(), "a", "k")
+	triggered, err := tool.Trigger(t.Context(), jobs.Act{Actor: "test", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,10 +112,12 @@ BEGIN
     SELECT gen_random_uuid(), s.webhook, NEW.id, NEW.state, t, t
     FROM holdfast.subscriptions s, clock_timestamp() t
     WHERE s.job = NEW.job AND s.state = NEW.state COLLATE "C"
-        AND s.version = (SELECT j.version FROM holdfast.jobs j WHERE j.name = NEW.job);
+        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = NEW.job);
     RETURN NULL;
 END $$;
 CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
     WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
 CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
     WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;

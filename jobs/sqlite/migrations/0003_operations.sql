@@ -112,7 +112,7 @@ BEGIN
     SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT j.version FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
 CREATE TRIGGER holdfast_runs_recorded AFTER INSERT ON holdfast_runs
     WHEN NEW.state NOT IN ('waiting', 'running')
@@ -121,5 +121,7 @@ BEGIN
     SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
         s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
     FROM holdfast_subscriptions s
-    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT j.version FROM holdfast_jobs j WHERE j.name = NEW.job);
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
