@@ -133,8 +133,7 @@ func (d *dispatcher) revise() {
 
 // letGo puts aside what is queued here, for others to adopt what they may.
 func (d *dispatcher) letGo() {
-	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
-		p.hold.giveBack()
+	for _, p := range d.ready.takeAll() {
 		if p.adopted == uuid.Nil {
 			d.held = append(d.held, p)
 		} else {

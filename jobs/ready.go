@@ -106,6 +106,20 @@ func (r *ready) pop() (pending, bool) {
 	return pending{}, false
 }
 
+// takeAll removes all firings, also those that are parked, without taking places
+// for them.
+func (r *ready) takeAll() []pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append([]pending(nil), r.queue...)
+	r.queue, r.adopted, r.lateQueued = nil, 0, 0
+	all, r.late.parked = append(all, r.late.parked...), nil
+	for _, s := range r.groups {
+		all, s.parked = append(all, s.parked...), nil
+	}
+	return all
+}
+
 // adoptedLen returns how many of the queued firings were adopted.
 func (r *ready) adoptedLen() int {
 	r.mu.Lock()
