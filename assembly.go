@@ -72,7 +72,7 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
 		},
 		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
-		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 	}
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 	Log       Log        `yaml:"log"`
 	Calendars []Calendar `yaml:"calendars"`
 	Groups    []Group    `yaml:"groups"`
+	Webhooks  []Webhook  `yaml:"webhooks"`
 	Jobs      []Job      `yaml:"jobs"` // last: jobs start from the rest
 }
 

@@ -170,9 +170,9 @@ func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired
 		_, started := slices.BinarySearchFunc(c.Started, due, time.Time.Compare)
 		return started || !due.After(c.CheckedUntil)
 	})
-	dropped := 0
-	if extra := len(unstarted) - maxMisfireRecords; extra > 0 {
-		unstarted, dropped = unstarted[extra:], extra
+	var dropped droppedDues
+	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
+		unstarted, dropped.number = unstarted[extra:], extra
 	}
 	return e.misfired(unstarted, dropped, c, now)
 }

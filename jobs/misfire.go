@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,17 +26,35 @@ func misfires(e *entry, c Cursor, now time.Time) []Misfired {
 
 // misfired returns what is to be recorded of the dues, by the job's policy for
 // what kept each of them.
-func (e *entry) misfired(unstarted []time.Time, dropped int, c Cursor, now time.Time) []Misfired {
+func (e *entry) misfired(unstarted []time.Time, dropped droppedDues, c Cursor, now time.Time) []Misfired {
 	decision := &misfireDecision{entry: e, cursor: c, now: now, once: c.Waits, left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
 	for i, due := range slices.Backward(unstarted) { // the latest is run in the place of those before it
 		recorded[i] = decision.on(due)
 	}
-	if dropped > 0 {
-		recorded[0].Detail += fmt.Sprintf("; %d earlier dues since %s are not recorded one by one", dropped, c.CheckedUntil.Format(time.RFC3339))
+	if dropped.number > 0 {
+		if recorded[0].State == Waiting { // its start would wipe out what it tells of the others
+			recorded[0].State, recorded[0].Detail = Missed, strings.TrimSuffix(recorded[0].Detail, runLate)
+		}
+		recorded[0].Detail += fmt.Sprintf("; %s since %s are not recorded one by one", dropped, c.CheckedUntil.Format(time.RFC3339))
 	}
 	return recorded
 }
+
+// droppedDues is how many dues are not recorded one by one.
+type droppedDues struct {
+	number int
+	jumped bool // and more, that were not looked at
+}
+
+func (d droppedDues) String() string {
+	if d.jumped {
+		return fmt.Sprintf("at least %d earlier dues", d.number)
+	}
+	return fmt.Sprintf("%d earlier dues", d.number)
+}
+
+const runLate = "; it is run late"
 
 // misfireDecision goes through a job's dues from the latest back.
 type misfireDecision struct {
@@ -62,7 +81,7 @@ func (d *misfireDecision) on(due time.Time) Misfired {
 	case policy == MisfireRunAll && d.left == 0:
 		m.Detail += fmt.Sprintf("; %d later ones are run late, and no more", e.lateLimit())
 	default:
-		m.State, m.Detail = Waiting, m.Detail+"; it is run late"
+		m.State, m.Detail = Waiting, m.Detail+runLate
 		if policy == MisfireRunOnce {
 			d.once = due
 		} else {
@@ -101,9 +120,20 @@ func pauseWords(p Pause) string {
 	return words
 }
 
+// misfireRecords is how many dues of the job one check records one by one: where
+// many are run late one more than those, which tells of all that are not.
+func (e *entry) misfireRecords() int {
+	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused} {
+		if e.misfire(cause) == MisfireRunAll {
+			return max(maxMisfireRecords, e.lateLimit()+1)
+		}
+	}
+	return maxMisfireRecords
+}
+
 // unstartedDues returns the last dues without a run, and how many before them
 // were left out.
-func unstartedDues(e *entry, c Cursor) (dues []time.Time, dropped int) {
+func unstartedDues(e *entry, c Cursor) (dues []time.Time, dropped droppedDues) {
 	from, until, looked := c.CheckedUntil, c.Until, 0
 	for due := e.Schedule.Next(from); !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 		due = due.UTC()
@@ -111,7 +141,7 @@ func unstartedDues(e *entry, c Cursor) (dues []time.Time, dropped int) {
 			// A long outage of a job with a short interval: only its end is
 			// looked at one by one.
 			if jump := until.Add(-24 * time.Hour); due.Before(jump) {
-				dropped, looked, due = dropped+len(dues), 0, jump
+				dropped.number, dropped.jumped, looked, due = dropped.number+len(dues), true, 0, jump
 				dues = dues[:0]
 				continue
 			}
@@ -120,8 +150,8 @@ func unstartedDues(e *entry, c Cursor) (dues []time.Time, dropped int) {
 			dues = append(dues, due)
 		}
 	}
-	if extra := len(dues) - max(maxMisfireRecords, e.lateLimit()); extra > 0 {
-		dues, dropped = dues[extra:], dropped+extra
+	if extra := len(dues) - e.misfireRecords(); extra > 0 {
+		dues, dropped.number = dues[extra:], dropped.number+extra
 	}
 	return dues, dropped
 }

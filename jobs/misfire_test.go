@@ -30,7 +30,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		{time.Minute, time.Hour, MisfireRunAll, 60, 60, false},
 		{time.Minute, 100 * time.Minute, MisfireSkip, 100, 0, false},
 		{time.Minute, 101 * time.Minute, MisfireSkip, 100, 0, true},
-		{time.Minute, 10 * time.Hour, MisfireRunAll, 100, 100, true},
+		{time.Minute, 10 * time.Hour, MisfireRunAll, 101, 100, true},
 		{time.Second, 10 * time.Hour, MisfireRunOnce, 100, 1, true},
 		{time.Second, 400 * 24 * time.Hour, MisfireRunOnce, 100, 1, true},
 		{24 * time.Hour, 90 * 24 * time.Hour, MisfireRunOnce, 90, 1, false},
@@ -49,7 +49,10 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.Due != until {
 			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage, len(got), late, got[len(got)-1].Firing.Due)
 		}
-		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped {
+		if jumped := c.interval == time.Second && c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
+			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
+		}
+		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped || told && got[0].State != Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
 	}

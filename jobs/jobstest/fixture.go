@@ -49,7 +49,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
-		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
+		{"History", historyRules}, {"Prune", pruneRules},
+		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
+		{"Specs", specRules}, {"Orders", orderRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// listenPatience is how long an answer on the listening connection may
+	// answerPatience is how long an answer on the listening connection may
 	// take, and a notification.
-	listenPatience = 5 * time.Second
+	answerPatience = 5 * time.Second
 
 	// listenSilence is how long the connection may be silent before it is
 	// asked whether it still stands.
@@ -42,7 +42,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), listenPatience)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.listenPatience)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
@@ -58,7 +58,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		case conn.IsClosed() || ctx.Err() != nil:
 			return err
 		default: // silent, or gone without a word
-			if _, err := within(ctx, listenPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
+			if _, err := within(ctx, s.listenPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func within[T any](ctx context.Context, d time.Duration, wait func(context.Conte
 // subscribe listens, and makes sure that what others notify arrives: a pooler
 // may take the command, and give the session that listens to somebody else.
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, listenPatience, errNotNotified)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.listenPatience, errNotNotified)
 	defer cancel()
 	if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).Close(); err != nil {
 		return err
