@@ -179,3 +179,10 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 func laterLine(a, b jobs.Audited) int {
 	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
 }
+
+// PutPause writes down a pause, which may be over, as a test has it.
+func (s *Store) PutPause(p jobs.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control.pauses = append(s.control.pauses, p)
+}
