@@ -143,8 +143,10 @@ func (f *firing) nextDelay(tries *retry.Series, b *blockage) (time.Duration, boo
 	return delay, more
 }
 
+// queues reports whether the firing waits for earlier runs of its job. A job that
+// follows others has no next due that would end that.
 func (f *firing) queues() bool {
-	return f.late || f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero()
+	return f.late || f.entry.Overlap == OverlapQueue && (!f.giveUpAt.IsZero() || len(f.entry.Schedule.After()) > 0)
 }
 
 // deadline is when a firing that waits must give way to the job's next due, as
