@@ -38,7 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Misfires", misfireRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Firing", firingRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
