@@ -39,11 +39,11 @@ func nextDues(config *configs.Config) func(time.Time, int) []admin.Due {
 	return func(from time.Time, n int) []admin.Due {
 		var dues []admin.Due
 		for _, j := range config.Jobs {
-			if due, start := j.Schedule.NextStart(j.Name, from); !due.IsZero() {
-				dues = append(dues, admin.Due{Job: j.Name, Due: due.UTC(), Start: start.UTC(), Resources: j.Requests})
+			if due, _ := j.Schedule.NextStart(j.Name, from); !due.IsZero() {
+				dues = append(dues, admin.Due{Job: j.Name, Due: due.UTC(), Resources: j.Requests})
 			}
 		}
-		slices.SortFunc(dues, func(a, b admin.Due) int { return a.Start.Compare(b.Start) })
+		slices.SortFunc(dues, func(a, b admin.Due) int { return a.Due.Compare(b.Due) })
 		return dues[:min(n, len(dues))]
 	}
 }

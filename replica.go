@@ -152,6 +152,7 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Explain = jobs.NewExplainer(r.store, r.table, jobs.DefaultKeep).Explain
 	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }
@@ -181,7 +182,7 @@ func (r *Replica) upcoming(from time.Time, n int) []admin.Due {
 	dues := r.scheduler.Upcoming(from, n)
 	shown := make([]admin.Due, len(dues))
 	for i, d := range dues {
-		shown[i] = admin.Due(d)
+		shown[i] = admin.Due{Job: d.Job, Due: d.Due, Resources: d.Resources}
 	}
 	return shown
 }

@@ -78,7 +78,6 @@ type Certificate struct {
 type Due struct {
 	Job       string
 	Due       time.Time
-	Start     time.Time         // later than Due by the job's jitter; zero: at Due
 	Resources []locking.Request // the job's own name may be among them
 }
 
@@ -119,6 +118,10 @@ type Options struct {
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
 	Upcoming func(from time.Time, n int) []Due
+	// Explain says what became of a job at an instant, which it reads as
+	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
+	// is said than what the store knows.
+	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error

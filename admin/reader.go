@@ -28,11 +28,16 @@ type reader struct {
 	store    jobs.History
 	stage1   Stage1
 	upcoming func(from time.Time, n int) []Due
+	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
 
 func newReader(o Options) *reader {
-	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, places: make(chan struct{}, maxQuestions)}
+	explain := o.Explain
+	if explain == nil {
+		explain = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
+	}
+	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, explain: explain, places: make(chan struct{}, maxQuestions)}
 }
 
 // ask calls question when its turn has come, with the time it has.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // DefaultKeep is how long the history is kept unless it is configured.
@@ -31,6 +32,22 @@ type Explainer struct {
 	Job   func(name string) (Job, bool)
 	Names func() []string
 	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
+}
+
+// pauser is a store that tells of pauses.
+type pauser interface {
+	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
+}
+
+// NewExplainer returns an Explainer for the jobs of a cron table, whose history
+// is kept for so long.
+func NewExplainer(store History, table []Job, keep time.Duration) *Explainer {
+	x := &Explainer{Store: store, Keep: keep}
+	x.Job, x.Names = TableOf(table)
+	if p, tells := store.(pauser); tells {
+		x.Pauses = p.Pauses
+	}
+	return x
 }
 
 // TableOf makes Job and Names of an Explainer from a list of jobs.
@@ -91,7 +108,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at, keep: cmp.Or(x.Keep, DefaultKeep)}
 	s.Explanation = Explanation{
 		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(), Now: view.Now,
-		Runs: append([]Record{}, view.Runs...), Clocks: job.Schedule.ClocksAt(at), Notes: x.doubts(job, view),
+		Runs: named(view.Runs), Clocks: job.Schedule.ClocksAt(at), Notes: x.doubts(job, view),
 	}
 	if view.Version > 0 {
 		s.CheckedUntil = &view.CheckedUntil
@@ -115,6 +132,23 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s", s.shown(r.CreatedAt), r.ID, r.State))
 	}
 	return s.Explanation, nil
+}
+
+// named returns the runs with their blockers by the names that locks have for
+// people.
+func named(runs []Record) []Record {
+	shown := make([]Record, len(runs))
+	for i, r := range runs {
+		if r.BlockedBy != nil {
+			blocker := *r.BlockedBy
+			if resource, err := locking.ParseKey(blocker.Resource); err == nil {
+				blocker.Resource = resource.String()
+			}
+			r.BlockedBy = &blocker
+		}
+		shown[i] = r
+	}
+	return shown
 }
 
 func instantOrNil(t time.Time) *time.Time {
@@ -253,7 +287,7 @@ func (s *subject) manualRuns() error {
 	}
 	for _, r := range page {
 		if r.Key != "" && !r.CreatedAt.Before(s.at.Add(-nearby)) {
-			s.ManualRuns = append(s.ManualRuns, r)
+			s.ManualRuns = append(s.ManualRuns, named([]Record{r})...)
 		}
 	}
 	return nil
