@@ -48,6 +48,7 @@ func (h *history) Firing(_ context.Context, job string, due time.Time) (jobs.Fir
 		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.Due.Equal(due) {
+				r.Output = ""
 				view.Runs = append(view.Runs, r)
 			}
 		}
