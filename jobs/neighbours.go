@@ -14,6 +14,13 @@ type dues struct {
 
 const deepest = 50
 
+// NextDue returns the job's first due after t, or the zero time. That of a job
+// which follows others is the first that all of them have, as job tells of them,
+// and that its calendars let pass; looked for among a thousand.
+func NextDue(job func(name string) (Job, bool), of Job, t time.Time) time.Time {
+	return dues{job: job}.next(of, t)
+}
+
 // next returns the job's first due after t, or the zero time.
 func (d dues) next(job Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
