@@ -57,13 +57,17 @@ func (c paramChecker) Check(handler string, params json.RawMessage) []configs.Pa
 func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
-		table[i] = jobs.Job{
-			Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
-			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
-		}
+		table[i] = jobOf(j)
 	}
 	return table, nil
+}
+
+func jobOf(j configs.Job) jobs.Job {
+	return jobs.Job{
+		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
+		Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+	}
 }
 
 // openStore opens the configured database: as the process that runs jobs, or

@@ -26,7 +26,7 @@ the one that is due, or the first; of one that clocks leave out, the first insta
 				if err != nil {
 					return err
 				}
-				e, err := jobs.NewExplainer(store, table, jobs.DefaultKeep).Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
+				e, err := jobs.NewExplainer(store, table, config.History.Keep).Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
 				if err != nil {
 					return err
 				}

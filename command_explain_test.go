@@ -26,9 +26,9 @@ jobs:
   - {name: report, handler: command, schedule: {after: [nightly]}, timezone: Europe/Berlin, params: {command: ["true"]}}
 `
 
-// explained prepares a store that knows the configuration's jobs, with one run
+// explainedStore prepares a store that knows the configuration's jobs, with one run
 // that was skipped.
-func explained(t *testing.T) (path string) {
+func explainedStore(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "holdfast.yaml")
 	if err := os.WriteFile(path, []byte(strings.Replace(explainConfig, "explain.db", filepath.Join(t.TempDir(), "explain.db"), 1)), 0o600); err != nil {
@@ -62,7 +62,7 @@ func explained(t *testing.T) (path string) {
 }
 
 func TestExplainCommand(t *testing.T) {
-	path := explained(t)
+	path := explainedStore(t)
 	const skipped = "It was skipped (lock_held): public/orders was held by job import on b; tried 5 times in 7.5s."
 	for _, due := range [][]string{{"2026-03-29T01:00:00Z"}, {"2026-03-29 03:00"}, {"2026-03-29", "02:30"}} {
 		out := commandOutput(t, append([]string{"explain", "-c", path, "nightly"}, due...)...)

@@ -59,10 +59,11 @@ type Replica struct {
 	output   io.Writer
 	shared   *shared
 
-	store     jobs.Store
-	locks     *lockBackend
-	scheduler *jobs.Scheduler
-	page      *admin.Server // nil where admin.listen is empty
+	store      jobs.Store
+	locks      *lockBackend
+	scheduler  *jobs.Scheduler
+	operations *jobs.Operations
+	page       *admin.Server // nil where admin.listen is empty
 }
 
 // New checks the configuration against the handlers and returns a replica. It
@@ -110,9 +111,12 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	specs := specReader{r.config, r.registry}
+	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
 	r.scheduler, err = jobs.New(jobs.Options{
-		Store: r.store, Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
-		Succeeds: !r.config.Replica.Drawn, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
+		Store: r.store, Control: controlOf(r.store), Build: specs.build,
+		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
+		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
 		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
 	})
@@ -151,8 +155,9 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
+	options.Operations = r.operations
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
-	options.Explain = jobs.NewExplainer(r.store, r.table, jobs.DefaultKeep).Explain
+	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
 	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }
@@ -182,7 +187,7 @@ func (r *Replica) upcoming(from time.Time, n int) []admin.Due {
 	dues := r.scheduler.Upcoming(from, n)
 	shown := make([]admin.Due, len(dues))
 	for i, d := range dues {
-		shown[i] = admin.Due{Job: d.Job, Due: d.Due, Resources: d.Resources}
+		shown[i] = admin.Due(d)
 	}
 	return shown
 }

@@ -20,6 +20,7 @@ type history struct {
 	jobs     []jobs.JobView
 	runs     []jobs.Record
 	replicas []jobs.ReplicaView
+	drift    []jobs.JobDrift
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
@@ -56,6 +57,8 @@ func (h *history) Firing(_ context.Context, job string, due time.Time) (jobs.Fir
 	}
 	return jobs.FiringView{}, cmp.Or(h.err, jobs.ErrNotFound)
 }
+
+func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters by state, job, replica and cursor; runs are kept youngest first.
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {

@@ -37,6 +37,9 @@ func galleryStates() []galleryState {
 			"as replica-1 sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
 			"idle_timeout is 60", "connect: connection refused", ">unknown<",
 		}},
+		{name: "drift", options: drifting(), has: []string{
+			"two different cron tables", "rollup-sales: replica-1 and replica-4 have an older definition", "replica-4 starts nothing: its clock is 1m1.25s behind",
+		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
 			"The store does not answer", "connection refused", "has not seen any state",
 		}},

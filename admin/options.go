@@ -78,6 +78,7 @@ type Certificate struct {
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time         // later than Due by the job's jitter; zero: at Due
 	Resources []locking.Request // the job's own name may be among them
 }
 
@@ -104,9 +105,11 @@ type Options struct {
 	// own.
 	Attempts Attempts
 
-	Store     jobs.History
-	Stage1    Stage1    // nil where there is no stage 1
-	Memcached Memcached // nil where stage 1 is not in memcached
+	Store jobs.History
+	// Operations do what operators ask for; nil where the page only shows.
+	Operations *jobs.Operations
+	Stage1     Stage1    // nil where there is no stage 1
+	Memcached  Memcached // nil where stage 1 is not in memcached
 
 	Replica string // this replica's name
 	// Session returns the id of this replica's session, which changes when a

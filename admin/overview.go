@@ -38,7 +38,8 @@ type Overview struct {
 	Last      []jobs.Record     `json:"last_runs"` // ended: the youngest first
 	Next      []Firing          `json:"next"`      // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
-	Age       time.Duration     `json:"-"` // of a stale overview
+	Drift     []jobs.JobDrift   `json:"drift,omitempty"` // jobs that the replicas' configurations do not have alike
+	Age       time.Duration     `json:"-"`               // of a stale overview
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -135,6 +136,9 @@ func (r *reader) overview(ctx context.Context) (Overview, error) {
 	}
 	for _, v := range replicas {
 		o.Replicas = append(o.Replicas, Replica{v, replicaState(v, o.Now)})
+	}
+	if o.Drift, err = r.drifted(ctx, o.Replicas); err != nil {
+		return o, err
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {
 		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})

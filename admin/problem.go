@@ -33,7 +33,9 @@ func problems(o *Overview) []Problem {
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
+		idleProblems(o, add)
 		listProblems(o, add)
+		driftProblems(o, add)
 		lockProblems(o, add)
 		memcachedProblems(o, add)
 	}

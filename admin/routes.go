@@ -33,6 +33,22 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
 		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
+		{"GET", "/api/v1/audit", forViewers, s.auditJSON},
+		{"GET", "/api/v1/pauses", forViewers, s.pausesJSON},
+		{"POST", "/api/v1/jobs", forOperators, s.putJobJSON},
+		{"GET", "/api/v1/jobs/{name}/spec", forOperators, s.specJSON},
+		{"POST", "/api/v1/jobs/{name}/trigger", forOperators, s.triggerJSON},
+		{"POST", "/api/v1/jobs/{name}/pause", forOperators, s.pauseJobJSON},
+		{"POST", "/api/v1/jobs/{name}/resume", forOperators, s.resumeJobJSON},
+		{"POST", "/api/v1/jobs/{name}/remove", forOperators, s.removeJobJSON},
+		{"POST", "/api/v1/groups/{name}/pause", forOperators, s.pauseGroupJSON},
+		{"POST", "/api/v1/groups/{name}/resume", forOperators, s.resumeGroupJSON},
+		{"POST", "/api/v1/pause", forOperators, s.pauseAllJSON},
+		{"POST", "/api/v1/resume", forOperators, s.resumeAllJSON},
+		{"POST", "/api/v1/runs/{id}/cancel", forOperators, s.cancelJSON},
+		{"POST", "/api/v1/locks/release", forOperators, s.releaseJSON},
+		{"POST", "/api/v1/replicas/{session}/drain", forOperators, s.drainJSON},
+		{"POST", "/api/v1/replicas/{session}/undrain", forOperators, s.undrainJSON},
 	}
 }
 

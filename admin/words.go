@@ -201,6 +201,7 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
 		jobs.ReasonClaimLost:        "its claim was taken away",
 		jobs.ReasonTimeout:          "it outlived its timeout",
+		jobs.ReasonClockOff:         "its replica's clock was too far off",
 		jobs.ReasonShutdown:         "its replica was stopped before it ended",
 		jobs.ReasonCancelled:        "an operator ended it",
 		jobs.ReasonPanic:            "its handler panicked",

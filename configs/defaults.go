@@ -20,6 +20,8 @@ func Defaults() Config {
 			WhenUnavailable: UsePostgres,
 		},
 		Session:          Session{Heartbeat: 5 * time.Second, Expires: 15 * time.Second},
+		Clock:            Clock{MaxOffset: 10 * time.Second},
+		History:          History{Keep: 720 * time.Hour},
 		Workers:          32,
 		ShutdownGrace:    30 * time.Second,
 		DefaultSchema:    "public",

@@ -15,6 +15,8 @@ type Config struct {
 	Replica  Replica  `yaml:"replica"`
 	Locking  Locking  `yaml:"locking"`
 	Session  Session  `yaml:"session"`
+	Clock    Clock    `yaml:"clock"`
+	History  History  `yaml:"history"`
 	// Workers is how many runs the replica executes at the same time.
 	Workers int `yaml:"workers" min:"1" max:"10000"`
 	// ShutdownGrace is how long runs may go on after the first signal.
@@ -107,6 +109,20 @@ type TLS struct {
 type Session struct {
 	Heartbeat time.Duration `yaml:"heartbeat" min:"100ms" max:"1m"`
 	Expires   time.Duration `yaml:"expires" min:"300ms" max:"1h"` // at least three heartbeats
+}
+
+// Clock is about this machine's wall clock.
+type Clock struct {
+	// MaxOffset is how far it may be off the database's for runs to be started
+	// here.
+	MaxOffset time.Duration `yaml:"max_offset" min:"1s" max:"24h"`
+}
+
+// History is what the store keeps of what was.
+type History struct {
+	// Keep is how long runs that have ended, with what belongs to them, and the
+	// audit log are kept.
+	Keep time.Duration `yaml:"keep" min:"1h" max:"87600h"`
 }
 
 // Admin is the page and its API.

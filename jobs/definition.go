@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,11 +25,16 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	if err != nil {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
-	decisive, err := json.Marshal(map[string]any{
+	fields := map[string]any{
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-	})
+		"group": job.Group, "priority": cmp.Or(job.Priority, 5),
+	}
+	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
+		fields["hooks"] = sortedHooks(job.Hooks)
+	}
+	decisive, err := json.Marshal(fields)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
@@ -36,7 +42,17 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
 		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
+		Hooks: sortedHooks(job.Hooks),
+		Group: job.Group, Priority: cmp.Or(job.Priority, 5), Source: FromConfig,
 	}, nil
+}
+
+// ofSpec is the definition of a job that was added at run time. The version of
+// its spec is part of it, so that one that is changed back is newer all the same.
+func (d Definition) ofSpec(version int64) Definition {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", d.Hash, version))
+	d.Hash, d.Source = hex.EncodeToString(sum[:16]), FromStore
+	return d
 }
 
 // canonical returns params in a form that does not depend on the order of keys
@@ -67,8 +83,15 @@ func (s *standing) register(version int64) {
 	s.inForce.CompareAndSwap(0, version)
 }
 
-// stale reports whether another definition is in force: others fire the job.
-func (s *standing) stale() bool { return s.version.Load() != s.inForce.Load() }
+// stale reports whether others fire the job: another definition is in force, or
+// it is not known yet which one is, and from when on its dues count.
+func (s *standing) stale() bool { return !s.heard() || s.elsewhere() }
+
+// heard reports whether the store was asked.
+func (s *standing) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
+
+// elsewhere reports whether another definition is known to be in force.
+func (s *standing) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
 
 // decidedUntil returns the instant up to which all dues have a run or a
 // record, or don't count. It may be behind.

@@ -8,19 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSleep bounds the dispatcher's sleep, so that a jump of the clock is seen.
-const maxSleep = time.Minute
-
 // dispatcher turns the timetable into firings: it sleeps until a job is due,
 // and gives due firings to workers as they become free.
 type dispatcher struct {
 	*engine
-	table     cronTable
+	table     *cronTable
 	ready     *ready
 	keeper    *keeper
 	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
-	aside     []planned // of jobs that are others' to fire, from the first due on that was left to them
+	aside     []planned       // of jobs that are others' to fire or paused, from the first due on that was left
+	held      []pending       // of jobs that were paused while these were queued
+	known     map[*entry]bool // the entries that were planned
 	firings   sync.WaitGroup
 }
 
@@ -32,17 +31,23 @@ func (d *dispatcher) run(ctx context.Context) {
 		return
 	}
 	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
-	for _, name := range d.table.names() {
-		d.timetable.begin(d.table[name], from)
+	d.known = map[*entry]bool{}
+	for _, e := range d.table.all() {
+		d.known[e] = true
+		d.timetable.begin(e, from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
-		if d.ready.len() == 0 {
+		if d.ready.len() == 0 || d.orders.draining() {
 			d.sleep(ctx)
 			continue
 		}
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
+		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
 		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
@@ -62,13 +67,16 @@ func (d *dispatcher) tick() {
 	now := d.clock.now()
 	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
+		if !d.table.has(p.entry) {
+			continue // removed, or changed: then there is another entry
+		}
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
 			if !p.delayed {
 				d.timetable.add(p.entry, oldest)
 			}
 			continue
 		}
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) {
 			d.aside = append(d.aside, p)
 			continue
 		}
@@ -85,16 +93,51 @@ func (d *dispatcher) tick() {
 	}
 }
 
-// revise plans again what is this replica's to fire again: from where it was
-// left to others, since they may have ended without firing it.
+// rests reports whether this replica begins no firing of the job for now: others
+// fire it, it is paused, or the replica is drained.
+func (d *dispatcher) rests(e *entry) bool {
+	_, paused := d.orders.paused(e.Name, e.Group)
+	return paused || e.standing.stale() || d.orders.draining()
+}
+
+// revise plans what was added, and again what is this replica's to fire again:
+// from where it was left, since nobody may have fired it.
 func (d *dispatcher) revise() {
-	left := d.aside
-	d.aside = nil
+	left, held := d.aside, d.held
+	d.aside, d.held = nil, nil
 	for _, p := range left {
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) && d.table.has(p.entry) {
 			d.aside = append(d.aside, p)
 		} else {
 			d.timetable.put(p)
+		}
+	}
+	for _, p := range held {
+		d.ready.push(p)
+	}
+	if d.orders.draining() {
+		d.letGo()
+	}
+	known := make(map[*entry]bool, len(d.known))
+	now := d.clock.now()
+	for _, e := range d.table.all() {
+		if !d.known[e] && !e.standing.heard() {
+			continue
+		}
+		if known[e] = true; !d.known[e] {
+			d.timetable.add(e, e.oldest(now))
+		}
+	}
+	d.known = known
+}
+
+// letGo puts aside what is queued here, for others to adopt what they may.
+func (d *dispatcher) letGo() {
+	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
+		if p.adopted == uuid.Nil {
+			d.held = append(d.held, p)
+		} else {
+			p.done()
 		}
 	}
 }
@@ -102,7 +145,7 @@ func (d *dispatcher) revise() {
 // sleep waits for the next due, for a run to be adopted, or for other jobs to
 // be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := maxSleep
+	wait := d.pace.sleep
 	if due := d.timetable.next(); !due.IsZero() {
 		wait = min(wait, due.Sub(d.clock.now()))
 	}
@@ -128,6 +171,13 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 		}
 		if !p.stillOurs(session) {
 			p.done()
+			continue
+		}
+		if p.adopted == uuid.Nil && !d.table.has(p.entry) {
+			continue
+		}
+		if p.adopted == uuid.Nil && d.rests(p.entry) {
+			d.held = append(d.held, p)
 			continue
 		}
 		if d.worthSieving(p) {

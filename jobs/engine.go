@@ -18,10 +18,14 @@ import (
 type engine struct {
 	replica         string
 	store           Store
+	registry        *Registry
+	audience        *audience
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
+	pace            pace
 	clock           *clusterClock
+	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
 	starts          *lanes[sessionCall[StartRequest], StartResult]
@@ -29,6 +33,7 @@ type engine struct {
 	finishes        *lanes[FinishRequest, bool]
 	outage          *outage
 	doubt           func() // has the keeper ask which definitions are in force
+	orders          *orders
 	log             zerolog.Logger
 	logOutput       io.Writer
 }

@@ -32,6 +32,8 @@ type Explainer struct {
 	Job   func(name string) (Job, bool)
 	Names func() []string
 	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
+
+	hash func(name string) string // of a job's definition; nil: as that of one from the configuration
 }
 
 // pauser is a store that tells of pauses.
@@ -199,20 +201,34 @@ func (x *Explainer) unknown(ctx context.Context, name string) error {
 // doubts are what the explanation can't know.
 func (x *Explainer) doubts(job Job, view FiringView) []string {
 	_, here := x.Job(job.Name)
-	if !here {
+	switch {
+	case view.Removed:
+		return []string{fmt.Sprintf("the job was removed at %s: it fires no more", view.UpdatedAt.Format(time.RFC3339))}
+	case !here:
 		return []string{"the job is not in the configuration here: its calendars, jitter and policies are not known"}
-	}
-	if view.Version == 0 {
+	case view.Version == 0:
 		return []string{"no replica has registered the job yet"}
 	}
-	requests, err := job.requests()
-	if err != nil {
-		return nil
-	}
-	if d, err := define(job, requests); err == nil && d.Hash != view.Hash {
+	if hash := x.hashOf(job); hash != view.Hash {
 		return []string{fmt.Sprintf("another definition of the job is in force than the one here: version %d, since %s", view.Version, view.UpdatedAt.Format(time.RFC3339))}
 	}
 	return nil
+}
+
+// hashOf returns the hash of the definition here, or "" where there is none.
+func (x *Explainer) hashOf(job Job) string {
+	if x.hash != nil {
+		return x.hash(job.Name)
+	}
+	requests, err := job.requests()
+	if err != nil {
+		return ""
+	}
+	d, err := define(job, requests)
+	if err != nil {
+		return ""
+	}
+	return d.Hash
 }
 
 // isDue reports whether the job is due at the instant by schedules alone.
@@ -259,6 +275,8 @@ func (s *subject) decide() error {
 		return s.ofRun(s.Runs[len(s.Runs)-1])
 	}
 	switch {
+	case s.view.Removed && s.at.After(s.view.UpdatedAt):
+		return s.say(VerdictNotDue, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
 	case len(s.job.Schedule.After()) > 0:
 		return s.ofFollower()
 	case !s.isDue(s.job, s.at):

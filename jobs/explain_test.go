@@ -268,6 +268,7 @@ func TestExplanationDetails(t *testing.T) {
 	for _, j := range table {
 		store.views[j.Name] = jobs.FiringView{Version: 3, CheckedUntil: due.Add(9 * time.Hour), Hash: "another"}
 	}
+	store.views["removed"] = jobs.FiringView{Version: 1, Removed: true, Schedule: "0 12 * * *", Zone: "Europe/Berlin", UpdatedAt: due, CheckedUntil: due}
 	store.views["elsewhere"] = jobs.FiringView{Version: 1, Schedule: "0 12 * * *", Zone: "Europe/Berlin", CheckedUntil: due}
 	manual := jobs.Record{ID: uuid.New(), Job: "nightly", Due: due.Add(time.Minute), CreatedAt: due.Add(time.Minute), Key: "k", State: jobs.Succeeded}
 	far := manual
@@ -302,6 +303,9 @@ func TestExplanationDetails(t *testing.T) {
 	notes(explain("elsewhere", "2026-06-09 12:00"), "not in the configuration here")
 	if got := explain("elsewhere", "2026-06-09 12:00").Verdict; got != jobs.VerdictFuture {
 		t.Errorf("by the store's schedule: %s", got)
+	}
+	if e := explain("removed", "2026-06-08 12:00"); e.Verdict != jobs.VerdictNotDue || e.Summary != "It is not due: the job was removed at 2026-06-08 02:30:00 CEST." {
+		t.Errorf("of a removed job: %s %s", e.Verdict, e.Summary)
 	}
 	gap := explain("nightly", "2026-03-29 02:30")
 	notes(gap, "2026-03-29 02:30:00 does not exist in Europe/Berlin")

@@ -47,6 +47,7 @@ func (f *firing) live(stop context.Context) {
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
+	f.tellTaken()
 	f.attempts = f.entry.Retry.Start(time.Now())
 	for {
 		token, lock, err := f.obtain(stop)
@@ -177,8 +178,12 @@ func (f *firing) tooLate(delay time.Duration) bool {
 }
 
 // lock takes the stage-1 locks, or says what is in the way. Without stage 1,
-// or when it can't be asked, there is no lock and the store decides.
+// or when it can't be asked, there is no lock and the store decides. While this
+// machine's clock is off nothing is to start.
 func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
+	if err := f.clockLimit.check(time.Now()); err != nil {
+		return nil, &blockage{reason: ReasonClockOff, detail: err.Error()}
+	}
 	if f.locker == nil {
 		return nil, nil
 	}
@@ -269,13 +274,15 @@ func (f *firing) refused(err error) {
 func (f *firing) started(result StartResult) (Token, *blockage) {
 	switch result.Outcome {
 	case StartGranted:
-		f.active.add(result.Token, func(error) {}) // until perform has a context to cancel
+		f.active.add(result.Token, f.run, func(error) {}) // until perform has a context to cancel
 		return result.Token, nil
 	case StartBlocked:
 		f.noted = result.Blocker
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
+	case StartPaused:
+		f.orders.look() // nor what was paused: the misfire policy has the due
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -345,6 +352,9 @@ func (f *firing) write(n Note) bool {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
+			if stands && n.State.Final() {
+				f.tellUnstarted(n)
+			}
 			return stands
 		}
 		if !errors.Is(err, ErrUnavailable) || f.session.ctx.Err() != nil {

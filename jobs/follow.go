@@ -17,7 +17,7 @@ const followEvery = time.Minute
 // as waiting, once in the cluster, for an adoption to take up. Dues whose time
 // has passed are the misfire policy's.
 func (u *upkeep) follow(ctx context.Context) {
-	followers := u.table.followers()
+	followers, entries := u.table.followers()
 	if len(followers) == 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (u *upkeep) follow(ctx context.Context) {
 		if !told {
 			continue
 		}
-		e := u.table[f.Job]
+		e := entries[f.Job]
 		decision := e.following(open, u.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
 		for _, due := range decision.begin {
@@ -56,26 +56,28 @@ func (u *upkeep) follow(ctx context.Context) {
 			return
 		}
 	}
-	u.decideFollowing(bounded, followers, decisions)
+	u.decideFollowing(bounded, followers, entries, decisions)
 }
 
 // followers returns the jobs that follow others and are this replica's to
-// fire, by name.
-func (t cronTable) followers() []Follower {
+// fire, by name, and their entries.
+func (t *cronTable) followers() ([]Follower, map[string]*entry) {
 	var followers []Follower
-	for _, name := range t.inForce() {
-		if e := t[name]; len(e.Schedule.After()) > 0 {
-			followers = append(followers, Follower{Job: name, Version: e.standing.version.Load(), Group: e.Group, After: e.Schedule.After()})
+	entries := map[string]*entry{}
+	for _, e := range t.inForce() {
+		if len(e.Schedule.After()) > 0 {
+			followers = append(followers, Follower{Job: e.Name, Version: e.standing.version.Load(), Group: e.Group, After: e.Schedule.After()})
+			entries[e.Name] = e
 		}
 	}
-	return followers
+	return followers, entries
 }
 
 // settled returns the instant up to which those that e follows have a run or a
 // record of each of their dues, and will have no other: where one of them has
 // none, e is not due. Behind its cursor a job has no due until the next of the
 // schedule in force, which this replica knows only if it is its own.
-func (t cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
+func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {
 		inForce, known := open.InForce[name]
@@ -83,7 +85,7 @@ func (t cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 			return open.CheckedUntil // it was never registered, or the store forgot it: nothing can be said
 		}
 		settled := inForce.CheckedUntil
-		if p := t[name]; p != nil && len(p.Schedule.After()) == 0 && p.standing.version.Load() == inForce.Version {
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.standing.version.Load() == inForce.Version {
 			if next := p.Schedule.Next(settled); next.IsZero() {
 				settled = until
 			} else {
@@ -130,11 +132,11 @@ func (e *entry) following(open Openings, settled, now time.Time) following {
 
 // decideFollowing has the misfire policies decide on what is overdue, and moves
 // cursors.
-func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, decisions map[string]following) {
+func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entries map[string]*entry, decisions map[string]following) {
 	var checks []MisfireCheck
 	for _, f := range followers {
 		d, told := decisions[f.Job]
-		cursor := u.table[f.Job].standing.decidedUntil()
+		cursor := entries[f.Job].standing.decidedUntil()
 		check := MisfireCheck{Job: f.Job, Version: f.Version, Due: d.until, Until: d.until}
 		if len(d.overdue) > 0 {
 			if last := d.overdue[len(d.overdue)-1]; last.After(check.Due) {
@@ -146,10 +148,10 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, deci
 		checks = append(checks, check)
 	}
 	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
-		found := map[string]int{}
+		found := map[string][]Misfired{}
 		cursors, err := u.store.CheckMisfires(ctx, page, func(job string, c Cursor) []Misfired {
-			misfired := u.table[job].missedFollowing(decisions[job], c)
-			found[job] = len(misfired)
+			misfired := entries[job].missedFollowing(decisions[job], c)
+			found[job] = misfired
 			return misfired
 		})
 		if err != nil {
@@ -158,7 +160,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, deci
 			}
 			return
 		}
-		u.decided(cursors, found)
+		u.decided(cursors, entries, found)
 	}
 }
 

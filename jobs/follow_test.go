@@ -58,8 +58,8 @@ func (j *journal) handlers() []jobs.Registration {
 	})}
 }
 
-// dues returns the dues of a job's runs with their states, the oldest first.
-func (c *cluster) dues(job string) string {
+// ranFor returns the dues of a job's runs with their states, the oldest first.
+func (c *cluster) ranFor(job string) string {
 	var all []string
 	for _, r := range c.runs(job) {
 		text := r.Due.Format(time.TimeOnly)
@@ -91,7 +91,7 @@ func TestFollowersAreDueWhenAllHaveSucceeded(t *testing.T) {
 			"extract": "00:01:00, 00:02:00, 00:03:00, 00:04:00", "clean": "00:01:00, 00:02:00, 00:03:00, 00:04:00",
 			"load": "00:02:00, 00:04:00", "report": "00:02:00, 00:04:00",
 		} {
-			if got := c.dues(name); got != want {
+			if got := c.ranFor(name); got != want {
 				t.Errorf("%s: %s, expected %s", name, got, want)
 			}
 		}
@@ -111,7 +111,7 @@ func TestFollowersAreNotDueForWhatFailed(t *testing.T) {
 		stop := c.start(c.options("a", work.handlers(), job(t, "extract", time.Minute), follower(t, "load", "extract")))
 		time.Sleep(10 * time.Minute)
 		stop()
-		if got := c.dues("load"); strings.Contains(got, "00:02:00") || !strings.HasPrefix(got, "00:01:00, 00:03:00, 00:04:00") {
+		if got := c.ranFor("load"); strings.Contains(got, "00:02:00") || !strings.HasPrefix(got, "00:01:00, 00:03:00, 00:04:00") {
 			t.Errorf("load ran for %s", got)
 		}
 		versions, err := c.store.Versions(t.Context())
@@ -144,11 +144,11 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 				extract.Overlap, load.Overlap = jobs.OverlapAllow, overlap
 				stop := c.start(c.options("a", []jobs.Registration{slow}, extract, load))
 				time.Sleep(10*time.Minute + 30*time.Second)
-				if got := c.dues("load"); !strings.HasPrefix(got, "00:02:00, ") || strings.Count(got, ",") != 8 {
+				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:02:00, ") || strings.Count(got, ",") != 8 {
 					t.Errorf("meanwhile load ran for %s", got)
 				}
 				time.Sleep(11*time.Minute + 15*time.Second)
-				if got := c.dues("load"); !strings.HasPrefix(got, "00:01:00") || strings.Count(got, ",") != 20 || strings.Count(got, "skipped overlap") != skipped {
+				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:01:00") || strings.Count(got, ",") != 20 || strings.Count(got, "skipped overlap") != skipped {
 					t.Errorf("afterwards load ran for %s", got)
 				}
 				stop()
@@ -177,7 +177,7 @@ func TestFollowersFireBehindARecovery(t *testing.T) {
 		if got := c.outcomes("extract"); len(got) != 2 || !slices.Contains(got, "succeeded") || !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "lost") }) {
 			t.Fatalf("extract: %v", got)
 		}
-		if got := c.dues("load"); got != "00:01:00" {
+		if got := c.ranFor("load"); got != "00:01:00" {
 			t.Errorf("load ran for %s", got)
 		}
 	})
@@ -205,7 +205,7 @@ func TestFollowersMisfire(t *testing.T) {
 				time.Sleep(time.Minute)
 				stop := c.start(c.options("knows both", takes(0), load, neverDue(t, "extract")))
 				time.Sleep(20 * time.Second)
-				if got := c.dues("load"); got != want {
+				if got := c.ranFor("load"); got != want {
 					t.Errorf("load: %s, expected %s", got, want)
 				}
 				stop()
@@ -228,7 +228,7 @@ func TestFollowersThresholdCountsFromTheLastSuccess(t *testing.T) {
 		stop := c.start(c.options("a", work.handlers(), table...))
 		time.Sleep(12 * time.Minute)
 		stop()
-		if got := c.dues("load"); got != "00:01:00" {
+		if got := c.ranFor("load"); got != "00:01:00" {
 			t.Errorf("load: %s", got)
 		}
 	})
@@ -247,7 +247,7 @@ func TestFollowersCalendarsAreAskedForTheDue(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		stop()
 		for _, name := range []string{"load", "report"} {
-			if got := c.dues(name); strings.Contains(got, "00:02:00") || strings.Contains(got, "00:03:00") || !strings.Contains(got, "00:01:00") || !strings.Contains(got, "00:05:00") {
+			if got := c.ranFor(name); strings.Contains(got, "00:02:00") || strings.Contains(got, "00:03:00") || !strings.Contains(got, "00:01:00") || !strings.Contains(got, "00:05:00") {
 				t.Errorf("%s: %s", name, got)
 			}
 		}

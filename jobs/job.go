@@ -49,6 +49,7 @@ type Job struct {
 	Retry            retry.Policy  // of the handler, after an error; the zero Policy tries once
 	Group            string        // whose limits and pauses it shares; "" for none
 	Priority         int           // 1 to 9, 0 means 5: where workers are short, 9 goes first
+	Hooks            []Hook        // which webhooks are told how its runs end
 	Recover          bool          // run again when the replica that ran it died; three times at most
 }
 

@@ -62,7 +62,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), table...)))
 		}
 		time.Sleep(35 * time.Minute)
-		if _, err := c.store.Trigger(t.Context(), "only triggered", "k"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), jobs.Act{Actor: "test", Via: "go"}, jobs.TriggerRequest{Job: "only triggered", Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -73,7 +73,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 			if kind.text == "" {
 				continue
 			}
-			if got := c.dues(table[i].Name); got != kind.want {
+			if got := c.ranFor(table[i].Name); got != kind.want {
 				t.Errorf("%q ran for %s, expected %s", kind.text, got, kind.want)
 			}
 		}

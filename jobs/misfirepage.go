@@ -35,14 +35,14 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 // that may have no record: those furthest behind first.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
-	for name, e := range u.table {
+	for _, e := range u.table.all() {
 		decided := e.standing.decidedUntil()
 		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
-		check := weighedCheck{MisfireCheck: MisfireCheck{Job: name, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided}
+		check := weighedCheck{MisfireCheck: MisfireCheck{Job: e.Name, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 			check.weight++
 		}
@@ -58,6 +58,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 // at, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
+	entry   *entry
 	decided time.Time
 	weight  int
 }
@@ -78,14 +79,14 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
+	checks, until, entries := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page)), make(map[string]*entry, len(page))
 	for i, c := range page {
-		checks[i], until[c.Job] = c.MisfireCheck, c.Until
+		checks[i], until[c.Job], entries[c.Job] = c.MisfireCheck, c.Until, c.entry
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
+		misfired := misfires(entries[job], c, until[job])
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -98,16 +99,19 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
-	u.decided(cursors, found)
+	u.decided(cursors, entries, found)
 	return cursors != nil
 }
 
 // decided takes the cursors that a check has moved, and tells of what it found.
-func (u *upkeep) decided(cursors map[string]time.Time, found map[string]int) {
+func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		u.table[job].standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+		entries[job].standing.decide(cursors[job])
+		for _, m := range found[job] {
+			u.tellMissed(entries[job], m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("dues were not started in time")
 		}
 	}
 }

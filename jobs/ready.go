@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"container/heap"
+	"encoding/json"
 	"hash/fnv"
 	"sync"
 	"time"
@@ -20,8 +21,9 @@ type pending struct {
 	late    bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
 	since   time.Time // when it began to wait
 	rank    uint64
-	looked  bool   // the sieve has let it through
-	done    func() // of an adopted one: called when this replica cares for it no more
+	moment  json.RawMessage // of an adopted one: its params of the moment
+	looked  bool            // the sieve has let it through
+	done    func()          // of an adopted one: called when this replica cares for it no more
 }
 
 // ready is the queue of pending firings, by due and then in an order of the

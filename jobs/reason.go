@@ -25,6 +25,7 @@ const (
 	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
 	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
 	ReasonReleased         Reason = "released"          // an operator took its locks away
+	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
 )
 
 // relation says what a blocker is to the resource that it blocks.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,5 +72,10 @@ type Record struct {
 	Detail     string     `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 	Error      string     `json:"error,omitempty"`
-	Output     string     `json:"output,omitempty"` // only where one run is asked for
+	// Params are those of the moment, of a run that was triggered with some.
+	Params json.RawMessage `json:"params,omitempty"`
+	Output string          `json:"output,omitempty"` // only where one run is asked for
+	// Result is what the handler gave, in the last attempt that gave something;
+	// only where one run is asked for.
+	Result json.RawMessage `json:"result,omitempty"`
 }

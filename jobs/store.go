@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -43,6 +44,8 @@ type Store interface {
 	Upkeep
 	Following
 	History
+	Memory
+	Control
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID
@@ -62,6 +65,19 @@ type Session struct {
 	// LockServers identifies the list of stage 1's servers that the replica
 	// locks on, "" where that is not known.
 	LockServers string
+	// Table identifies the cron table of the replica's configuration, as
+	// LockServers does the servers: "" where it is not compared.
+	Table string
+}
+
+// Vitals are what a replica tells of itself with each heartbeat.
+type Vitals struct {
+	// ClockOffset is how far the store's clock is ahead of the replica's wall
+	// clock; nil until it was measured.
+	ClockOffset *time.Duration
+	Workers     int
+	Busy        int    // of the workers
+	NotReady    string // why the replica starts nothing although it lives; "" where it does
 }
 
 // Beat is the answer to a heartbeat.
@@ -76,8 +92,8 @@ type Sessions interface {
 	// Open registers the session, live for its TTL from now.
 	Open(ctx context.Context, s Session) error
 	// Heartbeat extends a session that is neither ended nor expired by its
-	// TTL, or returns ErrSessionLost.
-	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
+	// TTL, or returns ErrSessionLost. The vitals take the place of those before.
+	Heartbeat(ctx context.Context, session uuid.UUID, v Vitals) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
 	// once, its claims, if any are left, are swept as if it had expired. What
 	// it carries counts no longer: from a further transaction on, or where that
@@ -110,6 +126,8 @@ type Definition struct {
 	Group     string
 	Priority  int // 1 to 9, of which 9 goes first
 
+	Hooks []Hook // which webhooks are told how its runs end
+
 	Description string // what it is for, in a sentence; the hash does not cover it
 	Source      Source // where it comes from; the hash does not cover it either
 }
@@ -125,7 +143,7 @@ const (
 
 // InForce is the definition of a job that counts.
 type InForce struct {
-	Version      int64
+	Version      int64     // negative where the job was removed: then none is in force, and this was the last
 	CheckedUntil time.Time // as in Cursor: dues up to here are decided
 }
 
@@ -149,7 +167,11 @@ const (
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
 	StartStale                         // another definition of the job is in force than the request's
-	StartPaused                        // its job, group or everything is paused: nothing was done, or the waiting run goes on waiting
+	// StartPaused says that the job, its group or everything is paused, or that
+	// the session is draining: nothing was done, or the waiting run goes on
+	// waiting, for whoever may adopt it. Further attempts are let through, and
+	// triggered runs where it is but a pause.
+	StartPaused
 )
 
 // StartResult answers a StartRequest.
@@ -184,6 +206,11 @@ type FinishRequest struct {
 	Detail string
 	Error  string
 	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Result is kept with the run; nil keeps that of the attempt before.
+	Result json.RawMessage
+	// Saved is what the job's next run finds, where this one ends as
+	// Succeeded; nil leaves what there is.
+	Saved json.RawMessage
 }
 
 // Firings starts and ends runs.
@@ -267,7 +294,8 @@ type Upkeep interface {
 	// whose reply was lost may have given them. Both only of the named jobs,
 	// and none that is among known: those the caller cares for already. What
 	// is given keeps its place among the waiting, but nobody waits behind it
-	// until its next start.
+	// until its next start. It leaves runs alone whose first start is refused
+	// as StartPaused, and gives nothing to a session that is draining.
 	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
 	// CheckMisfires takes at most MaxBatch checks, each of another job. It
 	// calls find with the cursor of each that is to be done, by name, writes
@@ -276,9 +304,6 @@ type Upkeep interface {
 	// version is in force. It does nothing and returns nil while another
 	// replica is at it.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
-	// Trigger adds a waiting run of the job that any replica may adopt. A
-	// key that was used before for the job returns that run.
-	Trigger(ctx context.Context, job, key string) (Record, error)
 	// Revoke ends a claim and its grants by force: the run becomes lost, and is
 	// recovered as by Sweep, or cancelled. Used for claims that the replica
 	// does not know of.
@@ -300,6 +325,7 @@ type LockView struct {
 type JobView struct {
 	Definition
 	Version   int64
+	Removed   bool    // it was added at run time, and removed: it fires no more
 	Last      *Record // the last run that ended
 	UpdatedAt time.Time
 }
@@ -316,6 +342,23 @@ type ReplicaView struct {
 	Running   int        `json:"running"`
 	// LockServers is the same for replicas that lock on the same servers.
 	LockServers string `json:"lock_servers,omitempty"`
+	// ConfigHash is the same for replicas whose configurations have the same jobs.
+	ConfigHash string `json:"config_hash,omitempty"`
+	Draining   bool   `json:"draining"`
+	// What follows is as of the last heartbeat.
+	ClockOffset *int64 `json:"clock_offset_ms,omitempty"` // how far the store's clock is ahead of the replica's; nil where it is not known
+	Workers     int    `json:"workers"`                   // 0 where they are not known
+	Busy        int    `json:"busy"`
+	NotReady    string `json:"not_ready,omitempty"` // why it starts nothing although it lives
+}
+
+// JobDrift is a job that the configurations of living replicas do not have
+// alike. Each list has names of replicas, sorted.
+type JobDrift struct {
+	Job     string   `json:"job"`
+	Newest  []string `json:"newest"`            // they have its newest definition
+	Older   []string `json:"older,omitempty"`   // they have another, and leave it to the newest
+	Without []string `json:"without,omitempty"` // they don't know it
 }
 
 // RunFilter narrows a list of runs; zero fields do not.
@@ -350,6 +393,10 @@ type History interface {
 	Firing(ctx context.Context, job string, due time.Time) (FiringView, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
+	// Drift returns the jobs that the configurations of living replicas do not
+	// have alike, by name, at most limit of them. Where a replica has several
+	// living sessions, its youngest counts; those without a Table don't.
+	Drift(ctx context.Context, limit int) ([]JobDrift, error)
 }
 
 // FiringView is what the store knows of a job's scheduled firing for a due.
@@ -361,6 +408,7 @@ type FiringView struct {
 	Schedule  string
 	Zone      string
 	UpdatedAt time.Time
+	Removed   bool // as in JobView
 	// CheckedUntil is the job's cursor: dues up to here have a run or a record,
 	// or don't count.
 	CheckedUntil time.Time

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -21,27 +22,73 @@ type entry struct {
 	requests   []locking.Request
 	definition Definition
 	standing   standing
+	spec       *Spec // of a job that was added at run time
 }
 
-// cronTable is what a replica fires, by name.
-type cronTable map[string]*entry
+// cronTable is what a replica fires: the jobs that it was given, and those that
+// were added at run time. An entry is not changed but for its standing: a job
+// that changes gets another. It may be used concurrently.
+type cronTable struct {
+	mu      sync.RWMutex
+	entries map[string]*entry
+}
 
 // newCronTable binds every job, and reports all mistakes at once.
-func newCronTable(registry *Registry, jobs []Job) (cronTable, error) {
-	table := make(cronTable, len(jobs))
+func newCronTable(registry *Registry, jobs []Job) (*cronTable, error) {
+	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
 	var problems []error
 	for _, job := range jobs {
 		e, err := newEntry(registry, job)
 		switch {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("job %q: %w", job.Name, err))
-		case table[job.Name] != nil:
+		case table.entries[job.Name] != nil:
 			problems = append(problems, fmt.Errorf("job %q: defined twice", job.Name))
 		default:
-			table[job.Name] = e
+			table.entries[job.Name] = e
 		}
 	}
 	return table, errors.Join(append(problems, CheckAfter(jobs))...)
+}
+
+// get returns the job's entry, or nil.
+func (t *cronTable) get(name string) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.entries[name]
+}
+
+// has reports whether the entry is still the one of its job.
+func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
+
+// put takes an entry in place of the one of its job, if there is one. Until its
+// definition is registered nobody fires by it here.
+func (t *cronTable) put(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.entries[e.Name] = e
+}
+
+// remove forgets a job. What runs of it goes on.
+func (t *cronTable) remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, name)
+}
+
+// all returns the entries, by name.
+func (t *cronTable) all() []*entry {
+	t.mu.RLock()
+	all := slices.Collect(maps.Values(t.entries))
+	t.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (t *cronTable) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.entries)
 }
 
 func newEntry(registry *Registry, job Job) (*entry, error) {
@@ -58,6 +105,9 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	}
 	if job.MisfireThreshold < time.Second {
 		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
+	}
+	if err := checkHooks(job.Hooks); err != nil {
+		return nil, err
 	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
@@ -77,22 +127,14 @@ func CheckAfter(jobs []Job) error {
 	return errors.Join(problems...)
 }
 
-// definitions returns what Register writes.
-func (t cronTable) definitions() []Definition {
-	all := make([]Definition, 0, len(t))
-	for _, e := range t {
-		all = append(all, e.definition)
-	}
-	return all
+// unregistered returns the entries that the store was not asked about yet.
+func (t *cronTable) unregistered() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.heard() })
 }
 
-// names returns the jobs' names, sorted.
-func (t cronTable) names() []string { return slices.Sorted(maps.Keys(t)) }
-
-// inForce returns the names, sorted, of the jobs that are this replica's to
-// fire.
-func (t cronTable) inForce() []string {
-	return slices.DeleteFunc(t.names(), func(name string) bool { return t[name].standing.stale() })
+// inForce returns the entries, by name, that are this replica's to fire.
+func (t *cronTable) inForce() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.stale() })
 }
 
 // Due is an instant at which a job is to be fired.
@@ -106,10 +148,10 @@ type Due struct {
 // upcoming returns the due of each job that starts first after from, the
 // soonest first, at most n of them. When the others are due, it is not for this
 // replica to say.
-func (t cronTable) upcoming(from time.Time, n int) []Due {
+func (t *cronTable) upcoming(from time.Time, n int) []Due {
 	var dues []Due
-	for _, e := range t {
-		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.stale() {
+	for _, e := range t.all() {
+		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.elsewhere() {
 			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}

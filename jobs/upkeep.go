@@ -8,21 +8,15 @@ import (
 	"github.com/google/uuid"
 )
 
-const (
-	adoptEvery   = time.Second
-	misfireEvery = 5 * time.Second
-	listsEvery   = 5 * time.Second
-)
-
 // upkeep does what any replica may do for all: it sweeps dead sessions, makes
 // jobs due that follow others, adopts waiting runs, and records dues that nobody
 // started.
 type upkeep struct {
 	*engine
-	table  cronTable
+	table  *cronTable
 	ready  *ready
 	keeper *keeper
-	lists  *serverLists
+	drift  *drift
 	every  time.Duration // between sweeps
 	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
 }
@@ -38,19 +32,19 @@ func (u *upkeep) run(ctx context.Context) {
 				swept = now
 				u.sweep(ctx)
 			}
-			if now.Sub(checked) >= misfireEvery {
+			if now.Sub(checked) >= u.pace.misfires {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= listsEvery {
+			if now.Sub(compared) >= u.pace.lists {
 				compared = now
-				u.lists.compare(ctx)
+				u.drift.compare(ctx)
 			}
 			u.follow(ctx)
 			u.adopt(ctx, session)
 		}
 		select {
-		case <-time.After(adoptEvery):
+		case <-time.After(u.pace.adopt):
 		case <-ctx.Done():
 			return
 		}
@@ -72,6 +66,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 	for _, lost := range swept.Lost {
 		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("due", lost.Due).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
+		u.tellLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
@@ -100,9 +95,13 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // do. It also finds those that are this replica's without its knowledge: a
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	limit, names := u.room(), u.table.inForce()
-	if limit == 0 || len(names) == 0 {
+	limit, ours := u.room(), u.table.inForce()
+	if limit == 0 || len(ours) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
 		return
+	}
+	names, entries := make([]string, len(ours)), make(map[string]*entry, len(ours))
+	for i, e := range ours {
+		names[i], entries[e.Name] = e.Name, e
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -118,10 +117,11 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
+		e := entries[r.Job] // also where the job was removed meanwhile: nobody else would find the run
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
-			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
+			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), done: u.active.care(r.ID), moment: r.Params,
 		})
 	}
 }
@@ -137,8 +137,7 @@ func (u *upkeep) room() int {
 
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
-func (u *upkeep) late(r Record) bool {
-	e := u.table[r.Job]
+func (u *upkeep) late(e *entry, r Record) bool {
 	if len(e.Schedule.After()) > 0 { // its due says when others began
 		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
 	}

@@ -280,6 +280,7 @@ func (l *Locker) giveUp(e entry, maybeThere bool) {
 	l.nonces.drop(e.nonce)
 	if maybeThere {
 		l.strays.note(e, time.Now().Add(l.options.Lease))
+		l.renewals.news()
 	}
 }
 

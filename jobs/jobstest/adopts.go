@@ -63,7 +63,7 @@ var adoptRules = []rule{
 	}},
 	{"a run is adopted with all that is known of it", func(c *check) {
 		c.register("h", "a")
-		triggered, err := c.Store.Trigger(c.ctx, "a", "by hand")
+		triggered, err := c.trigger("a", "by hand")
 		c.must(err)
 		adopted := c.adopt(c.session("one"), 1, "a")
 		if len(adopted) != 1 {

@@ -35,10 +35,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
-		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Firing", firingRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
+		{"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Firing", firingRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
@@ -225,6 +225,14 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, na
 	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
 	c.must(err)
 	return records
+}
+
+// act is what everybody does in the tests.
+var act = jobs.Act{Actor: "ann", Via: "go"}
+
+// trigger triggers the job with a key.
+func (c *check) trigger(job, key string) (jobs.Record, error) {
+	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
 }
 
 // record returns the run, which must be there in this state.

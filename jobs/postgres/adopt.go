@@ -12,40 +12,35 @@ import (
 const (
 	// ownRuns are read only, in case a start of one is under way: a start may
 	// lock what one run needs in another order than an adoption.
-	ownRuns = selectRuns + `
+	ownRuns = `WITH ` + pausedJobs + selectRuns + `
 WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.run <> ALL($3)))
-    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + `)
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining) AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
+
+	// notHeldBack is whether a run that waits may start although its job may be
+	// paused.
+	notHeldBack = `(r.key <> '' OR r.attempt > 1 OR r.job NOT IN (SELECT job FROM paused))`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
 	adoptRuns = `
-WITH free AS (
+WITH ` + pausedJobs + `, free AS (
     SELECT w.run FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT r.job, r.key, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3)
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3) AND ` + notHeldBack + `
     ORDER BY w.since, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
-    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp()
+    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
-RETURNING` + recordColumns + `, ''`
-
-	triggerRun = `
-WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail)
-    SELECT $1, name, t, $3, 'waiting', t, 'triggered', 'triggered by hand'
-    FROM holdfast.jobs, date_trunc('microseconds', clock_timestamp()) t WHERE name = $2
-    ON CONFLICT DO NOTHING RETURNING id, created_at
-)
-INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
+RETURNING` + recordColumns + `, '', NULL::text`
 
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
@@ -72,21 +67,6 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 		return nil, err
 	}
 	return adopted, nil
-}
-
-// Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	if key == "" {
-		key = uuid.NewString()
-	}
-	if _, err := s.pool.Exec(ctx, triggerRun, uuid.New(), job, key); err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	rows, err := s.pool.Query(ctx, selectRuns+` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery DESC LIMIT 1`, job, key)
-	if err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	return oneRecord("job "+job, rows)
 }
 
 // Revoke ends a claim by force. It does not wait for a transaction of the job

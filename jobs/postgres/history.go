@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,12 +18,12 @@ import (
 const (
 	recordColumns = `
     r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
+    r.reason, r.detail, r.blocker, r.error, r.params, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
-	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
+	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
 	oneRun = `
-SELECT` + recordColumns + `, coalesce(o.output, '')
+SELECT` + recordColumns + `, coalesce(o.output, ''), o.result
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
@@ -33,17 +34,19 @@ LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
-SELECT` + recordColumns + `, ''
+SELECT` + recordColumns + `, '', NULL::text
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
@@ -88,7 +91,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)
@@ -181,13 +185,17 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var token *jobs.Token
 	var blocker []byte
 	var waits *time.Time
+	var result *string
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
 	if token != nil {
 		r.Token = *token
+	}
+	if result != nil {
+		r.Result = json.RawMessage(*result)
 	}
 	if waits != nil {
 		r.WaitSince = waits.UTC()
@@ -213,7 +221,8 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers, &v.Running)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})

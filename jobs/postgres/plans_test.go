@@ -23,6 +23,8 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
+		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
+		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
 		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -15,20 +13,23 @@ import (
 const (
 	freeRuns = `
 SELECT id FROM holdfast_runs
-WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2)))
-    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?4))
+WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
+        OR attempt <= 1 AND session IN (SELECT value FROM json_each(?6)))
+    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?4)) AND ` + notHeldBack + `?5)))
 ORDER BY wait_since, id LIMIT ?3`
 
 	ownRuns = `
 SELECT id FROM holdfast_runs
-WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3))
+WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
 ORDER BY wait_since, id`
 
+	// notHeldBack is whether a run that waits may start although its job may be
+	// among those that are paused.
+	notHeldBack = `(key <> '' OR attempt > 1 OR job NOT IN (SELECT value FROM json_each(`
+
+	drainingSessions = `SELECT id FROM holdfast_sessions WHERE draining`
+
 	takeRuns = `UPDATE holdfast_runs SET session = ?2, replica = ?3 WHERE id IN (SELECT value FROM json_each(?1))`
-
-	jobExists = `SELECT 1 FROM holdfast_jobs WHERE name = ?1`
-
-	runByKey = `SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' ORDER BY recovery DESC LIMIT 1`
 
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
@@ -64,16 +65,24 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 // adoptable returns the waiting runs that are the session's already, and those
 // that are nobody's.
 func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string, known []uuid.UUID, limit int) (own, free []uuid.UUID, err error) {
-	var encoded [3]string
-	for i, list := range []any{append([]string{}, names...), append([]uuid.UUID{}, known...), s.lives.living()} {
+	held, err := loadHeldBack(ctx, tx, session, names)
+	if err != nil || held.draining {
+		return nil, nil, err
+	}
+	draining, err := idsBy(ctx, tx, drainingSessions)
+	if err != nil {
+		return nil, nil, err
+	}
+	var encoded [5]string
+	for i, list := range []any{append([]string{}, names...), append([]uuid.UUID{}, known...), s.lives.living(), held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
 		}
 	}
-	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1]); err != nil {
+	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1], encoded[3]); err != nil {
 		return nil, nil, err
 	}
-	free, err = idsBy(ctx, tx, freeRuns, encoded[0], encoded[2], max(limit, 0), encoded[1])
+	free, err = idsBy(ctx, tx, freeRuns, encoded[0], encoded[2], max(limit, 0), encoded[1], encoded[3], encoded[4])
 	return own, free, err
 }
 
@@ -115,45 +124,6 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]jobs.Recor
 		}
 	}
 	return records, err
-}
-
-// Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	if key == "" {
-		key = uuid.NewString()
-	}
-	var record jobs.Record
-	err := s.write(ctx, "trigger", func(tx *sql.Tx) error {
-		id, err := triggered(ctx, tx, job, key)
-		if err != nil {
-			return err
-		}
-		records, err := recordsOf(ctx, tx, []uuid.UUID{id})
-		if err == nil {
-			record = records[0]
-		}
-		return err
-	})
-	return record, err
-}
-
-// triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, tx *sql.Tx, job, key string) (id uuid.UUID, err error) {
-	var one int
-	if err := tx.QueryRowContext(ctx, jobExists, job).Scan(&one); errors.Is(err, sql.ErrNoRows) {
-		return id, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
-	} else if err != nil {
-		return id, err
-	}
-	err = tx.QueryRowContext(ctx, runByKey, job, key).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
-	}
-	now := time.Now()
-	at := micros(now)
-	run := newRun(uuid.New(), jobs.Firing{Job: job, Due: now, Key: key}, at)
-	run.Since, run.Reason, run.Detail = &at, jobs.ReasonTriggered, "triggered by hand"
-	return run.ID, execRows(ctx, tx, addRun, []runRow{run})
 }
 
 // Revoke ends a claim by force; one that is gone already needs nothing. It

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,11 +19,11 @@ import (
 const (
 	runColumns = `
 r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, 0`
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
-	readOutput = `SELECT output FROM holdfast_outputs WHERE run = ?1`
+	readOutput = `SELECT output, result FROM holdfast_outputs WHERE run = ?1`
 
 	listLocks = `
 SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session, coalesce(s.expires_at, 0)
@@ -31,8 +32,9 @@ JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.s
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
 SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
@@ -40,6 +42,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -91,7 +94,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &updated)
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
 		}
@@ -167,9 +171,13 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 		return jobs.Record{}, wrap("run "+id.String(), err)
 	}
 	record := records[0]
-	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output)
+	var result sql.NullString
+	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output, &result)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
+	}
+	if result.Valid {
+		record.Result = json.RawMessage(result.String)
 	}
 	return record, wrap("output of run "+id.String(), err)
 }
@@ -182,11 +190,14 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
+		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
+		if err != nil {
 			return err
 		}
-		if known, live := s.lives.get(v.Session); live {
+		if known, live := s.lives.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
+			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.vitals.OffsetMilliseconds(), known.vitals.Workers, known.vitals.Busy, known.vitals.NotReady
 		}
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)

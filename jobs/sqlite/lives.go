@@ -13,6 +13,7 @@ import (
 type life struct {
 	jobs.Session
 	started, beat, expires time.Time
+	vitals                 jobs.Vitals
 	ended                  bool
 }
 
@@ -53,7 +54,7 @@ func (l *lives) succeed(s jobs.Session) {
 }
 
 // renew extends the session if it lives.
-func (l *lives) renew(id uuid.UUID) (life, bool) {
+func (l *lives) renew(id uuid.UUID, v jobs.Vitals) (life, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -61,7 +62,7 @@ func (l *lives) renew(id uuid.UUID) (life, bool) {
 	if known == nil || !known.live(now) {
 		return life{}, false
 	}
-	known.beat, known.expires = now, now.Add(known.TTL)
+	known.beat, known.expires, known.vitals = now, now.Add(known.TTL), v
 	return *known, true
 }
 

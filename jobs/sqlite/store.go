@@ -51,8 +51,10 @@ type Store struct {
 	closed  chan struct{}
 	closing sync.Once
 
-	lives    lives
-	checking sync.Mutex // held while misfires are checked
+	lives     lives
+	listeners listeners
+	fencing   fencing
+	checking  sync.Mutex // held while misfires are checked
 }
 
 var (
@@ -69,7 +71,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives()}
+	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
 			return nil, err

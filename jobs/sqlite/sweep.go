@@ -50,6 +50,9 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		if err != nil {
 			return err
 		}
+		if _, err := tx.ExecContext(ctx, forgetCancels); err != nil {
+			return err
+		}
 		return s.forgetOld(ctx, tx, now)
 	})
 	if err != nil {

@@ -59,3 +59,65 @@ ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL 
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
+
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast.sessions ADD COLUMN config_hash text NOT NULL DEFAULT '',
+    ADD COLUMN clock_offset_ms bigint, -- NULL where it is not known
+    ADD COLUMN workers int NOT NULL DEFAULT 0,
+    ADD COLUMN busy int NOT NULL DEFAULT 0,
+    ADD COLUMN not_ready text NOT NULL DEFAULT '';
+-- Saved: what each job's runs keep for the next, as JSON. Apart from the jobs,
+-- whose rows change at another pace.
+CREATE TABLE holdfast.saved (
+    job      text COLLATE "C" PRIMARY KEY,
+    value    text NOT NULL,
+    run      uuid NOT NULL,
+    saved_at timestamptz NOT NULL
+);
+-- What a handler gave as its result, as JSON.
+ALTER TABLE holdfast.outputs ADD COLUMN result text;
+
+-- Subscriptions: which webhooks are told of which ends of a job's runs, by its
+-- definitions. Few jobs have any.
+CREATE TABLE holdfast.subscriptions (
+    job     text COLLATE "C" NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    webhook text COLLATE "C" NOT NULL,
+    PRIMARY KEY (job, state, version, webhook)
+);
+
+-- Deliveries: what webhooks are still to be told. next_at is when the next try
+-- is due, or until when one has the delivery.
+CREATE TABLE holdfast.deliveries (
+    id         uuid PRIMARY KEY,
+    webhook    text COLLATE "C" NOT NULL,
+    run        uuid NOT NULL,
+    state      text NOT NULL,
+    created_at timestamptz NOT NULL,
+    next_at    timestamptz, -- NULL once it was given up
+    gave_up_at timestamptz,
+    tries      int NOT NULL DEFAULT 0,
+    error      text NOT NULL DEFAULT ''
+);
+CREATE INDEX deliveries_next ON holdfast.deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at) WHERE tries > 0;
+
+-- However a run ends, and whoever ends it, the webhooks of its job's definition
+-- in force are told: a statement that forgot them would lose one for ever.
+CREATE FUNCTION holdfast.tell_hooks() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT gen_random_uuid(), s.webhook, NEW.id, NEW.state, t, t
+    FROM holdfast.subscriptions s, clock_timestamp() t
+    WHERE s.job = NEW.job AND s.state = NEW.state COLLATE "C"
+        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = NEW.job);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
+    WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
+CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
+    WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;

@@ -59,3 +59,69 @@ ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config
 
 -- Params of the moment, of a run that was triggered with some.
 ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
+
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast_sessions ADD COLUMN config_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE holdfast_sessions ADD COLUMN clock_offset_ms INTEGER; -- NULL where it is not known
+ALTER TABLE holdfast_sessions ADD COLUMN workers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN busy INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN not_ready TEXT NOT NULL DEFAULT '';
+-- Saved: what each job's runs keep for the next, as JSON.
+CREATE TABLE holdfast_saved (
+    job      TEXT PRIMARY KEY,
+    value    TEXT NOT NULL,
+    run      TEXT NOT NULL,
+    saved_at INTEGER NOT NULL
+);
+-- What a handler gave as its result, as JSON.
+ALTER TABLE holdfast_outputs ADD COLUMN result TEXT;
+
+-- Subscriptions: which webhooks are told of which ends of a job's runs, by its
+-- definitions. Few jobs have any.
+CREATE TABLE holdfast_subscriptions (
+    job     TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    webhook TEXT NOT NULL,
+    PRIMARY KEY (job, state, version, webhook)
+) WITHOUT ROWID;
+
+-- Deliveries: what webhooks are still to be told. next_at is when the next try
+-- is due, or until when one has the delivery.
+CREATE TABLE holdfast_deliveries (
+    id         TEXT PRIMARY KEY,
+    webhook    TEXT NOT NULL,
+    run        TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at    INTEGER, -- NULL once it was given up
+    gave_up_at INTEGER,
+    tries      INTEGER NOT NULL DEFAULT 0,
+    error      TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX holdfast_deliveries_next ON holdfast_deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at) WHERE tries > 0;
+
+-- However a run ends, and whoever ends it, the webhooks of its job's definition
+-- in force are told: a statement that forgot them would lose one for ever.
+CREATE TRIGGER holdfast_runs_ended AFTER UPDATE OF state ON holdfast_runs
+    WHEN OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+        s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
+    FROM holdfast_subscriptions s
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+END;
+CREATE TRIGGER holdfast_runs_recorded AFTER INSERT ON holdfast_runs
+    WHEN NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+        s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
+    FROM holdfast_subscriptions s
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+END;
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
