@@ -53,7 +53,7 @@ func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job,
 // newOperations returns what operators do by way of the store.
 func newOperations(s specReader, table []jobs.Job, store jobs.Store, locker *locking.Locker, replica string, log zerolog.Logger) *jobs.Operations {
 	return jobs.NewOperations(jobs.OperationsOptions{
-		Control: controlOf(store), Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Log: log,
+		Control: store, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Log: log,
 	})
 }
 
@@ -61,9 +61,3 @@ func newOperations(s specReader, table []jobs.Job, store jobs.Store, locker *loc
 // succeeded; nil before. It may be used while the replica runs and, since acts
 // are the store's, also while it does not.
 func (r *Replica) Operations() *jobs.Operations { return r.operations }
-
-// controlOf returns the store's control, or nil.
-func controlOf(store jobs.Store) jobs.Control {
-	control, _ := any(store).(jobs.Control)
-	return control
-}

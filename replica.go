@@ -114,9 +114,10 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	specs := specReader{r.config, r.registry}
 	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
 	r.scheduler, err = jobs.New(jobs.Options{
-		Store: r.store, Control: controlOf(r.store), Build: specs.build,
+		Store: r.store, Build: specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
-		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
+		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, KeepHistory: r.config.History.Keep,
+		Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
 		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
 	})
@@ -158,6 +159,7 @@ func (r *Replica) pageOptions() admin.Options {
 	options.Operations = r.operations
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
+	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
 	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }

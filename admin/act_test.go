@@ -116,7 +116,7 @@ func TestActsThatAreRefused(t *testing.T) {
 		{"/api/v1/jobs/rollup-sales/resume", ``, 404, `job rollup-sales: not found`},
 		{"/api/v1/jobs/nobody/trigger", ``, 404, `job nobody: not found`},
 		{"/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": "many", "colour": 1}}`, 422, `params: colour: unknown key "colour", expected one of rows; rows: found a string, expected int`},
-		{"/api/v1/jobs/rollup-sales/trigger", `{"params": [1]}`, 422, `params: expected a mapping of keys to values`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"params": [1]}`, 400, `params: expected an object`},
 		{"/api/v1/jobs/added/trigger", `{"params": {"rows": "many"}}`, 422, `params: rows: found a string, expected int`},
 		{"/api/v1/jobs/sync-vendors/trigger", `{"params": {"rows": 1}}`, 404, `job sync-vendors: not found here, so that nobody can check its params: ask a replica that has the job`},
 		{"/api/v1/jobs/merge-events/trigger", ``, 409, `job merge-events is paused since 2026-03-14T03:12:15Z by anonymous`},

@@ -103,7 +103,7 @@ type Options struct {
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas; nil: each counts its
 	// own.
-	Attempts Attempts
+	Attempts jobs.Attempts
 
 	Store jobs.History
 	// Operations do what operators ask for; nil where the page only shows.

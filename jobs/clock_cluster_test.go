@@ -32,7 +32,7 @@ func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals
 func TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		table := []jobs.Job{job(t, "job", time.Second)}
+		table := []jobs.Job{job(t, "job", time.Second), once(t, "by-hand", 100*time.Hour)}
 		right, off := c.options("right", takes(time.Millisecond), table...), c.options("off", takes(time.Millisecond), table...)
 		store := &skewed{Store: c.store}
 		off.Store, off.MaxClockOffset, right.MaxClockOffset = store, 10*time.Second, 10*time.Second
@@ -71,7 +71,18 @@ func TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight(t *testing.T) {
 		store.ahead.Store(int64(-time.Minute))
 		time.Sleep(10 * time.Second) // a heartbeat has measured it, and the next one has told
 		since := time.Now()
-		time.Sleep(50 * time.Second)
+		for range 20 { // none of them waits for the clock
+			if _, err := c.store.Trigger(t.Context(), jobs.Act{Actor: "ada", Via: "go"}, jobs.TriggerRequest{Job: "by-hand"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		time.Sleep(10 * time.Second)
+		for _, r := range c.runs("by-hand") {
+			if r.State != jobs.Succeeded {
+				t.Errorf("triggered while a clock was off: %s on %q", r.State, r.Replica)
+			}
+		}
 		if got := started(since); got["off"] != 0 || got["right"] < 49 {
 			t.Errorf("while its clock was off they started %v", got)
 		}

@@ -38,7 +38,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		d.tick()
-		if d.ready.len() == 0 || d.orders.draining() {
+		if d.ready.len() == 0 {
 			d.sleep(ctx)
 			continue
 		}
@@ -134,10 +134,8 @@ func (d *dispatcher) revise() {
 // letGo puts aside what is queued here, for others to adopt what they may.
 func (d *dispatcher) letGo() {
 	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
-		if p.adopted == uuid.Nil {
-			d.held = append(d.held, p)
-		} else {
-			p.done()
+		if !d.leaves(p) {
+			d.held = append(d.held, p) // there is no such thing while the replica is drained
 		}
 	}
 }
@@ -173,11 +171,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			p.done()
 			continue
 		}
-		if p.adopted == uuid.Nil && !d.table.has(p.entry) {
-			continue
-		}
-		if p.adopted == uuid.Nil && d.rests(p.entry) {
-			d.held = append(d.held, p)
+		if d.leaves(p) {
 			continue
 		}
 		if d.worthSieving(p) {
@@ -191,6 +185,24 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 		d.firings.Go(d.begin(p, session, ctx).run)
 		return true
 	}
+}
+
+// leaves reports whether nothing is begun of what was queued: its job was removed
+// or changed meanwhile, rests until the next revision, or is another's to adopt.
+func (d *dispatcher) leaves(p pending) bool {
+	switch {
+	case p.adopted != uuid.Nil:
+		if d.orders.draining() {
+			p.done()
+			return true
+		}
+	case !d.table.has(p.entry):
+		return true
+	case d.rests(p.entry):
+		d.held = append(d.held, p)
+		return true
+	}
+	return false
 }
 
 // begun is a firing with what ends its waiting.

@@ -110,13 +110,14 @@ func why(r Record) string {
 
 // pausedThen names who had paused it when it was to start.
 func (s *subject) pausedThen() string {
-	for _, p := range s.Explanation.Pauses {
-		if p.ResumedAt == nil {
-			return "; " + pausedWords(p)
-		}
-		return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At), s.shown(*p.ResumedAt))
+	if len(s.Explanation.Pauses) == 0 {
+		return ""
 	}
-	return ""
+	p := s.Explanation.Pauses[0]
+	if p.ResumedAt == nil {
+		return "; " + pausedWords(p)
+	}
+	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At), s.shown(*p.ResumedAt))
 }
 
 func firstOf(texts ...string) string {

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	ordersEvery   = time.Second      // how often orders are asked for where nobody is heard
 	listenBackoff = time.Second      // before listening again, at first
 	listenRarest  = 30 * time.Second // and at most
 )
@@ -22,14 +21,16 @@ const (
 // can't hear for a while keeps them. The store refuses what must not start
 // whether or not it was heard of here.
 type orders struct {
-	control  Control // nil where there is nobody to ask
+	control  Control
 	session  func() uuid.UUID
 	table    *cronTable
 	follower *follower
 	active   *active
+	hurry    chan<- struct{} // the keeper's
 	registry *Registry
 	build    func(text json.RawMessage) (Job, error)
 	log      zerolog.Logger
+	every    time.Duration // how often orders are asked for where nobody is heard
 
 	mu       sync.Mutex
 	standing []Pause
@@ -38,8 +39,7 @@ type orders struct {
 	looks chan struct{} // holds a value when orders are to be asked for
 
 	// What follows belongs to run's goroutine.
-	asked     uuid.UUID            // the session that was asked for
-	read      int64                // the generation that was read for it; 0 for none
+	read      int64                // the generation that was read; 0 for none
 	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
 	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
 	failing   bool
@@ -70,13 +70,10 @@ func (o *orders) look() { signal(o.looks) }
 
 // run follows the orders until ctx ends.
 func (o *orders) run(ctx context.Context) {
-	if o.control == nil {
-		return
-	}
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	every := time.NewTicker(ordersEvery)
+	every := time.NewTicker(o.every)
 	defer every.Stop()
 	for {
 		select {
@@ -111,13 +108,9 @@ func (o *orders) listen(ctx context.Context) {
 
 // ask asks for the orders and obeys them.
 func (o *orders) ask(ctx context.Context) {
-	session := o.session()
-	if session != o.asked {
-		o.asked, o.read = session, 0
-	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	now, err := o.control.Orders(bounded, session, o.read)
+	now, err := o.control.Orders(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
 			o.log.Warn().Err(err).Msg("operators' acts can't be asked for, the last ones hold")
@@ -135,6 +128,9 @@ func (o *orders) obey(now Orders) {
 		revised = o.pause(now.Pauses) || revised
 		revised = o.follow(now.Specs) || revised
 		o.read = now.Generation
+		if o.active.len() > 0 {
+			signal(o.hurry)
+		}
 	}
 	if revised {
 		signal(o.follower.revised)

@@ -22,13 +22,26 @@ import (
 
 // operators gives orders as a test says.
 type operators struct {
-	jobs.Control
 	mu    sync.Mutex
 	now   jobs.Orders
 	deaf  bool // nobody hears of acts at once
 	fail  error
 	asked int
 	heard []func()
+}
+
+// obeying is a store of which operators want what a test says.
+type obeying struct {
+	jobs.Store
+	operators *operators
+}
+
+func (o obeying) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	return o.operators.Orders(ctx, session, since)
+}
+
+func (o obeying) Listen(ctx context.Context, heard func()) error {
+	return o.operators.Listen(ctx, heard)
 }
 
 func (o *operators) Orders(_ context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
@@ -141,7 +154,7 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		}
 		var log bytes.Buffer
 		o := c.options("a", takes(0), one, other, grouped)
-		o.Control, o.Log = ops, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
 		ops.order(pausing(jobs.TargetJob, "one"))
@@ -178,7 +191,7 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 		j := job(t, "job", 10*time.Second)
 		j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
 		o := c.options("a", takes(0), j)
-		o.Control = ops
+		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
 		ops.order(pausing(jobs.TargetJob, "job"))
@@ -197,7 +210,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
 			o := c.options(name, takes(3*time.Second), job(t, "own", time.Hour))
-			o.Control, o.Build, o.Log = ops, built(t), zerolog.New(zerolog.SyncWriter(&log))
+			o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log))
 			stops = append(stops, c.start(o))
 		}
 		time.Sleep(5 * time.Second)
@@ -223,9 +236,9 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		hears, deaf := c.options("a", takes(0)), c.options("b", takes(0))
-		hears.Control, hears.Build = ops, built(t)
+		hears.Store, hears.Build = obeying{c.store, ops}, built(t)
 		stale := &operators{}
-		deaf.Control, deaf.Build = stale, built(t)
+		deaf.Store, deaf.Build = obeying{c.store, stale}, built(t)
 		stop, stopDeaf := c.start(hears), c.start(deaf)
 		time.Sleep(5 * time.Second)
 		for version, every := range []string{"10s", "20s", "10s"} {
@@ -248,8 +261,8 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		var log bytes.Buffer
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
-		knows.Control, knows.Build = ops, built(t)
-		not.Control, not.Build, not.Log = ops, built(t), zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
+		knows.Store, knows.Build = obeying{c.store, ops}, built(t)
+		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
 		ops.order(func(o *jobs.Orders) {
@@ -263,6 +276,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		stop()
 		stopNot()
 		c.expectDues(begun, "added", 10, 20, 30)
+		c.expectDues(begun, "renamed")
 		for _, name := range []string{"added", "wrong", "alias"} {
 			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
 				t.Errorf("%s is told of %d times: %s", name, n, log.String())
@@ -281,7 +295,7 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		var log bytes.Buffer
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
-		o.Control, o.Build, o.Log = ops, built(t), zerolog.New(zerolog.SyncWriter(&log))
+		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log))
 		stop := c.start(o)
 		ops.order(func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("job", "1s", "work", 1)} })
 		time.Sleep(15 * time.Second)
@@ -299,7 +313,7 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
 		o := c.options("a", takes(time.Hour), once(t, "job", 10*time.Second, "orders"))
-		o.Control = ops
+		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
 		run := c.runs("job")[0]
@@ -329,7 +343,7 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		j := once(t, "job", 10*time.Second)
 		j.Retry.Attempts, j.Retry.Delay = 3, 10*time.Second
 		o := c.options("a", []jobs.Registration{fails}, j)
-		o.Control = ops
+		o.Store = obeying{c.store, ops}
 		stop, begun := c.start(o), time.Now()
 		time.Sleep(15 * time.Second)
 		run := c.runs("job")[0]
@@ -347,8 +361,10 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
 		j.Misfire = jobs.MisfireSkip
+		var log bytes.Buffer
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
-		o.Control = ops
+		o.Log = zerolog.New(zerolog.SyncWriter(&log))
+		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
 		ops.order(func(o *jobs.Orders) { o.Draining = true })
@@ -359,6 +375,9 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
+		if said := log.String(); strings.Contains(said, "adopted") {
+			t.Errorf("said while drained: %s", said)
+		}
 		c.expectDues(begun, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
@@ -385,7 +404,7 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
 		o := c.options("a", takes(10*time.Second), once(t, "first", 10*time.Second), once(t, "second", 100*time.Hour))
-		o.Control, o.Workers = ops, 1
+		o.Store, o.Workers = obeying{c.store, ops}, 1
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
 		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "second", Key: "now"}); err != nil {
@@ -416,7 +435,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		j.MisfireThreshold = time.Second
 		j.Misfire = jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
-		o.Control, o.Log = ops, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop := c.start(o)
 		time.Sleep(4*time.Second + 500*time.Millisecond)
 		ops.order(pausing(jobs.TargetJob, "job"))
@@ -441,5 +460,50 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 				t.Errorf("%q is said %d times: %s", text, n, log.String())
 			}
 		}
+	})
+}
+
+// Who has lost its claim to an operator hears of it at once, and its locks are
+// free whether or not it heeds that.
+func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		told := make(chan error, 1)
+		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "deaf" {
+				<-ctx.Done()
+				told <- context.Cause(ctx)
+				time.Sleep(9 * time.Second)
+			}
+			return nil
+		})
+		next := once(t, "next", 22*time.Second, "orders")
+		next.Wait.Attempts = 1
+		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"), next)
+		stop := c.start(o)
+		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
+		run := c.runs("deaf")[0]
+		released, err := c.store.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
+		if err != nil || released.Token != run.Token {
+			t.Fatalf("released %+v, %v", released, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case cause := <-told:
+			if !errors.Is(cause, jobs.ErrClaimLost) {
+				t.Errorf("told %v", cause)
+			}
+		default:
+			t.Error("not told within a second")
+		}
+		time.Sleep(3 * time.Second) // the handler goes on
+		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("next: %v", got)
+		}
+		if got := c.outcomes("deaf"); !slices.Equal(got, []string{"lost released"}) {
+			t.Errorf("deaf: %v", got)
+		}
+		stop()
 	})
 }

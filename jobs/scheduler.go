@@ -24,8 +24,6 @@ type Options struct {
 	// Build makes a Job of the text of one that was added at run time, as a Spec
 	// has it. Without it, such jobs are left to other replicas.
 	Build func(text json.RawMessage) (Job, error)
-	// Control tells what operators want; nil: nobody does.
-	Control Control
 
 	Replica string // this replica's name
 	// Succeeds says that Replica is a configured name, which no other living
@@ -44,6 +42,9 @@ type Options struct {
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
+	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
+	// Where replicas differ, the shortest counts.
+	KeepHistory time.Duration
 	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
@@ -83,6 +84,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
+	retention  *retention
 	drift      *drift
 	stopping   chan struct{} // closed when Run begins to stop
 }
@@ -110,15 +112,16 @@ func New(o Options) (*Scheduler, error) {
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
-		control: o.Control, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
-		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{},
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
-		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
+		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
-	s.keeper.opened = s.engine.orders.look
+	s.keeper.opened, s.engine.orders.hurry = s.engine.orders.look, s.keeper.hurry
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
 		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
@@ -151,6 +154,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() { s.retention.run(ctx) })
 	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()

@@ -308,6 +308,30 @@ type Upkeep interface {
 	// recovered as by Sweep, or cancelled. Used for claims that the replica
 	// does not know of.
 	Revoke(ctx context.Context, token Token, state State, reason Reason) error
+	// Prune forgets a batch of what has been kept long enough, for the session,
+	// whose turn it then is for the next half minute: others are told Busy. Runs
+	// go when they ended longer ago than Keep, with all that belongs to them;
+	// never one that has not ended, nor a due that the misfire check may yet
+	// ask for. The audit log, pauses that are over, definitions that nobody has
+	// carried for as long, and failed sign-ins that no longer count go too.
+	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
+}
+
+// PruneRequest asks for a batch of the history to be forgotten.
+type PruneRequest struct {
+	Keep  time.Duration
+	Limit int        // rows of each kind that a batch looks at; 1 to MaxBatch
+	After *RunCursor // where the batch before has ended; nil for the first of a round
+}
+
+// Pruned is what a batch forgot.
+type Pruned struct {
+	Runs        int
+	Audited     int // lines of the audit log
+	Pauses      int
+	Definitions int
+	Next        *RunCursor // where the next batch begins; nil: all old runs were looked at
+	Busy        bool       // another replica is at it: nothing was done
 }
 
 // LockView is one granted resource.

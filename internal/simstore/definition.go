@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,13 +14,15 @@ import (
 // job is what the store knows of one: all its definitions, by version from 1.
 type job struct {
 	definitions  []jobs.Definition
-	version      int64 // in force; 0 for none yet
+	version      int64 // in force; 0 for none yet, negative where the job was removed
 	checkedUntil time.Time
 	updatedAt    time.Time
-	dues         []time.Time // that have a run or a record, sorted
+	dues         []time.Time         // that have a run or a record, sorted
+	idle         map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
 }
 
-func (j *job) inForce() jobs.Definition { return j.definitions[j.version-1] }
+// last is the definition in force, or that was in force last.
+func (j *job) last() jobs.Definition { return j.definitions[max(j.version, -j.version)-1] }
 
 func (j *job) versionOf(hash string) int64 {
 	for i, d := range j.definitions {
@@ -62,7 +65,9 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID, definitions []jobs.D
 	versions := make(map[string]int64, len(definitions))
 	for _, d := range definitions {
 		versions[d.Name] = s.define(d)
-		l.carried[d.Name] = versions[d.Name]
+		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil || !spec.Removed {
+			l.carried[d.Name] = versions[d.Name]
+		}
 	}
 	s.enforce(versions)
 	return versions, nil
@@ -75,6 +80,7 @@ func (s *Store) define(d jobs.Definition) int64 {
 		j = &job{}
 		s.jobs[d.Name] = j
 	}
+	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, jobs.FromConfig)
 	version := j.versionOf(d.Hash)
 	if version == 0 {
 		j.definitions = append(j.definitions, d)
@@ -130,9 +136,9 @@ func (s *Store) enforce(names map[string]int64) {
 
 // change brings a version into force. The cursor moves only with the schedule.
 func (s *Store) change(name string, j *job, version int64, now time.Time) {
-	before, first := j.checkedUntil, j.version == 0
+	before, first := j.checkedUntil, j.version <= 0
 	next := j.definitions[version-1]
-	if first || j.inForce().Schedule != next.Schedule || j.inForce().Zone != next.Zone {
+	if first || j.last().Schedule != next.Schedule || j.last().Zone != next.Zone {
 		if j.checkedUntil.Before(now) {
 			j.checkedUntil = now
 		}

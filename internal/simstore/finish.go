@@ -59,7 +59,8 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 // recover adds the successor of a lost run, or says why there is none.
 func (s *Store) recover(lost *run, now time.Time) {
 	j := s.jobs[lost.Job]
-	if j == nil || j.version == 0 || !j.inForce().Recover {
+	_, cancelled := s.control.cancels[lost.ID]
+	if j == nil || j.version <= 0 || !j.last().Recover || cancelled {
 		return
 	}
 	if lost.Recovery >= jobs.MaxRecoveries {
@@ -71,7 +72,7 @@ func (s *Store) recover(lost *run, now time.Time) {
 		return
 	}
 	next := newRun(uuid.New(), f, now)
-	next.WaitSince, next.Reason = now, lost.Reason
+	next.WaitSince, next.Reason, next.Params = now, lost.Reason, lost.Params
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
 	s.add(next)
 }

@@ -55,7 +55,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		if j.version == 0 {
 			continue
 		}
-		v := jobs.JobView{Definition: j.inForce(), Version: j.version, UpdatedAt: j.updatedAt}
+		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version), UpdatedAt: j.updatedAt, Removed: j.version < 0}
 		if r := last[name]; r != nil {
 			record := r.record()
 			v.Last = &record
@@ -125,9 +125,9 @@ func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.Fi
 	if j == nil || j.version == 0 {
 		return jobs.FiringView{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
 	}
-	d := j.inForce()
+	d := j.last()
 	v := jobs.FiringView{
-		Now: s.instant(), Version: j.version, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range jobs.MaxRecoveries + 1 {
 		if r := s.firings[firing{job: name, due: due.UTC(), recovery: recovery}]; r != nil {

@@ -164,14 +164,24 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 	return ask(ctx, l, func() (map[string]time.Time, error) { return l.Store.CheckMisfires(ctx, checks, find) })
 }
 
-// Trigger implements jobs.Upkeep.
+// Trigger implements jobs.Control.
 func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
+}
+
+// Orders implements jobs.Control.
+func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	return ask(ctx, l, func() (jobs.Orders, error) { return l.Store.Orders(ctx, session, since) })
 }
 
 // Revoke implements jobs.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
+}
+
+// Prune implements jobs.Upkeep.
+func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
 // Openings implements jobs.Following.

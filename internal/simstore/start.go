@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 	case !lives:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}
 	case mine && known.State == jobs.Waiting && s.held(l, r):
+		s.holdBack(known)
 		return jobs.StartResult{Outcome: jobs.StartPaused}
 	case mine && known.State == jobs.Waiting:
 		return s.admit(l, known, r, now)
@@ -58,7 +60,16 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 // held reports whether the firing is not to start now: its job is paused, or
 // the session is to start nothing more.
 func (s *Store) held(l *session, r jobs.StartRequest) bool {
-	return l.draining || r.Firing.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Firing.Job) != nil
+	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
+}
+
+// holdBack leaves a waiting run waiting. Nobody waits behind it.
+func (s *Store) holdBack(r *run) {
+	if p := s.pauseOver(r.Job); p != nil {
+		r.Reason, r.BlockedBy = jobs.ReasonPaused, nil
+		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
+	}
+	r.wants = nil
 }
 
 // admit grants the run what it wants, or leaves it waiting.

@@ -14,8 +14,6 @@ import (
 
 // Store is a jobs.Store in memory. It may be used concurrently.
 type Store struct {
-	jobs.Control // the rest of it is being built
-
 	cluster uuid.UUID
 
 	mu       sync.Mutex
@@ -24,6 +22,7 @@ type Store struct {
 	ahead    time.Duration
 	last     time.Time // what instant returned last
 	checking bool      // while misfires are checked
+	pruning  turn
 
 	sessions    map[uuid.UUID]*session
 	jobs        map[string]*job

@@ -33,6 +33,11 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if len(dead) > 0 {
 		s.bury(dead, &swept)
 	}
+	for id := range s.control.cancels {
+		if r := s.runs[id]; r == nil || r.State.Final() {
+			delete(s.control.cancels, id)
+		}
+	}
 	s.settle()
 	return swept, nil
 }
@@ -71,15 +76,17 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	}
 	defer s.mu.Unlock()
 	l, lives := s.living(session)
-	if !lives || len(s.waiting) == 0 {
+	if !lives || l.draining || len(s.waiting) == 0 {
 		return nil, nil
 	}
 	var own, free []*run
 	for _, r := range s.waiting {
-		switch _, owned := s.living(r.session); {
-		case r.session == session && !slices.Contains(known, r.ID):
+		owner, owned := s.living(r.session)
+		switch {
+		case slices.Contains(known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case r.session == session:
 			own = append(own, r)
-		case !owned && !slices.Contains(known, r.ID) && (r.Key != "" || s.pauseOver(r.Job) == nil):
+		case !owned, owner.draining && r.Attempt <= 1:
 			free = append(free, r)
 		}
 	}

@@ -22,6 +22,10 @@ type collective struct {
 // judgeDues goes through every due of a job, of each definition while it was
 // in force, and then through what is recorded of none of them.
 func (o *oracle) judgeDues(name string, h *History) {
+	if len(h.Forces[0].Job.Schedule.After()) > 0 {
+		o.judgeFollower(name, h)
+		return
+	}
 	tellers := o.collectives(name)
 	known := map[int64]bool{} // by a due's second: it was due, or may have been
 	for i, f := range h.Forces {

@@ -85,12 +85,13 @@ func (o *oracle) judgeRecords() {
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if !r.State.Final() && !r.Due.After(o.Until) {
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && h.Carried { // else nobody can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
 		o.judgeRecovery(r)
 		o.judgeQuiet(r)
+		o.judgeStarts(r)
 	}
 }
 
@@ -167,7 +168,7 @@ func (o *oracle) judgeQuiet(r *jobs.Record) {
 		return
 	}
 	switch {
-	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled:
+	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
 		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
 	case r.State == jobs.Skipped && r.BlockedBy == nil:
 		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)
@@ -182,6 +183,21 @@ func (o *oracle) judgeTriggers() {
 	}
 }
 
+// judgeStarts asks that nothing starts before its time.
+func (o *oracle) judgeStarts(r *jobs.Record) {
+	h := o.Jobs[r.Job]
+	if r.Key != "" || r.StartedAt == nil || h == nil {
+		return
+	}
+	f := h.at(*r.StartedAt)
+	if f == nil || h.near(*r.StartedAt, o.Margin+f.Job.Schedule.MaxDelay()) {
+		return
+	}
+	if start := r.Due.Add(f.Job.Schedule.Delay(r.Job, r.Due)); r.Recovery == 0 && r.StartedAt.Before(start.Add(-o.Margin)) {
+		o.violate("%s: started at %s, before its time, %s", told(r), r.StartedAt, start)
+	}
+}
+
 // judgeOrder asks that runs that started in time did so in the order of their
 // dues, where a job does not overlap with itself.
 func (o *oracle) judgeOrder() {
@@ -189,7 +205,7 @@ func (o *oracle) judgeOrder() {
 		var before *jobs.Record
 		for _, r := range records {
 			f := o.Jobs[name].at(r.Due)
-			if r.StartedAt == nil || f == nil || f.Job.Overlap == jobs.OverlapAllow || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
+			if r.StartedAt == nil || f == nil || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
 				continue
 			}
 			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quiet(before.Due, *before.StartedAt) {

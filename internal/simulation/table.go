@@ -32,9 +32,15 @@ func (t Tables) Job(name, description string) (jobs.Job, error) {
 	return jobs.Job{}, fmt.Errorf("job %s is not in deploy %d", name, deploy)
 }
 
+// Groups are those that jobs belong to.
+var Groups = []string{"night", "reports"}
+
 // zones have rules of many kinds: half an hour, two hours, none in Ramadan, a
 // winter time that is the exception.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
+
+// jitters are those of jobs that are dense, and of others.
+var jitters = map[bool][]time.Duration{true: {time.Second, 8 * time.Second}, false: {time.Minute, 30 * time.Minute}}
 
 // drawer draws jobs.
 type drawer struct {
@@ -56,6 +62,13 @@ func NewTables(seed uint64, n, deploys int, from, until time.Time, dense bool) (
 	table := make([]jobs.Job, n)
 	for i := range table {
 		job, err := d.job(fmt.Sprintf("job-%03d", i), i)
+		if err != nil {
+			return nil, err
+		}
+		if i%followers == followers-1 {
+			job.Name = fmt.Sprintf("after-%03d", i)
+			job.Schedule, err = d.after(table[i-2].Name, table[i-1].Name)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -85,10 +98,11 @@ func (d *drawer) describe(table []jobs.Job, deploy int) []jobs.Job {
 func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	var after []jobs.Job
 	for i, job := range before {
+		last := i%followers >= followers-3 && strings.HasPrefix(job.Name, "job-0") || strings.HasPrefix(job.Name, "after") // one follows it
 		switch chance := d.IntN(100); {
-		case chance < 2: // goes
+		case chance < 2 && !last: // goes
 			continue
-		case chance < 6: // is due otherwise
+		case chance < 6 && len(job.Schedule.After()) == 0: // is due otherwise
 			s, err := d.schedule(i)
 			if err != nil {
 				return nil, err
@@ -114,6 +128,19 @@ func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	return after, nil
 }
 
+// followers is how many jobs there are to one that follows others.
+const followers = 15
+
+// after draws a schedule that follows one of the two jobs, or both.
+func (d *drawer) after(first, second string) (schedule.Schedule, error) {
+	names := [][]string{{first}, {second}, {first, second}}[d.IntN(3)]
+	s, err := schedule.Parse(schedule.Spec{After: names}, time.UTC)
+	if err == nil && d.IntN(3) == 0 {
+		s = s.WithCalendars(pick(d, d.calendars...))
+	}
+	return s, err
+}
+
 // job draws the i-th: the kind of its schedule follows from i, so that every
 // kind is there.
 func (d *drawer) job(name string, i int) (jobs.Job, error) {
@@ -134,7 +161,7 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 		Name: name, Schedule: s, Handler: "work", Params: params, Resources: resources,
 		Overlap: pick(d, jobs.OverlapSkip, jobs.OverlapSkip, jobs.OverlapQueue), Misfire: pick(d, jobs.MisfireRunOnce, jobs.MisfireSkip, jobs.MisfireRunAll),
 		MisfireThreshold: pick(d, 30*time.Second, time.Minute, 10*time.Minute),
-		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true),
+		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true), Group: pick(d, "", Groups[0], Groups[1]), Priority: d.IntN(10),
 		Wait: pick(d, retry.Policy{}, retry.Policy{Attempts: 5, Delay: time.Second, Backoff: retry.Exponential, MaxDelay: time.Minute, Jitter: 0.2},
 			retry.Policy{Elapsed: 20 * time.Minute, Delay: 30 * time.Second}),
 		Retry: pick(d, retry.Policy{}, retry.Policy{}, retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Exponential}),
@@ -253,6 +280,9 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 		if within := s.WithCalendars(pick(d, d.calendars...)); !within.Next(d.from).IsZero() {
 			s = within
 		}
+	}
+	if d.IntN(5) == 0 && !strings.HasPrefix(text, "at:") {
+		s = s.WithJitter(pick(d, jitters[d.dense]...))
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/lockingtest"
@@ -15,6 +16,13 @@ func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := newStage(t)
 		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire}
+	})
+}
+
+func TestAttemptsConformance(t *testing.T) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+		s := newStage(t)
+		return s.a, s.b
 	})
 }
 

@@ -38,6 +38,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
+		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

@@ -55,11 +55,13 @@ type Store struct {
 	listeners listeners
 	fencing   fencing
 	checking  sync.Mutex // held while misfires are checked
+	pruning   turn
 }
 
 var (
 	_ jobs.Store      = (*Store)(nil)
 	_ jobs.Transactor = (*Store)(nil)
+	_ jobs.Attempts   = (*Store)(nil)
 )
 
 // Open opens the file. It returns an error that wraps ErrLocked when the file

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -29,5 +30,12 @@ func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := open(t)
 		return jobstest.Fixture{Store: s, Expire: s.Expire}
+	})
+}
+
+func TestAttemptsConformance(t *testing.T) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+		s := open(t)
+		return s, s
 	})
 }

@@ -125,3 +125,13 @@ BEGIN
 END;
 -- What an act with a key told, to be told again.
 ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
+
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast_definitions ADD COLUMN idle_since INTEGER;
+
+-- Attempts: failures by key within a window, such as sign-ins that failed.
+CREATE TABLE holdfast_attempts (
+    key   TEXT PRIMARY KEY,
+    count INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) WITHOUT ROWID;
