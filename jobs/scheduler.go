@@ -238,6 +238,31 @@ func (s *Scheduler) Ready(context.Context) error {
 	return nil
 }
 
+// Explainer returns an Explainer for the jobs of this replica, those added at
+// run time too, whose history is kept for so long.
+func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
+	x := NewExplainer(s.options.Store, nil, keep)
+	x.Job = func(name string) (Job, bool) {
+		if e := s.table.get(name); e != nil {
+			return e.Job, true
+		}
+		return Job{}, false
+	}
+	x.hash = func(name string) string {
+		if e := s.table.get(name); e != nil {
+			return e.definition.Hash
+		}
+		return ""
+	}
+	x.Names = func() (names []string) {
+		for _, e := range s.table.all() {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	return x
+}
+
 // Session returns the id of this replica's session, or a zero id where there
 // is none.
 func (s *Scheduler) Session() uuid.UUID {
