@@ -166,7 +166,7 @@ func TestLinksLead(t *testing.T) {
 	for _, state := range galleryStates() {
 		server := newServer(t, state.options)
 		handler := server.Handler()
-		if state.status >= http.StatusBadRequest {
+		if state.status >= http.StatusBadRequest || len(state.options.Store.(*history).jobs) > 1000 { // whose links are like those of the others
 			continue
 		}
 		followed, kinds := make(map[string]bool), make(map[string]int)
