@@ -57,16 +57,22 @@ func (c paramChecker) Check(handler string, params json.RawMessage) []configs.Pa
 func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
-		table[i] = jobOf(j)
+		table[i] = jobOf(config, j)
 	}
 	return table, nil
 }
 
-func jobOf(j configs.Job) jobs.Job {
+func jobOf(config *configs.Config, j configs.Job) jobs.Job {
+	group := config.Group(j.Group)
 	return jobs.Job{
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
-		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-		Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
+		MisfireBy: jobs.MisfireRules{
+			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
+			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
+		},
+		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 	}
 }
 

@@ -48,8 +48,11 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	var filter jobs.RunFilter
 	var states []string
 	cmd := &cobra.Command{
-		Use: "runs", Short: "List runs, the youngest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output and result", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return c.showRun(cmd, args[0])
+			}
 			for _, state := range states {
 				if !slices.Contains(jobs.States(), jobs.State(state)) {
 					return fmt.Errorf("--state: expected one of %v, found %q", jobs.States(), state)

@@ -104,7 +104,7 @@ type Options struct {
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas; nil: each counts its
 	// own.
-	Attempts Attempts
+	Attempts jobs.Attempts
 
 	Store     jobs.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	ordersEvery   = 750 * time.Millisecond // how often orders are asked for, so that acts are obeyed within a second where nobody is heard
-	listenBackoff = time.Second            // before listening again, at first
-	listenRarest  = 30 * time.Second       // and at most
+	listenBackoff = time.Second      // before listening again, at first
+	listenRarest  = 30 * time.Second // and at most
 )
 
 // orders are what operators want of this replica, as last heard: a replica that
@@ -27,9 +26,11 @@ type orders struct {
 	table    *cronTable
 	follower *follower
 	active   *active
+	hurry    chan<- struct{} // the keeper's
 	registry *Registry
 	build    func(text json.RawMessage) (Job, error)
 	log      zerolog.Logger
+	every    time.Duration // how often orders are asked for where nobody is heard
 
 	mu       sync.Mutex
 	standing []Pause
@@ -72,7 +73,7 @@ func (o *orders) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
-	every := time.NewTicker(ordersEvery)
+	every := time.NewTicker(o.every)
 	defer every.Stop()
 	for {
 		select {
@@ -127,6 +128,9 @@ func (o *orders) obey(now Orders) {
 		revised = o.pause(now.Pauses) || revised
 		revised = o.follow(now.Specs) || revised
 		o.read = now.Generation
+		if o.active.len() > 0 {
+			signal(o.hurry)
+		}
 	}
 	if revised {
 		signal(o.follower.revised)

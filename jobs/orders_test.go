@@ -189,7 +189,7 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
+		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip, jobs.OverlapAllow
 		o := c.options("a", takes(0), j)
 		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
@@ -258,10 +258,10 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		var log bytes.Buffer
+		var log, theirs bytes.Buffer
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
-		knows.Store, knows.Build = obeying{c.store, ops}, built(t)
+		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&theirs))
 		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
@@ -276,6 +276,9 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		stop()
 		stopNot()
 		c.expectDues(begun, "added", 10, 20, 30)
+		if n := strings.Count(theirs.String(), `it calls itself \"renamed\"`); n != 1 {
+			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
+		}
 		for _, name := range []string{"added", "wrong", "alias"} {
 			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
 				t.Errorf("%s is told of %d times: %s", name, n, log.String())
@@ -359,8 +362,10 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
+		var log bytes.Buffer
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
+		o.Log = zerolog.New(zerolog.SyncWriter(&log))
 		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
@@ -372,6 +377,9 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
+		if said := log.String(); strings.Contains(said, "adopted") {
+			t.Errorf("said while drained: %s", said)
+		}
 		c.expectDues(begun, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
@@ -427,7 +435,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		var log bytes.Buffer
 		j := job(t, "job", 2*time.Second)
 		j.MisfireThreshold = time.Second
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
 		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop := c.start(o)
@@ -454,5 +462,50 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 				t.Errorf("%q is said %d times: %s", text, n, log.String())
 			}
 		}
+	})
+}
+
+// Who has lost its claim to an operator hears of it at once, and its locks are
+// free whether or not it heeds that.
+func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		told := make(chan error, 1)
+		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			if run.Job == "deaf" {
+				<-ctx.Done()
+				told <- context.Cause(ctx)
+				time.Sleep(9 * time.Second)
+			}
+			return nil
+		})
+		next := once(t, "next", 22*time.Second, "orders")
+		next.Wait.Attempts = 1
+		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"), next)
+		stop := c.start(o)
+		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
+		run := c.runs("deaf")[0]
+		released, err := c.store.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
+		if err != nil || released.Token != run.Token {
+			t.Fatalf("released %+v, %v", released, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		select {
+		case cause := <-told:
+			if !errors.Is(cause, jobs.ErrClaimLost) {
+				t.Errorf("told %v", cause)
+			}
+		default:
+			t.Error("not told within a second")
+		}
+		time.Sleep(3 * time.Second) // the handler goes on
+		if got := c.outcomes("next"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("next: %v", got)
+		}
+		if got := c.outcomes("deaf"); !slices.Equal(got, []string{"lost released"}) {
+			t.Errorf("deaf: %v", got)
+		}
+		stop()
 	})
 }

@@ -33,6 +33,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	defer cancel(nil)
 	remove := f.active.add(token, f.run, cancel)
 	defer remove()
+	defer f.freeWhenLost(ctx, lock)()
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
 
 	f.tellStarted(run)
@@ -50,6 +51,17 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 		f.tellEnded(run, ended, took, again)
 	}
 	return again
+}
+
+// freeWhenLost gives the stage-1 locks back as soon as the claim is known to be
+// gone: others may be granted what it held, and need not wait until the handler
+// has noticed. The returned function ends the watch.
+func (f *firing) freeWhenLost(ctx context.Context, lock *locking.Lock) (end func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrClaimLost) {
+			f.release(lock)
+		}
+	})
 }
 
 // handle calls the handler and waits for it, or leaves it behind when it does

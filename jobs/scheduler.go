@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,10 +39,17 @@ type Options struct {
 	// runs to be started here; 0: however far.
 	MaxClockOffset time.Duration
 
-	Workers       int           // firings at work at once; at least 1
+	Workers int // firings at work at once; at least 1
+	// CatchUp is how many of the workers may be at work on late runs at once: an
+	// outage is caught up with beside what is due meanwhile. 0 is a quarter of the
+	// workers, at least one.
+	CatchUp       int
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
+	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
+	// Where replicas differ, the shortest counts.
+	KeepHistory time.Duration
 	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
@@ -66,6 +74,9 @@ func (o *Options) check() error {
 	if o.Workers < 1 {
 		problems = append(problems, fmt.Errorf("workers: at least 1, found %d", o.Workers))
 	}
+	if o.CatchUp < 0 || o.CatchUp > max(o.Workers, 1) {
+		problems = append(problems, fmt.Errorf("workers for late runs: 0 to %d, found %d", o.Workers, o.CatchUp))
+	}
 	if o.Heartbeat <= 0 || o.SessionTTL < 3*o.Heartbeat {
 		problems = append(problems, fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s", o.SessionTTL, o.Heartbeat))
 	}
@@ -81,6 +92,7 @@ type Scheduler struct {
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
+	retention  *retention
 	drift      *drift
 	stopping   chan struct{} // closed when Run begins to stop
 }
@@ -98,28 +110,30 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s := &Scheduler{options: o, table: table, stopping: make(chan struct{})}
 	log := o.Log.With().Str("replica", o.Replica).Logger()
-	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
+	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
+		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
 		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
-		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{},
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
-		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
+		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
-	s.keeper.opened = s.engine.orders.look
+	s.keeper.opened, s.engine.orders.hurry = s.engine.orders.look, s.keeper.hurry
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
 		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		held: map[string]bool{},
 	}
 	return s, nil
 }
@@ -149,6 +163,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() { s.retention.run(ctx) })
 	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()

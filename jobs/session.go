@@ -39,7 +39,8 @@ type keeper struct {
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
-	opened   func() // called when there is another session
+	opened   func()        // called when there is another session
+	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
 	current *life
@@ -155,6 +156,7 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		delay := k.interval
 		select {
 		case <-next.C:
+		case <-k.hurry:
 		case <-k.follower.doubts:
 			k.follower.tryFollow(ctx, unread)
 			continue

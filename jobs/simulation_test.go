@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"math/rand/v2"
@@ -63,7 +64,10 @@ func hour(seed uint64) simulated {
 
 func TestSimulatedYear(t *testing.T) {
 	within := 365 * 24 * time.Hour
-	if testing.Short() || raceDetector {
+	switch {
+	case raceDetector:
+		within = 14 * 24 * time.Hour
+	case testing.Short():
 		within = 30 * 24 * time.Hour
 	}
 	seed := seedOf(t, uint64(time.Now().UnixNano()))
@@ -156,7 +160,7 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 	c := &simulatedCluster{t: t, how: how, random: rand.New(rand.NewPCG(how.seed, 3)), store: simstore.New()}
 	// Any time of the years to come, and clocks of replicas that are days off
 	// the store's.
-	time.Sleep(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Sub(time.Now()) + time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
+	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
 	c.ahead = time.Duration(c.random.Int64N(int64(6*24*time.Hour))) - 3*24*time.Hour
 	c.store.SetAhead(c.ahead)
 	var err error
@@ -240,6 +244,10 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 		}
 	case simulation.Trigger:
 		c.trigger(e.Pick)
+	case simulation.Pause:
+		c.pause(e.Pick, e.For)
+	case simulation.Cancel:
+		c.cancel(e.Pick)
 	}
 }
 
@@ -289,10 +297,47 @@ func (c *simulatedCluster) trigger(pick uint64) {
 	c.triggered = append(c.triggered, record.ID)
 }
 
+// pause pauses a job, a group or everything for a time, if the store takes it.
+func (c *simulatedCluster) pause(pick uint64, d time.Duration) {
+	table, target := c.tables[c.deploy], jobs.Target{Kind: jobs.TargetAll}
+	switch pick % 10 {
+	case 0:
+	case 1, 2:
+		target = jobs.Target{Kind: jobs.TargetGroup, Name: simulation.Groups[pick/10%2]}
+	default:
+		target = jobs.Target{Kind: jobs.TargetJob, Name: table[pick/10%uint64(len(table))].Name}
+	}
+	act := jobs.Act{Actor: "somebody", Via: "go"}
+	if _, err := c.store.Pause(context.Background(), act, target); err != nil {
+		return
+	}
+	over := c.wrong()
+	time.AfterFunc(d, func() {
+		for { // they try until the store takes it
+			if _, err := c.store.Resume(context.Background(), act, target); !errors.Is(err, jobs.ErrUnavailable) {
+				over()
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// cancel ends a run that runs or waits, if there is one.
+func (c *simulatedCluster) cancel(pick uint64) {
+	active, err := c.store.Runs(context.Background(), jobs.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}})
+	if err != nil || len(active) == 0 {
+		return
+	}
+	if _, err := c.store.Cancel(context.Background(), jobs.Act{Actor: "somebody", Via: "go"}, active[pick%uint64(len(active))].ID); err == nil {
+		c.wrong()()
+	}
+}
+
 // evidence is what is left, for the oracle.
 func (c *simulatedCluster) evidence() *simulation.Evidence {
 	e := &simulation.Evidence{
-		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Triggered: c.triggered,
+		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Triggered: c.triggered, Pauses: c.store.AllPauses(),
 		Until: c.until, Margin: 10 * time.Second,
 	}
 	for _, change := range c.store.Changes() {
@@ -327,7 +372,7 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 	return e
 }
 
-// quietLog is where replicas log: nowhere, or where HOLDFAST_SIMULATION_LOG says.
+// log is where replicas log: nowhere, or where HOLDFAST_SIMULATION_LOG says.
 func (c *simulatedCluster) log() zerolog.Logger {
 	path := os.Getenv("HOLDFAST_SIMULATION_LOG")
 	if path == "" {

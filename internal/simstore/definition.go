@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,8 @@ type job struct {
 	version      int64 // in force; 0 for none yet, negative where the job was removed
 	checkedUntil time.Time
 	updatedAt    time.Time
-	dues         []time.Time // that have a run or a record, sorted
+	dues         []time.Time         // that have a run or a record, sorted
+	idle         map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
 }
 
 // last is the definition in force, or that was in force last.
@@ -78,6 +80,7 @@ func (s *Store) define(d jobs.Definition) int64 {
 		j = &job{}
 		s.jobs[d.Name] = j
 	}
+	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, jobs.FromConfig)
 	version := j.versionOf(d.Hash)
 	if version == 0 {
 		j.definitions = append(j.definitions, d)
@@ -152,7 +155,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	defer s.mu.Unlock()
 	versions := make(map[string]jobs.InForce, len(s.jobs))
 	for name, j := range s.jobs {
-		if j.version > 0 {
+		if j.version != 0 {
 			versions[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
 		}
 	}
@@ -162,5 +165,5 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 // stale reports whether another definition of the job is in force than version.
 func (s *Store) stale(name string, version int64) bool {
 	j := s.jobs[name]
-	return version > 0 && j != nil && j.version > 0 && j.version != version
+	return version > 0 && j != nil && j.version != 0 && j.version != version
 }

@@ -155,8 +155,8 @@ func (l *Link) Sweep(ctx context.Context) (jobs.Swept, error) {
 }
 
 // Adopt implements jobs.Upkeep.
-func (l *Link) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, names, known, limit) })
+func (l *Link) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
 // CheckMisfires implements jobs.Upkeep.
@@ -164,7 +164,7 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 	return ask(ctx, l, func() (map[string]time.Time, error) { return l.Store.CheckMisfires(ctx, checks, find) })
 }
 
-// Trigger implements jobs.Upkeep.
+// Trigger implements jobs.Control.
 func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
 }
@@ -177,6 +177,11 @@ func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs
 // Revoke implements jobs.Upkeep.
 func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
+}
+
+// Prune implements jobs.Upkeep.
+func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
 // Openings implements jobs.Following.

@@ -22,6 +22,7 @@ type Store struct {
 	ahead    time.Duration
 	last     time.Time // what instant returned last
 	checking bool      // while misfires are checked
+	pruning  turn
 
 	sessions    map[uuid.UUID]*session
 	jobs        map[string]*job

@@ -168,7 +168,7 @@ func (o *oracle) judgeQuiet(r *jobs.Record) {
 		return
 	}
 	switch {
-	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled:
+	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
 		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
 	case r.State == jobs.Skipped && r.BlockedBy == nil:
 		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)

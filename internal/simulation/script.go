@@ -26,6 +26,8 @@ const (
 	Deploy  Act = "deploy"  // replica after replica is restarted with the next table
 	Retreat Act = "retreat" // a deploy reaches some replicas and is taken back
 	Trigger Act = "trigger" // somebody triggers a job
+	Pause   Act = "pause"   // a job, a group or everything is paused for a time
+	Cancel  Act = "cancel"  // somebody cancels a run
 )
 
 // Event is one thing that happens to the cluster.
@@ -35,7 +37,7 @@ type Event struct {
 	Replica int           // which, from 0
 	For     time.Duration // how long it lasts, where it does
 	Deploy  int           // which table, of a deploy
-	Pick    uint64        // decides the job, of a trigger
+	Pick    uint64        // decides which job or run, of what operators do
 }
 
 // String tells the event.
@@ -56,6 +58,7 @@ var yearRates = []Rate{
 	{Cut, 30, time.Second, 2 * time.Hour}, {Blind, 20, time.Second, 24 * time.Hour}, {Rough, 30, time.Hour, 48 * time.Hour},
 	{Outage, 16, time.Second, 30 * time.Minute}, {Outage, 2, 12 * time.Hour, 40 * time.Hour}, {NoLocks, 20, time.Second, 12 * time.Hour},
 	{Flush, 50, 0, 0}, {Retreat, 4, time.Minute, 2 * time.Hour}, {Trigger, 300, 0, 0},
+	{Pause, 60, time.Minute, 5 * 24 * time.Hour}, {Cancel, 60, 0, 0},
 }
 
 // Script is everything that happens, in order.
@@ -67,6 +70,7 @@ var hourRates = []Rate{
 	{Cut, 6, time.Second, 2 * time.Minute}, {Blind, 4, time.Second, 5 * time.Minute}, {Rough, 6, time.Minute, 10 * time.Minute},
 	{Outage, 4, time.Second, time.Minute}, {Outage, 1, time.Minute, 10 * time.Minute}, {NoLocks, 4, time.Second, 5 * time.Minute},
 	{Flush, 6, 0, 0}, {Retreat, 1, 10 * time.Second, 5 * time.Minute}, {Trigger, 20, 0, 0},
+	{Pause, 6, time.Second, 5 * time.Minute}, {Cancel, 10, 0, 0},
 }
 
 // NewScript draws what happens to a cluster within the time, with deploys of

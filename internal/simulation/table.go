@@ -32,6 +32,9 @@ func (t Tables) Job(name, description string) (jobs.Job, error) {
 	return jobs.Job{}, fmt.Errorf("job %s is not in deploy %d", name, deploy)
 }
 
+// Groups are those that jobs belong to.
+var Groups = []string{"night", "reports"}
+
 // zones have rules of many kinds: half an hour, two hours, none in Ramadan, a
 // winter time that is the exception.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
@@ -158,7 +161,7 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 		Name: name, Schedule: s, Handler: "work", Params: params, Resources: resources,
 		Overlap: pick(d, jobs.OverlapSkip, jobs.OverlapSkip, jobs.OverlapQueue), Misfire: pick(d, jobs.MisfireRunOnce, jobs.MisfireSkip, jobs.MisfireRunAll),
 		MisfireThreshold: pick(d, 30*time.Second, time.Minute, 10*time.Minute),
-		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true),
+		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true), Group: pick(d, "", Groups[0], Groups[1]), Priority: d.IntN(10),
 		Wait: pick(d, retry.Policy{}, retry.Policy{Attempts: 5, Delay: time.Second, Backoff: retry.Exponential, MaxDelay: time.Minute, Jitter: 0.2},
 			retry.Policy{Elapsed: 20 * time.Minute, Delay: 30 * time.Second}),
 		Retry: pick(d, retry.Policy{}, retry.Policy{}, retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Exponential}),
@@ -238,9 +241,9 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 			"quartz:0/11 * * * * ?", "quartz:30 0/2 * ? * *", "*/15 * * * *", "at:"+at.Format(time.RFC3339),
 			fmt.Sprintf("every 90s between %02d:00 and %02d:00", hour%12, 12+hour/2),
 		)
-	case i%100 == 0:
+	case i%200 == 0:
 		text = "*/15 * * * *"
-	case i%40 == 1:
+	case i%100 == 1:
 		text = fmt.Sprintf("%d * * * *", minute)
 	default:
 		text = pick(d,

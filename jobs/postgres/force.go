@@ -83,7 +83,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 		}
 		released, err := pgx.CollectExactlyOneRow(rows, releasedLock)
 		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner, Requests: storedRequests(released.Requests)}
-		d.detail = map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
+		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
 		return err
 	})
 	if err != nil {

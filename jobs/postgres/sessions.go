@@ -107,6 +107,6 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 
 // Now returns PostgreSQL's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	err = s.views.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 	return now.UTC(), wrap("clock", err)
 }

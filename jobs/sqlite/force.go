@@ -66,7 +66,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 		if told, err = takeAway(ctx, d, a, run, r.Token); err != nil {
 			return err
 		}
-		d.detail = map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
 		return nil
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 type Options struct {
 	// Exclusive takes the file lock and creates and migrates the file where
 	// needed: for the one process that runs jobs. Without it the file must
-	// exist and be up to date, and the store only reads and triggers.
+	// exist and be up to date, and the store only reads and does what operators do.
 	Exclusive bool
 	// Readers is how many reading connections are kept; 0 means 4.
 	Readers int
@@ -55,11 +55,13 @@ type Store struct {
 	listeners listeners
 	fencing   fencing
 	checking  sync.Mutex // held while misfires are checked
+	pruning   turn
 }
 
 var (
 	_ jobs.Store      = (*Store)(nil)
 	_ jobs.Transactor = (*Store)(nil)
+	_ jobs.Attempts   = (*Store)(nil)
 )
 
 // Open opens the file. It returns an error that wraps ErrLocked when the file

@@ -122,6 +122,26 @@ CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
 -- What an act with a key told, to be told again.
 ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;
 
+-- Turns: which session does what only one replica does at a time.
+CREATE TABLE holdfast.turns (
+    work    text PRIMARY KEY,
+    session uuid NOT NULL,
+    until   timestamptz NOT NULL
+);
+
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast.definitions ADD COLUMN idle_since timestamptz;
+
+-- Attempts: failures by key within a window, such as sign-ins that failed.
+CREATE TABLE holdfast.attempts (
+    key   text COLLATE "C" PRIMARY KEY,
+    count int NOT NULL,
+    until timestamptz NOT NULL
+);
+
+-- Removed jobs: the version that was in force is kept negative.
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
+
 -- Why a run did not run, or did not end by itself: like trouble NULL on the way
 -- to success, so that no change on that way writes to the index. The troubled
 -- runs of one job are found among all of its runs.

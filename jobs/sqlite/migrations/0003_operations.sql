@@ -126,6 +126,16 @@ END;
 -- What an act with a key told, to be told again.
 ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
 
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast_definitions ADD COLUMN idle_since INTEGER;
+
+-- Attempts: failures by key within a window, such as sign-ins that failed.
+CREATE TABLE holdfast_attempts (
+    key   TEXT PRIMARY KEY,
+    count INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Runs by why they did not run, and those of one job that did not end well.
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
 CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
