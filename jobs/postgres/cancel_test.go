@@ -186,3 +186,27 @@ func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepForgetsCancelsOfWhatHasEnded: nobody sees them, and there would be
+// ever more.
+func TestSweepForgetsCancelsOfWhatHasEnded(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
+	run := s.granted(s.a, session, ends)
+	s.granted(s.a, session, goesOn)
+	for _, r := range []jobs.StartRequest{ends, goesOn} {
+		if _, err := s.b.Cancel(t.Context(), operator, r.Run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := query[[16]byte](s, "SELECT run FROM holdfast.cancels"); left != goesOn.Run || query[int](s, "SELECT count(*) FROM holdfast.cancels") != 1 {
+		t.Errorf("left is the cancel of %x", left)
+	}
+}
