@@ -24,6 +24,7 @@ func TestForEachMakesAJobOfEachItem(t *testing.T) {
 jobs:
   - name: rollup
     for_each: [acme, globex-2, 7]
+    schedule: "@hourly"
     description: Sales of {item}
     handler: http
     tables: ["events_{item}"]

@@ -242,6 +242,12 @@ func (s *Scheduler) Session() uuid.UUID {
 // first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
 
+// Dues returns the first dues after from of one job of this replica's cron
+// table, at most n of them; none of a job that is not its own to fire.
+func (s *Scheduler) Dues(job string, from time.Time, n int) []time.Time {
+	return s.table.dues(job, from, n)
+}
+
 // ClockOffset returns how far the store's clock is ahead of this machine's,
 // as last measured; 0 until it was.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
