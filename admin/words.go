@@ -308,8 +308,6 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonRetry:            "an attempt failed, another follows",
 		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
-		jobs.ReasonPaused:           "its job, its group or everything was paused",
-		jobs.ReasonDeadline:         "it could not start before its deadline",
 		jobs.ReasonReleased:         "an operator took its locks away",
 	}
 }

@@ -154,6 +154,9 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 
 // Audit implements jobs.Control.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if len(dead) > 0 {
 		s.bury(dead, &swept)
 	}
+	s.cancelLeft()
 	for id := range s.control.cancels {
 		if r := s.runs[id]; r == nil || r.State.Final() {
 			delete(s.control.cancels, id)
@@ -40,6 +41,16 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	}
 	s.settle()
 	return swept, nil
+}
+
+// cancelLeft ends what waits of removed jobs: nobody adopts it any more.
+func (s *Store) cancelLeft() {
+	for _, r := range s.waiting {
+		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil || s.jobs[r.Job].version >= 0 {
+			continue
+		}
+		s.cancel(r, &deed{now: s.instant()}, "its job was removed")
+	}
 }
 
 // bury ends dead sessions, and what they ran.
