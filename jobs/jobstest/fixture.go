@@ -50,12 +50,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
-<<<<<<< HEAD
-		{"History", historyRules}, {"Prune", pruneRules}, {"Listings", listingRules},
-=======
 		{"History", historyRules}, {"Prune", pruneRules},
 		{"Listings", listingRules},
->>>>>>> issue4
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"Orders", orderRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
