@@ -171,6 +171,7 @@ func TestEveryReasonHasWords(t *testing.T) {
 		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonNoWorker, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
 		jobs.ReasonSuperseded, jobs.ReasonSessionLost, jobs.ReasonClaimLost, jobs.ReasonTimeout, jobs.ReasonShutdown,
 		jobs.ReasonCancelled, jobs.ReasonPanic, jobs.ReasonRetry, jobs.ReasonTriggered,
+		jobs.ReasonGroupFull, jobs.ReasonPaused, jobs.ReasonDeadline,
 	} {
 		words := why(jobs.Record{Reason: reason})
 		if len(strings.Fields(words)) < 3 {

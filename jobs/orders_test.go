@@ -190,7 +190,7 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
+		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip, jobs.OverlapAllow
 		o := c.options("a", takes(0), j)
 		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
@@ -373,7 +373,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		var log bytes.Buffer
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
 		o.Log = zerolog.New(zerolog.SyncWriter(&log))
@@ -446,7 +446,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		var log bytes.Buffer
 		j := job(t, "job", 2*time.Second)
 		j.MisfireThreshold = time.Second
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
 		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop := c.start(o)
