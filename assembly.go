@@ -57,16 +57,16 @@ func (c paramChecker) Check(handler string, params json.RawMessage) []configs.Pa
 func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
-		table[i] = jobOf(j)
+		table[i] = jobOf(config, j)
 	}
 	return table, nil
 }
 
-func jobOf(j configs.Job) jobs.Job {
+func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	return jobs.Job{
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
 		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-		Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+		Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 	}
 }
 
@@ -81,6 +81,14 @@ func openStore(ctx context.Context, config *configs.Config, running bool, log ze
 		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
 		Migrate: running && config.Database.Migrate, Log: log,
 	}))
+}
+
+// storeName is what the page calls the store.
+func storeName(config *configs.Config) string {
+	if _, embedded := config.Database.SQLite(); embedded {
+		return "SQLite"
+	}
+	return "PostgreSQL"
 }
 
 // opened makes a store that could not be opened a nil jobs.Store: one that

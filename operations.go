@@ -25,7 +25,7 @@ func (s specReader) build(text json.RawMessage) (jobs.Job, error) {
 	if err != nil {
 		return jobs.Job{}, err
 	}
-	return jobOf(*job), nil
+	return jobOf(s.config, *job), nil
 }
 
 // complete checks what somebody wrote, and returns what the store is to keep.

@@ -14,11 +14,7 @@ type use struct {
 }
 
 // checkResources brings everything that the job locks into its normal form.
-func (c *checker) checkResources(j *Job, path string) {
-	params := c.near(keyPath(path, "params")).value
-	if !c.given(keyPath(path, "params")) {
-		params = &node{kind: kindMapping}
-	}
+func (c *checker) checkResources(j *Job, path string, params *node) {
 	written := map[locking.Resource]string{}
 	var requests []locking.Request
 	for i, name := range j.Tables {

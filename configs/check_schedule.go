@@ -135,7 +135,7 @@ func (c *checker) checkAfter() {
 	schedules, places := map[string]schedule.Schedule{}, map[string]string{}
 	unread := map[string]bool{}
 	for i, j := range c.config.Jobs {
-		schedules[j.Name], places[j.Name] = j.Schedule, keyPath(itemPath("jobs", i), "schedule")
+		schedules[j.Name], places[j.Name] = j.Schedule, keyPath(c.paths[i], "schedule")
 		unread[j.Name] = j.Schedule.String() == "" && c.given(places[j.Name])
 	}
 	for _, m := range schedule.CheckAfter(schedules) {

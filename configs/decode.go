@@ -26,6 +26,7 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 	timeType     = reflect.TypeFor[time.Time]()
 	paramsType   = reflect.TypeFor[Params]()
+	forEachType  = reflect.TypeFor[ForEach]()
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
 	networkType  = reflect.TypeFor[netip.Prefix]()
@@ -45,6 +46,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		if params, ok := d.decodeParams(n, path); ok {
 			v.Set(reflect.ValueOf(params))
 		}
+	case t == forEachType:
+		d.decodeForEach(n, v, path)
 	case t == specType:
 		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
@@ -137,6 +140,8 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 	switch {
 	case t == paramsType:
 		return "a mapping of the handler's params"
+	case t == forEachType:
+		return forEachWords
 	case t == specType:
 		return "a cron expression in quotes or a mapping of one of " + scheduleKinds
 	case t == durationType:

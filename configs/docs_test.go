@@ -31,6 +31,28 @@ func TestDocumentedSchedules(t *testing.T) {
 	}
 }
 
+// TestDocumentedHooks reads the configurations in docs/hooks.md.
+func TestDocumentedHooks(t *testing.T) {
+	data, err := os.ReadFile("../docs/hooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	inline := regexp.MustCompile(`(\w+)_file: secrets/[a-z-]+`) // whose files are not there
+	for _, block := range configurations {
+		text := inline.ReplaceAllStringFunc(block[1], func(found string) string {
+			key, _, _ := strings.Cut(found, "_file")
+			return key + ": https://hooks.example.com/and/a/long/secret"
+		})
+		if _, err := parse(text, anyHandler); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+	if len(configurations) != 3 {
+		t.Errorf("found %d configurations", len(configurations))
+	}
+}
+
 func asDocumented(t *testing.T, written, want string) {
 	t.Helper()
 	if !strings.HasPrefix(written, "{") {

@@ -66,7 +66,7 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 // absent reports whether a value is left out: what has no form in the file.
 func absent(v reflect.Value, rules reflect.StructTag) bool {
 	switch v.Type() {
-	case specType, timeType:
+	case specType, timeType, forEachType:
 		return v.IsZero()
 	}
 	if v.Kind() == reflect.Int && v.IsZero() {

@@ -11,10 +11,13 @@ import (
 // Job is one entry of the cron table. What the file leaves out is filled in
 // from the Config around it or from the defaults.
 type Job struct {
-	Name        string        `yaml:"name"` // 1 to 200 bytes, unique
-	Description string        `yaml:"description"`
-	Spec        schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
-	Timezone    string        `yaml:"timezone"`
+	Name        string `yaml:"name"` // 1 to 200 bytes, unique
+	Description string `yaml:"description"`
+	// ForEach makes a job of it for each item. In a Config that was read all
+	// have been made, and none has it.
+	ForEach  ForEach       `yaml:"for_each"`
+	Spec     schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
+	Timezone string        `yaml:"timezone"`
 	// ClockChanges is for schedules that are read in a zone.
 	ClockChanges ClockChanges `yaml:"clock_changes"`
 	Calendars    []string     `yaml:"calendars"` // names: each may exclude dues

@@ -31,6 +31,7 @@ type Config struct {
 	Admin            Admin         `yaml:"admin"`
 	Log              Log           `yaml:"log"`
 	Calendars        []Calendar    `yaml:"calendars"`
+	Webhooks         []Webhook     `yaml:"webhooks"`
 	Jobs             []Job         `yaml:"jobs"` // last: jobs start from the rest
 }
 

@@ -64,7 +64,16 @@ func (c *checker) checkAlone(j *Job, o options) {
 			}
 		}
 	}
-	c.checkJob(j, "")
+	if c.given("for_each") {
+		c.failKey("for_each", "found for_each, expected one job: each item's is added by itself")
+		return
+	}
+	one := instance{Job: *j, params: &node{kind: kindMapping}}
+	if c.given("params") {
+		one.params = c.near("params").value
+	}
+	c.checkJob(&one, "")
+	*j = one.Job
 	if c.given("params") {
 		c.checkVariables("params", c.near("params").value)
 	}

@@ -89,6 +89,12 @@ func (r ReleaseRequest) Check() error {
 	return nil
 }
 
+// Check returns a *BadInputError for what no line can have.
+func (f AuditFilter) Check() error {
+	return errors.Join(
+		checkText("actor", f.Actor, 0, MaxNameBytes), checkText("action", f.Action, 0, MaxNameBytes), checkText("target", f.Target, 0, 2<<10))
+}
+
 func checkText(field, text string, least, most int) error {
 	switch {
 	case len(text) < least:

@@ -68,6 +68,15 @@
 // ends as a run or as a record that says why there was none. What handlers do
 // outside the store's database is theirs to fence, with [Run].Token.
 //
+// # What runs keep
+//
+// A handler may save a state for the job's next run, and give a result
+// ([Run].Save, [Run].SetResult). Both are held until the run ends, and are
+// written by the statement that ends it: a superseded run keeps nothing. Which
+// webhooks are told of an end is part of a job's definition, and the store
+// writes it down with the end itself ([Outbox]); package jobs/webhook tells
+// them. What need not be certain, a [Listener] hears.
+//
 // # Stores
 //
 // [Store] is what a store must do; package jobstest checks it. Stores are

@@ -41,7 +41,8 @@ type Delivery struct {
 	Webhook   string
 	Run       Record // without output
 	CreatedAt time.Time
-	Tries     int // this one included
+	TakenAt   time.Time // by the same clock
+	Tries     int       // this one included
 }
 
 // Settlement is what became of one try of a delivery.

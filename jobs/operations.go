@@ -108,12 +108,12 @@ func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Reco
 	if err != nil {
 		return Record{}, err
 	}
+	if err := r.Check(); err != nil {
+		return Record{}, err
+	}
 	if noParams(r.Params) {
 		r.Params = nil
 	} else if err := o.checkParams(ctx, r); err != nil {
-		return Record{}, err
-	}
-	if err := r.Check(); err != nil {
 		return Record{}, err
 	}
 	run, err := o.options.Control.Trigger(ctx, a, r)

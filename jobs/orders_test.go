@@ -258,10 +258,10 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		var log bytes.Buffer
+		var log, theirs bytes.Buffer
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
-		knows.Store, knows.Build = obeying{c.store, ops}, built(t)
+		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&theirs))
 		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
@@ -276,7 +276,9 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		stop()
 		stopNot()
 		c.expectDues(begun, "added", 10, 20, 30)
-		c.expectDues(begun, "renamed")
+		if n := strings.Count(theirs.String(), `it calls itself \"renamed\"`); n != 1 {
+			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
+		}
 		for _, name := range []string{"added", "wrong", "alias"} {
 			if n := strings.Count(log.String(), fmt.Sprintf(`"job":%q`, name)); n != 1 {
 				t.Errorf("%s is told of %d times: %s", name, n, log.String())

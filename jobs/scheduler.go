@@ -107,7 +107,7 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
+		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
@@ -266,6 +266,12 @@ func (s *Scheduler) Session() uuid.UUID {
 // Upcoming returns the due of each job of this replica's cron table that starts
 // first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
+
+// Dues returns the first dues after from of one job of this replica's cron
+// table, at most n of them; none of a job that is not its own to fire.
+func (s *Scheduler) Dues(job string, from time.Time, n int) []time.Time {
+	return s.table.dues(job, from, n)
+}
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,
 // as last measured; 0 until it was.

@@ -351,6 +351,7 @@ type JobView struct {
 	Version   int64
 	Removed   bool    // it was added at run time, and removed: it fires no more
 	Last      *Record // the last run that ended
+	Pauses    []Pause // those that cover it now; not where all jobs are asked for
 	UpdatedAt time.Time
 }
 
@@ -390,8 +391,16 @@ type RunFilter struct {
 	Job     string
 	States  []State
 	Replica string
-	Before  *RunCursor // the page after this run
-	Limit   int        // 1 to MaxBatch; 0 means 100
+	Reason  Reason // why they did not run, wait, or did not end by themselves
+	// Resource asks for the runs of those jobs that lock it, or anything above
+	// or beneath it, by the definitions in force: what held it, and what it kept
+	// waiting, is among them.
+	Resource *locking.Resource
+	From     time.Time  // created then or later
+	Until    time.Time  // created before
+	Before   *RunCursor // the page after this run
+	After    *RunCursor // the page before this run: the oldest of those that are younger
+	Limit    int        // 1 to MaxBatch; 0 means 100
 }
 
 // RunCursor is a place in the list of runs.
@@ -402,6 +411,7 @@ type RunCursor struct {
 
 // History answers the page and the command line; it changes nothing.
 type History interface {
+	Listings
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, those on job names included.

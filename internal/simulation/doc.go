@@ -17,7 +17,7 @@
 //   - Of two runs that conflict, no two acted at the same time, where acting is
 //     to find one's claim standing; and what acted later had the larger token.
 //   - A job's runs that started in time started in the order of their dues.
-//   - What was paused did not start.
+//   - What was paused did not start, and nothing started before its time.
 //   - While nothing was wrong, nothing was missed or lost, and what was skipped
 //     names what was in its way.
 //

@@ -241,9 +241,9 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 			"quartz:0/11 * * * * ?", "quartz:30 0/2 * ? * *", "*/15 * * * *", "at:"+at.Format(time.RFC3339),
 			fmt.Sprintf("every 90s between %02d:00 and %02d:00", hour%12, 12+hour/2),
 		)
-	case i%100 == 0:
+	case i%200 == 0:
 		text = "*/15 * * * *"
-	case i%40 == 1:
+	case i%100 == 1:
 		text = fmt.Sprintf("%d * * * *", minute)
 	default:
 		text = pick(d,

@@ -77,6 +77,7 @@ var memoryRules = []rule{
 		r.Attempt = 2
 		second := c.granted(s, r)
 		equal(c, "finish of attempt 1", c.keeps(r, first, jobs.Succeeded, `1`, `1`), false)
+		c.saved("a", "")
 		equal(c, "finish of attempt 2", c.keeps(r, second, jobs.Succeeded, `2`, `2`), true)
 		c.saved("a", `2`)
 		equal(c, "result", string(c.record(r.Run, jobs.Succeeded).Result), `2`)

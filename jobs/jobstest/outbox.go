@@ -48,6 +48,7 @@ func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state || taken[0].Tries != 1 || taken[0].Webhook != "w" {
 		c.Fatalf("deliveries %+v, expected one of run %s as %s", taken, run, state)
 	}
+	within(c, "taken at", taken[0].TakenAt, taken[0].CreatedAt, c.now())
 	return taken[0]
 }
 
@@ -58,6 +59,9 @@ func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
 	c.must(err)
 	return stood
 }
+
+// operator is who acts.
+var operator = jobs.Act{Actor: "operator", Via: "go"}
 
 var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}
 
@@ -136,6 +140,36 @@ var outboxRules = []rule{
 		r := request("a", 1)
 		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled, jobs.ReasonCancelled))
 		c.told(r.Run, jobs.Cancelled)
+	}},
+	{"a waiting run that an operator cancels is told", func(c *check) {
+		c.hooked("a", "h", jobs.Cancelled)
+		r, err := c.Store.Trigger(c.ctx, operator, jobs.TriggerRequest{Job: "a", Key: "k"})
+		c.must(err)
+		_, err = c.Store.Cancel(c.ctx, operator, r.ID)
+		c.must(err)
+		c.told(r.ID, jobs.Cancelled)
+	}},
+	{"a run that an operator takes the locks of is told", func(c *check) {
+		c.hooked("a", "h", jobs.Lost)
+		r := request("a", 1, table("s/t"))
+		token := c.granted(c.session("one"), r)
+		_, err := c.Store.Release(c.ctx, operator, jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
+		c.must(err)
+		c.told(r.Run, jobs.Lost)
+	}},
+	{"runs of a removed job are told", func(c *check) {
+		spec, err := c.Store.PutSpec(c.ctx, operator, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.must(err)
+		d := definition("a", "h")
+		d.Source, d.Hooks = jobs.FromStore, []jobs.Hook{{Webhook: "w", State: jobs.Failed}}
+		_, err = c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		c.must(err)
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.must(c.Store.RemoveSpec(c.ctx, operator, "a", spec.Version))
+		c.finished(r, token, jobs.Failed)
+		c.told(r.Run, jobs.Failed)
 	}},
 	{"a missed due is told, one that is run late is not", func(c *check) {
 		d := definition("a", "h")

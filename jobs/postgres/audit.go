@@ -11,6 +11,9 @@ import (
 
 // Audit returns a page of the audit log.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, wrap("audit log", err)
+	}
 	query, args := auditQuery(f)
 	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {

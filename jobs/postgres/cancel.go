@@ -29,6 +29,25 @@ INSERT INTO holdfast.cancels (run, session, asked_at, asked_by)
 SELECT r.id, r.session, clock_timestamp(), $2 FROM holdfast.runs r WHERE r.id = $1
 ON CONFLICT (run) DO NOTHING`
 
+	// cancelLeft ends what waits of removed jobs and is no living session's:
+	// nobody adopts it any more.
+	cancelLeft = `
+WITH removed AS MATERIALIZED (
+    SELECT j.name FROM holdfast.jobs j WHERE j.version < 0
+), gone AS (
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT w.run FROM holdfast.waits w
+        CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job IN (SELECT name FROM removed) OFFSET 0) r
+        LEFT JOIN holdfast.sessions s ON s.id = w.session
+        WHERE EXISTS (SELECT FROM removed) AND w.owner IS NULL AND (w.session IS NULL OR s.ended_at IS NOT NULL)
+        ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
+    RETURNING run
+), unwanted AS (
+    DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))
+)
+UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = 'its job was removed', blocker = NULL, finished_at = clock_timestamp()
+WHERE id = ANY(ARRAY(SELECT run FROM gone)) AND state = 'waiting'`
+
 	// forgetCancels is for runs that have ended, also where that was not by the
 	// cancel: one that waits for its next attempt has not.
 	forgetCancels = `

@@ -136,3 +136,21 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 		t.Errorf("saved %s, %v", saved, err)
 	}
 }
+
+// TestARunEndsOnceForWebhooks: what changes a run that has ended, if only its
+// details, is no end.
+func TestARunEndsOnceForWebhooks(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})
+	run := s.granted(s.a, session, request(t, "job"))
+	for range 2 {
+		if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+			t.Fatal(err)
+		}
+		s.exec("UPDATE holdfast.runs SET state = state, detail = 'more'")
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.deliveries"); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+}

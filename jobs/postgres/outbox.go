@@ -19,7 +19,7 @@ WITH due AS (
     ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
-WHERE d.id = ANY(ARRAY(SELECT id FROM due)) RETURNING d.id, d.run, d.webhook, d.created_at, d.tries`
+WHERE d.id = ANY(ARRAY(SELECT id FROM due)) RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries`
 
 	// Results are told, output is not: it may be long, and is text for people.
 	deliveredRuns = `
@@ -59,8 +59,8 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	err := s.pipeline(ctx, "deliveries", func(b *pgx.Batch) {
 		b.Queue(takeDeliveries, webhook, lease, limit).Query(func(rows pgx.Rows) (err error) {
 			taken, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d jobs.Delivery, err error) {
-				err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.Tries)
-				d.CreatedAt = d.CreatedAt.UTC()
+				err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries)
+				d.CreatedAt, d.TakenAt = d.CreatedAt.UTC(), d.TakenAt.UTC()
 				return d, err
 			})
 			return err

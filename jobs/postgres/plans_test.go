@@ -20,6 +20,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences}, {"insertRuns", planByHash, insertRuns},
 		{"lockFencesAlone", planByHash, lockFencesAlone}, {"lockFencesShare", planByHash, lockFencesShare},
+		{"insertStarts", planByHash, insertStarts}, {"holdPlaces", planByHash, holdPlaces},
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
@@ -37,6 +38,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
 		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
+		{"cancelWaiting", beginPipeline, cancelWaiting},
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 	}

@@ -11,7 +11,7 @@ const (
 	// force, unless it was to be cancelled.
 	recovers = `(SELECT d.recover FROM holdfast.definitions d WHERE d.job = r.job COLLATE "C"
         AND d.version = (SELECT j.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C")) IS TRUE
-        AND NOT EXISTS (SELECT FROM holdfast.cancels c WHERE c.run = r.id)`
+        AND (SELECT true FROM holdfast.cancels c WHERE c.run = r.id) IS NULL`
 
 	// addSuccessors follows a list "lost" of runs.
 	addSuccessors = `

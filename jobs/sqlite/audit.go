@@ -10,6 +10,9 @@ import (
 
 // Audit returns a page of the audit log.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, wrap("audit log", err)
+	}
 	query, args := auditQuery(f)
 	var lines []jobs.Audited
 	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {

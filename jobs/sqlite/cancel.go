@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -12,7 +13,7 @@ import (
 const (
 	cancelWaiting = `
 UPDATE holdfast_runs SET state = 'cancelled', reason = 'cancelled', detail = ?2, blocker = NULL, finished_at = ?3, wait_since = NULL
-WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'waiting'`
+WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'` // the sign keeps the index on state out of it
 
 	askToCancel = `
 INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (run) DO NOTHING`
@@ -39,7 +40,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 		d.detail = map[string]any{"job": found.Job, "due": fromMicros(found.Due), "state": found.State}
 		switch found.State {
 		case jobs.Waiting:
-			err = cancelRuns(ctx, d, []uuid.UUID{run}, byWhom("cancelled", a))
+			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, byWhom("cancelled", a), d.now)
 		case jobs.Running:
 			d.orders = true
 			_, err = d.ExecContext(ctx, askToCancel, run, found.Session, d.now, a.Actor)
@@ -59,13 +60,13 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 }
 
 // cancelRuns ends runs that wait.
-func cancelRuns(ctx context.Context, d *deed, runs []uuid.UUID, detail string) error {
+func cancelRuns(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, detail string, now int64) error {
 	encoded, err := encode(runs)
 	if err != nil {
 		return err
 	}
-	if _, err := d.ExecContext(ctx, cancelWaiting, encoded, detail, d.now); err != nil {
+	if _, err := tx.ExecContext(ctx, cancelWaiting, encoded, detail, now); err != nil {
 		return err
 	}
-	return execBatch(ctx, d.Tx, endWants, runs)
+	return execBatch(ctx, tx, endWants, runs)
 }

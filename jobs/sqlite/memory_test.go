@@ -53,6 +53,18 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 			t.Errorf("%v: saved %q, result %q, %d deliveries", fail, saved, result, deliveries)
 		}
 	}
+	// What changes a run that has ended, if only its details, is no end.
+	touch := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "other", Due: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
+		t.Fatal(err)
+	}
+	err = sqlite.InTx(ctx, jobs.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
+		return err
+	})
+	if _, _, deliveries := kept(); err != nil || deliveries != 1 {
+		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
+	}
 	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
 	if saved, _, deliveries := kept(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" || deliveries != 1 {
 		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)

@@ -72,11 +72,12 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	var taken []jobs.Delivery
 	err = s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		taken = nil
-		return each(ctx, tx, takeDeliveries, []any{webhook, micros(time.Now()), lease.Microseconds(), limit}, func(rows *sql.Rows) error {
+		now := micros(time.Now())
+		return each(ctx, tx, takeDeliveries, []any{webhook, now, lease.Microseconds(), limit}, func(rows *sql.Rows) error {
 			var d jobs.Delivery
 			var created int64
 			err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries)
-			d.CreatedAt = fromMicros(created)
+			d.CreatedAt, d.TakenAt = fromMicros(created), fromMicros(now)
 			taken = append(taken, d)
 			return err
 		})

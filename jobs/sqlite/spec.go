@@ -83,7 +83,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 		if err != nil {
 			return err
 		}
-		if err := cancelRuns(ctx, d, waiting, byWhom("its job was removed", a)); err != nil {
+		if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a), d.now); err != nil {
 			return err
 		}
 		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, fromMicros(d.now), a.Actor
