@@ -89,6 +89,14 @@ func openStore(ctx context.Context, config *configs.Config, running bool, log ze
 	}))
 }
 
+// storeName is what the page calls the store.
+func storeName(config *configs.Config) string {
+	if _, embedded := config.Database.SQLite(); embedded {
+		return "SQLite"
+	}
+	return "PostgreSQL"
+}
+
 // opened makes a store that could not be opened a nil jobs.Store: one that
 // holds a nil pointer would not be nil.
 func opened[S jobs.Store](store S, err error) (jobs.Store, error) {

@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "admin/password", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/session"}
+var layers = []string{"cmd", "", "admin", "admin/password", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/outage", "internal/session"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{

@@ -4,42 +4,101 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// defaultAudited is how many lines the audit log's list holds unless limit says
-// otherwise.
-const defaultAudited = 100
+// pageAudit is how many lines a page has, and the API's answer unless limit
+// says otherwise.
+const pageAudit = 100
+
+// auditParams are the parameters of the audit log.
+func auditParams() []string { return []string{"actor", "action", "target", "limit", "before"} }
+
+// auditActions are those that there are.
+func auditActions() []string {
+	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job"}
+}
 
 func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Audited, error) {
-		filter, err := auditFilter(r)
-		if err != nil || s.options.Operations == nil {
-			return []jobs.Audited{}, err
+		p, err := readParams(r, auditParams()...)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := p.auditFilter()
+		if err != nil {
+			return nil, err
 		}
 		lines, err := s.audited(ctx, filter)
 		if err == nil && len(lines) == filter.Limit {
-			last, query := lines[len(lines)-1], r.URL.Query()
-			query.Set("before", last.At.Format(time.RFC3339Nano)+"_"+last.ID.String())
-			w.Header().Set("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, r.URL.Path, query.Encode()))
+			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), true, false))
 		}
 		return lines, err
 	})
 }
 
-// audited returns lines of the audit log, the youngest first, never nil.
-func (s *Server) audited(ctx context.Context, filter jobs.AuditFilter) ([]jobs.Audited, error) {
-	found, err := s.options.Operations.Audit(ctx, filter)
+// auditView is the page of the audit log.
+type auditView struct {
+	Lines  []jobs.Audited
+	Kept   bool
+	Pager  pager
+	Filter auditFields
+}
+
+// auditFields are the fields of the form, as they were filled in.
+type auditFields struct{ Actor, Action, Target string }
+
+// Any reports whether the list is narrowed.
+func (f auditFields) Any() bool { return f != auditFields{} }
+
+// AllActions lists the actions for the form.
+func (auditFields) AllActions() []string { return auditActions() }
+
+func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(auditParams(), "refresh")...)
+	var filter jobs.AuditFilter
+	if err == nil {
+		filter, err = p.auditFilter()
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[auditView]{
+		template: "audit.html", section: "/audit", title: "Audit",
+		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
+			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.options.Operations != nil
+			asked := filter
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			lines, err := s.audited(ctx, asked)
+			if err != nil {
+				return v, err
+			}
+			lines, on, back := trim(lines, filter.Limit, filter.Before != nil, false)
+			if v.Lines = lines; len(lines) > 0 {
+				v.Pager = p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), on, back)
+			}
+			return v, nil
+		},
+	})
+}
+
+// auditCursors go from the young to the old, and back to the youngest only.
+func auditCursors() cursors { return cursors{on: "before"} }
+
+// audited returns lines of the log, never nil.
+func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	lines := []jobs.Audited{}
+	if s.options.Operations == nil {
+		return lines, nil
+	}
+	found, err := s.options.Operations.Audit(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	lines := make([]jobs.Audited, 0, len(found))
 	for _, line := range found {
 		line.At = line.At.UTC()
 		lines = append(lines, line)
@@ -47,33 +106,45 @@ func (s *Server) audited(ctx context.Context, filter jobs.AuditFilter) ([]jobs.A
 	return lines, nil
 }
 
-// auditFilter reads the parameters of a list of the audit log.
-func auditFilter(r *http.Request) (jobs.AuditFilter, error) {
-	if err := onlyParams(r, "actor", "action", "target", "limit", "before"); err != nil {
-		return jobs.AuditFilter{}, err
+func (p params) auditFilter() (f jobs.AuditFilter, err error) {
+	if f.Actor, err = p.text("actor"); err != nil {
+		return f, err
 	}
-	query := r.URL.Query()
-	filter := jobs.AuditFilter{Actor: query.Get("actor"), Action: query.Get("action"), Target: query.Get("target"), Limit: defaultAudited}
-	var err error
-	if query.Has("limit") {
-		filter.Limit, err = strconv.Atoi(query.Get("limit"))
-		if err != nil || filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
-			return filter, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d", cut(query.Get("limit"), 100), jobs.MaxBatch)}
-		}
+	if f.Action, err = oneOf(p, "action", auditActions()); err != nil {
+		return f, err
 	}
-	if query.Has("before") {
-		filter.Before, err = auditCursor(query.Get("before"))
+	if f.Target, err = p.text("target"); err != nil {
+		return f, err
 	}
-	return filter, err
+	if f.Before, err = p.auditBefore(); err != nil {
+		return f, err
+	}
+	f.Limit, err = p.limit(pageAudit)
+	return f, err
 }
 
-// auditCursor reads a place in the audit log, as the answer before has it.
-func auditCursor(text string) (*jobs.RunCursor, error) {
-	at, id, _ := strings.Cut(text, "_")
-	instant, err := time.Parse(time.RFC3339Nano, at)
-	line, errID := uuid.Parse(id)
-	if err != nil || errID != nil {
-		return nil, &badRequest{fmt.Sprintf("before is %q, expected what the answer before it links to", cut(text, 100))}
+// auditCursor is a place in the log, as before has it: no line is looked up by
+// its id alone.
+func auditCursor(line jobs.Audited) string {
+	return line.At.UTC().Format(instantLayout) + "_" + line.ID.String()
+}
+
+// instantLayout keeps what stores keep of an instant, in a form that sorts.
+const instantLayout = "2006-01-02T15:04:05.000000Z"
+
+func (p params) auditBefore() (*jobs.RunCursor, error) {
+	text := p.Get("before")
+	if text == "" {
+		return nil, nil
 	}
-	return &jobs.RunCursor{CreatedAt: instant.UTC(), ID: line}, nil
+	bad := &badRequest{fmt.Sprintf("before is %q, expected what the link to the next page has", cut(text, 100))}
+	if len(text) != len(instantLayout)+1+36 {
+		return nil, bad
+	}
+	at, errAt := parseInstant(text[:len(instantLayout)])
+	id, errID := uuid.Parse(text[len(instantLayout)+1:])
+	if errAt != nil || errID != nil {
+		return nil, bad
+	}
+	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
 }

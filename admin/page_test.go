@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -231,4 +233,23 @@ func luminance(t *testing.T, css, name string) float64 {
 		}
 	}
 	return 0.2126*channels[0] + 0.7152*channels[1] + 0.0722*channels[2]
+}
+
+// TestVendoredFilesAreThoseThatTheReadmeNames: what browsers run was not changed
+// by hand, nor taken from another version than the one that is written down.
+func TestVendoredFilesAreThoseThatTheReadmeNames(t *testing.T) {
+	readme, err := os.ReadFile("static/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("SHA-256 of `([a-z.]+)`: `([0-9a-f]{64})`").FindAllSubmatch(readme, -1)
+	if len(named) == 0 {
+		t.Fatal("static/README.md names no checksum")
+	}
+	for _, n := range named {
+		file, ok := newServer(t, calm()).assets.byName[string(n[1])]
+		if sum := fmt.Sprintf("%x", sha256.Sum256(file.body)); !ok || sum != string(n[2]) {
+			t.Errorf("%s has the checksum %s, static/README.md says %s", n[1], sum, n[2])
+		}
+	}
 }

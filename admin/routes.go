@@ -24,15 +24,23 @@ func (s *Server) routes() []route {
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},
 		{"GET", "/{$}", forViewers, s.overviewPage},
+		{"GET", "/locks", forViewers, s.locksPage},
+		{"GET", "/jobs", forViewers, s.jobsPage},
+		{"GET", "/jobs/{name}", forViewers, s.jobPage},
+		{"GET", "/runs", forViewers, s.runsPage},
+		{"GET", "/runs/{id}", forViewers, s.runPage},
+		{"GET", "/replicas", forViewers, s.replicasPage},
+		{"GET", "/audit", forViewers, s.auditPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
+		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},
 		{"GET", "/api/v1/runs", forViewers, s.runsJSON},
 		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
-		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
 		{"GET", "/api/v1/audit", forViewers, s.auditJSON},
+		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
 		{"GET", "/api/v1/pauses", forViewers, s.pausesJSON},
 		{"POST", "/api/v1/jobs", forOperators, s.putJobJSON},
 		{"GET", "/api/v1/jobs/{name}/spec", forOperators, s.specJSON},
@@ -105,9 +113,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text
 		s.writeError(w, status, text)
 		return
 	}
-	said := message{Title: http.StatusText(status), Status: status, Text: text}
+	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
 	if identity, err := s.accounts.identify(r); err == nil && !identity.stranger() {
-		said.Replica = s.options.Replica
+		said.Known, said.ServedBy.Replica, said.Account = true, s.options.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)
 }

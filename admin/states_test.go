@@ -15,10 +15,22 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// options returns Options on a free loopback port over the history.
+// options returns Options on a free loopback port over the history, in which
+// each run's job is known.
 func options(h *history) Options {
+	known := make(map[string]bool)
+	for _, v := range h.jobs {
+		known[v.Name] = true
+	}
+	for _, run := range h.runs {
+		if !known[run.Job] {
+			known[run.Job] = true
+			h.jobs = append(h.jobs, job(run.Job, ""))
+		}
+	}
 	return Options{
-		Listen: "127.0.0.1:0", Store: h, Replica: "replica-1", Version: "0.2.0",
+		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), Dues: h.dues,
+		Listen: "127.0.0.1:0", Store: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
 		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
 }

@@ -193,19 +193,21 @@ type Control interface {
 	// its holder can commit nothing more. The run becomes lost, and is not
 	// recovered. It returns what the claim held, for stage 1 to be cleared.
 	Release(ctx context.Context, act Act, r ReleaseRequest) (locking.Released, error)
-	// Drain asks a living session to start nothing more, or to start again.
+	// Drain asks a living session to start nothing more but further attempts,
+	// or to start again. What waits in one that drains others may adopt.
 	Drain(ctx context.Context, act Act, session uuid.UUID, drain bool) error
 	// PutSpec adds a job, or changes one that was added. Of two that add or
 	// change one at once, one wins, the other is told ErrConflict.
 	PutSpec(ctx context.Context, act Act, s Spec) (Spec, error)
-	// RemoveSpec removes a job that was added; version as in PutSpec.
+	// RemoveSpec removes a job that was added; version as in PutSpec. What waits
+	// of it is cancelled.
 	RemoveSpec(ctx context.Context, act Act, job string, version int64) error
 	// Orders returns what the session is to obey; a nil session is told what
 	// holds for all. Where the generation is still since, only that and what
 	// concerns the session alone is filled in.
 	Orders(ctx context.Context, session uuid.UUID, since int64) (Orders, error)
-	// Listen calls heard after each act, until ctx ends or the connection does;
-	// it returns why. Acts may be missed. A store of one process returns only
+	// Listen calls heard once it listens, and after each act, until ctx ends or
+	// the connection does; it returns why. Acts may be missed. A store of one process returns only
 	// when ctx ends.
 	Listen(ctx context.Context, heard func()) error
 	// Pauses returns the pauses that stood at any time from from to until and

@@ -76,12 +76,12 @@ func (f *firing) live(stop context.Context) {
 // firing here: an error may be a lost reply, or no memcached, and then the
 // store decides.
 func (f *firing) gate(ctx context.Context) bool {
-	if f.locker == nil || f.outage.lasts() {
+	if f.locker == nil || f.outage.Lasts() {
 		return true
 	}
 	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
-		f.outage.note(f.engine.log, err)
+		f.unheard(err)
 	}
 	return won || err != nil
 }
@@ -181,13 +181,13 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 var errOutage = errors.New("locks could not be asked a moment ago")
 
 func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
-	if f.outage.lasts() {
+	if f.outage.Lasts() {
 		return nil, errOutage
 	}
 	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
 	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
 	if err != nil && !errors.Is(err, locking.ErrHeld) && ctx.Err() == nil {
-		f.outage.note(f.engine.log, err)
+		f.unheard(err)
 	}
 	return lock, err
 }

@@ -40,3 +40,12 @@ func (r Reason) relation() string {
 		return "was held by"
 	}
 }
+
+// Reasons lists all reasons.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable, ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
+		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonPaused, ReasonDeadline,
+		ReasonReleased,
+	}
+}

@@ -115,12 +115,12 @@ func New(o Options) (*Scheduler, error) {
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
+		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
-		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{
@@ -238,6 +238,31 @@ func (s *Scheduler) Ready(context.Context) error {
 	return nil
 }
 
+// Explainer returns an Explainer for the jobs of this replica, those added at
+// run time too, whose history is kept for so long.
+func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
+	x := NewExplainer(s.options.Store, nil, keep)
+	x.Job = func(name string) (Job, bool) {
+		if e := s.table.get(name); e != nil {
+			return e.Job, true
+		}
+		return Job{}, false
+	}
+	x.hash = func(name string) string {
+		if e := s.table.get(name); e != nil {
+			return e.definition.Hash
+		}
+		return ""
+	}
+	x.Names = func() (names []string) {
+		for _, e := range s.table.all() {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	return x
+}
+
 // Session returns the id of this replica's session, or a zero id where there
 // is none.
 func (s *Scheduler) Session() uuid.UUID {
@@ -250,6 +275,12 @@ func (s *Scheduler) Session() uuid.UUID {
 // Upcoming returns the due of each job of this replica's cron table that starts
 // first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
+
+// Dues returns the first dues after from of one job of this replica's cron
+// table, at most n of them; none of a job that is not its own to fire.
+func (s *Scheduler) Dues(job string, from time.Time, n int) []time.Time {
+	return s.table.dues(job, from, n)
+}
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,
 // as last measured; 0 until it was.

@@ -27,7 +27,7 @@ func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dispatcher{engine: &engine{locker: locker, outage: &outage{}, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
+	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
 }
 
 func (d *dispatcher) pushDue(n int) {
@@ -91,7 +91,7 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	}
 	next, _ := d.ready.pop()
 	next.looked = false
-	if !d.outage.lasts() || d.worthSieving(next) {
+	if !d.outage.Lasts() || d.worthSieving(next) {
 		t.Error("it would look again at once")
 	}
 }

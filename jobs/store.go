@@ -365,6 +365,7 @@ type JobView struct {
 	Version   int64
 	Removed   bool    // it was added at run time, and removed: it fires no more
 	Last      *Record // the last run that ended
+	Pauses    []Pause // those that cover it now; not where all jobs are asked for
 	UpdatedAt time.Time
 }
 
@@ -404,8 +405,16 @@ type RunFilter struct {
 	Job     string
 	States  []State
 	Replica string
-	Before  *RunCursor // the page after this run
-	Limit   int        // 1 to MaxBatch; 0 means 100
+	Reason  Reason // why they did not run, wait, or did not end by themselves
+	// Resource asks for the runs of those jobs that lock it, or anything above
+	// or beneath it, by the definitions in force: what held it, and what it kept
+	// waiting, is among them.
+	Resource *locking.Resource
+	From     time.Time  // created then or later
+	Until    time.Time  // created before
+	Before   *RunCursor // the page after this run
+	After    *RunCursor // the page before this run: the oldest of those that are younger
+	Limit    int        // 1 to MaxBatch; 0 means 100
 }
 
 // RunCursor is a place in the list of runs.
@@ -416,6 +425,7 @@ type RunCursor struct {
 
 // History answers the page and the command line; it changes nothing.
 type History interface {
+	Listings
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, those on job names included.
@@ -426,10 +436,29 @@ type History interface {
 	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
+	// Firing returns a job with its scheduled runs for one due, or ErrNotFound
+	// where there is no such job.
+	Firing(ctx context.Context, job string, due time.Time) (FiringView, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
 	// Drift returns the jobs that the configurations of living replicas do not
 	// have alike, by name, at most limit of them. Where a replica has several
 	// living sessions, its youngest counts; those without a Table don't.
 	Drift(ctx context.Context, limit int) ([]JobDrift, error)
+}
+
+// FiringView is what the store knows of a job's scheduled firing for a due.
+type FiringView struct {
+	Now time.Time // the store's clock
+	// The job's definition in force, and since when it is.
+	Version   int64
+	Hash      string
+	Schedule  string
+	Zone      string
+	UpdatedAt time.Time
+	Removed   bool // as in JobView
+	// CheckedUntil is the job's cursor: dues up to here have a run or a record,
+	// or don't count.
+	CheckedUntil time.Time
+	Runs         []Record // of the firing, without output: first the one that is no recovery
 }

@@ -168,6 +168,16 @@ type Due struct {
 	Resources []locking.Request
 }
 
+// dues returns the first dues after from of one job. When others fire it, it is
+// not for this replica to say.
+func (t *cronTable) dues(job string, from time.Time, n int) []time.Time {
+	e := t.get(job)
+	if e == nil || e.standing.elsewhere() {
+		return nil
+	}
+	return e.Schedule.Upcoming(from, n)
+}
+
 // upcoming returns the due of each job that starts first after from, the
 // soonest first, at most n of them. When the others are due, it is not for this
 // replica to say.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -77,27 +78,29 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	defer s.mu.Unlock()
 	var found []jobs.Record
 	for _, r := range s.runs {
-		if matches(f, r) {
+		if matches(f, r) && (f.Resource == nil || s.locks(r.Job, *f.Resource)) {
 			found = append(found, r.record())
 		}
 	}
 	slices.SortFunc(found, younger)
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
+	limit := min(limitOf(f.Limit), len(found))
+	if f.After != nil && f.Before == nil {
+		return found[len(found)-limit:], nil
 	}
-	return found[:min(limit, jobs.MaxBatch, len(found))], nil
+	return found[:limit], nil
 }
 
 func matches(f jobs.RunFilter, r *run) bool {
 	switch {
-	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica, len(f.States) > 0 && !slices.Contains(f.States, r.State):
+	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica, len(f.States) > 0 && !slices.Contains(f.States, r.State),
+		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From), !f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
+		f.Before != nil && younger(place(f.Before), r.Record) >= 0, f.After != nil && younger(r.Record, place(f.After)) >= 0:
 		return false
-	case f.Before != nil:
-		return younger(jobs.Record{CreatedAt: f.Before.CreatedAt, ID: f.Before.ID}, r.Record) < 0
 	}
 	return true
 }
+
+func place(c *jobs.RunCursor) jobs.Record { return jobs.Record{CreatedAt: c.CreatedAt, ID: c.ID} }
 
 // Run implements jobs.History.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
@@ -112,6 +115,28 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	record := r.record()
 	record.Output, record.Result = r.output, r.result
 	return record, nil
+}
+
+// Firing implements jobs.History.
+func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.FiringView, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.FiringView{}, err
+	}
+	defer s.mu.Unlock()
+	j := s.jobs[name]
+	if j == nil || j.version == 0 {
+		return jobs.FiringView{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
+	}
+	d := j.last()
+	v := jobs.FiringView{
+		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+	}
+	for recovery := range jobs.MaxRecoveries + 1 {
+		if r := s.firings[firing{job: name, due: due.UTC(), recovery: recovery}]; r != nil {
+			v.Runs = append(v.Runs, r.record())
+		}
+	}
+	return v, nil
 }
 
 // Replicas implements jobs.History.

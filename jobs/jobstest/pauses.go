@@ -193,6 +193,7 @@ var pauseRules = []rule{
 		c.must(c.Store.End(c.ctx, one))
 		c.pause(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
+		c.granted(two, jobs.StartRequest{Run: triggered.ID, Firing: jobs.Firing{Job: "a", Due: triggered.Due, Key: "k"}, Attempt: 1})
 		c.resume(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: scheduled.Run}}))
 	}},

@@ -185,9 +185,11 @@ var specRules = []rule{
 	}},
 	{"a job of the configuration fires although one of its name was removed", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
+		c.carryAdded(s, "h1", "a")
 		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
 		r := request("a", 1)
-		r.Version = c.carry(s, "h", "a")["a"]
+		r.Version = c.carry(s, "h2", "a")["a"]
+		c.inForce("a", r.Version)
 		c.granted(s, r)
 	}},
 	{"a job that was added is known before anybody carries it", func(c *check) {

@@ -111,6 +111,9 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 		return nil, wrap("runs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(records)
+	}
 	return records, wrap("runs", err)
 }
 
@@ -119,33 +122,114 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 // succeeded there is no index: they are most of it.
 func runsQuery(f jobs.RunFilter) (string, []any) {
 	var args []any
-	arg := func(v any) string {
+	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
+	}}
+	q.narrow(f)
+	q.order = " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		q.order = " ORDER BY created_at, id"
 	}
-	where := " WHERE true"
-	if f.Job != "" {
-		where += " AND r.job = " + arg(f.Job)
-	}
-	if f.Replica != "" {
-		where += " AND r.replica = " + arg(f.Replica)
-	}
-	if f.Before != nil {
-		where += " AND (r.created_at, r.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	order := fmt.Sprintf(" ORDER BY created_at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch))
-	if len(f.States) == 0 {
-		return selectRuns + where + order, args
+	q.order += fmt.Sprintf(" LIMIT %d", limit(f.Limit))
+	if f.Resource != nil {
+		q.names = fmt.Sprintf(jobsLocking, q.arg(relatedKeys(*f.Resource)), q.arg(f.Resource.Key()+"/"))
 	}
 	var parts []string
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
-		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND "+inState(state, arg)+order+") part")
+	switch {
+	case len(f.States) == 0 && f.Reason == "":
+		parts = []string{q.ofJobs("")}
+	case len(f.States) == 0:
+		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		condition := " AND " + inState(state, q.arg)
+		switch {
+		case f.Reason != "" && state.Final():
+			condition += q.caused(f)
+		case f.Reason != "":
+			condition += " AND r.reason = " + q.arg(f.Reason)
+		}
+		if state.Final() {
+			parts = append(parts, q.ofJobs(condition))
+		} else {
+			parts = append(parts, q.active(condition))
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0], args
+	}
+	for i, part := range parts {
+		parts[i] = "SELECT * FROM (" + part + ") part"
+	}
+	return strings.Join(parts, " UNION ALL ") + q.order, args
+}
+
+// pageOfRuns puts the parts of a page's query together.
+type pageOfRuns struct {
+	arg   func(any) string
+	where string
+	order string
+	names string // asks for the names of the jobs; "" where a resource is not asked for
+}
+
+func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+	if f.Job != "" {
+		q.where += " AND r.job = " + q.arg(f.Job)
+	}
+	if f.Replica != "" {
+		q.where += " AND r.replica = " + q.arg(f.Replica)
+	}
+	if !f.From.IsZero() {
+		q.where += " AND r.created_at >= " + q.arg(f.From)
+	}
+	if !f.Until.IsZero() {
+		q.where += " AND r.created_at < " + q.arg(f.Until)
+	}
+	if f.Before != nil {
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(f.Before.CreatedAt) + ", " + q.arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(f.After.CreatedAt) + ", " + q.arg(f.After.ID) + ")"
+	}
+}
+
+// ofJobs asks for each of the jobs by itself, where there are names: each then
+// walks its own index.
+func (q *pageOfRuns) ofJobs(condition string) string {
+	if q.names == "" {
+		return selectRuns + q.where + condition + q.order
+	}
+	each := "SELECT r.id, r.created_at FROM holdfast.runs r" + q.where + " AND r.job = named.name" + condition + q.order
+	page := "SELECT p.id FROM (" + q.names + ") named CROSS JOIN LATERAL (" + each + ") p" + q.order
+	return selectRuns + " WHERE r.id IN (" + page + ")" + q.order
+}
+
+// caused is the condition to have ended for the reason. Of one job, or of each,
+// it is looked for among what did not end well of that job: the index of the
+// causes has those of all.
+func (q *pageOfRuns) caused(f jobs.RunFilter) string {
+	if f.Job != "" || q.names != "" {
+		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
+	}
+	return " AND r.cause = " + q.arg(f.Reason)
+}
+
+// active is for what waits or runs, of which there is little.
+func (q *pageOfRuns) active(condition string) string {
+	if q.names != "" {
+		condition += " AND r.job = ANY(ARRAY(" + q.names + "))"
+	}
+	return selectRuns + q.where + condition + q.order
+}
+
+// relatedKeys are the resource's own key and those of what lies above it.
+func relatedKeys(resource locking.Resource) []string {
+	keys := []string{resource.Key()}
+	for _, above := range resource.Ancestors() {
+		keys = append(keys, above.Key())
+	}
+	return keys
 }
 
 // inState is the condition of a run to be in the state. What waits and what

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// answerPatience is how long an answer on the listening connection may
-	// take, and a notification.
+	// answerPatience is how long an answer may take, and a notification.
 	answerPatience = 5 * time.Second
 
 	// listenSilence is how long the connection may be silent before it is
@@ -42,7 +41,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.listenPatience)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerPatience)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
@@ -58,7 +57,7 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		case conn.IsClosed() || ctx.Err() != nil:
 			return err
 		default: // silent, or gone without a word
-			if _, err := within(ctx, s.listenPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
+			if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
 				return err
 			}
 		}
@@ -75,15 +74,17 @@ func within[T any](ctx context.Context, d time.Duration, wait func(context.Conte
 // subscribe listens, and makes sure that what others notify arrives: a pooler
 // may take the command, and give the session that listens to somebody else.
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
+	probe := probing + uuid.NewString()
+	if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
+		if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).Close(); err != nil {
+			return nil, err
+		}
+		return s.pool.Exec(ctx, notify, s.channel(), probe)
+	}); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listenPatience, errNotNotified)
 	defer cancel()
-	if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).Close(); err != nil {
-		return err
-	}
-	probe := probing + uuid.NewString()
-	if _, err := s.pool.Exec(ctx, notify, s.channel(), probe); err != nil {
-		return err
-	}
 	for {
 		told, err := conn.WaitForNotification(ctx)
 		switch {

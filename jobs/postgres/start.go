@@ -51,9 +51,9 @@ ON CONFLICT DO NOTHING`
 
 	// holdPlaces locks the places of those that wait already, so that a cancel
 	// comes before the start or after it. It decides alone which of them are held
-	// back, and those lose their places to whoever may adopt them, and nobody
-	// waits behind them any more. One that is held back no longer is the
-	// session's again.
+	// back: their places are then nobody's, so that others may adopt them, and
+	// nobody waits behind them. One that is held back no longer is the session's
+	// again.
 	holdPlaces = `
 WITH ` + pausedJobs + `, places AS MATERIALIZED (
     SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
@@ -67,8 +67,6 @@ WITH ` + pausedJobs + `, places AS MATERIALIZED (
 ), moved AS (
     UPDATE holdfast.waits w SET session = CASE WHEN j.held THEN NULL ELSE $1 END
     FROM judged j WHERE w.run = j.run AND w.run = ANY(ARRAY(SELECT run FROM judged WHERE held = (session IS NOT NULL)))
-), withdrawn AS (
-    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM judged WHERE held))
 )
 UPDATE holdfast.runs r SET reason = 'paused', detail = j.paused, blocker = NULL
 FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`

@@ -109,42 +109,101 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 
 // Runs returns a page of the history.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
-	query, args := runsQuery(f)
+	query, args, err := runsQuery(f)
+	if err != nil {
+		return nil, wrap("runs", err)
+	}
 	records, err := s.records(ctx, query, args...)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(records)
+	}
 	return records, wrap("runs", err)
 }
 
 // runsQuery asks for each state by itself: every part then walks an index
 // from its end and stops at the limit, however long the history.
-func runsQuery(f jobs.RunFilter) (string, []any) {
+func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	var args []any
-	arg := func(v any) string {
+	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("?%d", len(args))
+	}}
+	q.narrow(f)
+	q.order = " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		q.order = " ORDER BY created_at, id"
 	}
-	where := " WHERE true"
-	if f.Job != "" {
-		where += " AND r.job = " + arg(f.Job)
+	q.order += " LIMIT " + q.arg(limit(f.Limit))
+	if f.Resource != nil {
+		keys, err := encode(relatedKeys(*f.Resource))
+		if err != nil {
+			return "", nil, err
+		}
+		q.names = fmt.Sprintf(jobsLocking, q.arg(keys), q.arg(f.Resource.Key()+"/"))
 	}
-	if f.Replica != "" {
-		where += " AND r.replica = " + arg(f.Replica)
-	}
-	if f.Before != nil {
-		where += " AND (r.created_at, r.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	order := " ORDER BY created_at DESC, id DESC LIMIT " + arg(min(limit, jobs.MaxBatch))
 	if len(f.States) == 0 {
-		return selectRuns + where + order, args
+		return q.ofJobs(""), args, nil
 	}
 	var parts []string
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
-		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND r.state = "+arg(state)+order+")")
+		condition := " AND r.state = " + q.arg(state)
+		if state.Final() && state != jobs.Succeeded {
+			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')" // as the index of troubled runs has it
+		}
+		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")")
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	return strings.Join(parts, " UNION ALL ") + q.order, args, nil
+}
+
+// pageOfRuns puts the parts of a page's query together.
+type pageOfRuns struct {
+	arg   func(any) string
+	where string
+	order string
+	names string // asks for the names of the jobs; "" where a resource is not asked for
+}
+
+func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+	if f.Job != "" {
+		q.where += " AND r.job = " + q.arg(f.Job)
+	}
+	if f.Replica != "" {
+		q.where += " AND r.replica = " + q.arg(f.Replica)
+	}
+	if f.Reason != "" {
+		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''" // as the index has it
+	}
+	if !f.From.IsZero() {
+		q.where += " AND r.created_at >= " + q.arg(micros(f.From))
+	}
+	if !f.Until.IsZero() {
+		q.where += " AND r.created_at < " + q.arg(micros(f.Until))
+	}
+	if f.Before != nil {
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(micros(f.Before.CreatedAt)) + ", " + q.arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(micros(f.After.CreatedAt)) + ", " + q.arg(f.After.ID) + ")"
+	}
+}
+
+// ofJobs asks for each of the jobs by itself, where there are names: each then
+// walks its own index.
+func (q *pageOfRuns) ofJobs(condition string) string {
+	if q.names == "" {
+		return selectRuns + q.where + condition + q.order
+	}
+	each := "SELECT r.id FROM holdfast_runs r" + q.where + " AND r.job = named.name" + condition + q.order
+	return selectRuns + " WHERE r.id IN (SELECT o.id FROM (" + q.names + ") named CROSS JOIN holdfast_runs o ON o.id IN (" + each + "))" + q.order
+}
+
+// relatedKeys are the resource's own key and those of what lies above it.
+func relatedKeys(resource locking.Resource) []string {
+	keys := []string{resource.Key()}
+	for _, above := range resource.Ancestors() {
+		keys = append(keys, above.Key())
+	}
+	return keys
 }
 
 func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.Record, error) {

@@ -27,7 +27,7 @@ const (
 type Options struct {
 	// Exclusive takes the file lock and creates and migrates the file where
 	// needed: for the one process that runs jobs. Without it the file must
-	// exist and be up to date, and the store only reads and triggers.
+	// exist and be up to date, and the store only reads and does what operators do.
 	Exclusive bool
 	// Readers is how many reading connections are kept; 0 means 4.
 	Readers int

@@ -141,3 +141,14 @@ CREATE TABLE holdfast.attempts (
 
 -- Removed jobs: the version that was in force is kept negative.
 CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
+
+-- Why a run did not run, or did not end by itself: like trouble NULL on the way
+-- to success, so that no change on that way writes to the index. The troubled
+-- runs of one job are found among all of its runs.
+ALTER TABLE holdfast.runs ADD COLUMN cause text
+    GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED;
+CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
+CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;
+-- What did not end well in a day is counted from the index alone.
+DROP INDEX holdfast.runs_trouble;
+CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;

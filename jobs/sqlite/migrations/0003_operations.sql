@@ -135,3 +135,7 @@ CREATE TABLE holdfast_attempts (
     count INTEGER NOT NULL,
     until INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- Runs by why they did not run, and those of one job that did not end well.
+CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
+CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
