@@ -47,6 +47,24 @@ func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs,
 
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
 
+// Firing knows of the jobs, none of which was decided on.
+func (h *history) Firing(_ context.Context, job string, due time.Time) (jobs.FiringView, error) {
+	for _, v := range h.jobs {
+		if v.Name != job {
+			continue
+		}
+		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
+		for _, r := range h.runs {
+			if r.Job == job && r.Key == "" && r.Due.Equal(due) {
+				r.Output = ""
+				view.Runs = append(view.Runs, r)
+			}
+		}
+		return view, h.err
+	}
+	return jobs.FiringView{}, cmp.Or(h.err, jobs.ErrNotFound)
+}
+
 func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
 
 // Runs filters; runs are kept youngest first.

@@ -127,6 +127,10 @@ type Options struct {
 	// table, at most n of them. It is called concurrently. Nil means that no
 	// dues are shown.
 	Dues func(job string, from time.Time, n int) []time.Time
+	// Explain says what became of a job at an instant, which it reads as
+	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
+	// is said than what the store knows.
+	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error

@@ -32,17 +32,22 @@ type reader struct {
 	dues     func(job string, from time.Time, n int) []time.Time
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
+	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
 
 func newReader(o Options) *reader {
+	explain := o.Explain
+	if explain == nil {
+		explain = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
+	}
 	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) { return o.Store.Resources(ctx) }
 	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
 	return &reader{
 		known: newKept(known), tallies: newKept(tallies),
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, places: make(chan struct{}, maxQuestions),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, places: make(chan struct{}, maxQuestions),
 	}
 }
 

@@ -35,6 +35,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
+		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},
 		{"GET", "/api/v1/runs", forViewers, s.runsJSON},
 		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},

@@ -120,7 +120,7 @@ func New(o Options) (*Scheduler, error) {
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
-		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{
@@ -236,6 +236,31 @@ func (s *Scheduler) Ready(context.Context) error {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
 	return nil
+}
+
+// Explainer returns an Explainer for the jobs of this replica, those added at
+// run time too, whose history is kept for so long.
+func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
+	x := NewExplainer(s.options.Store, nil, keep)
+	x.Job = func(name string) (Job, bool) {
+		if e := s.table.get(name); e != nil {
+			return e.Job, true
+		}
+		return Job{}, false
+	}
+	x.hash = func(name string) string {
+		if e := s.table.get(name); e != nil {
+			return e.definition.Hash
+		}
+		return ""
+	}
+	x.Names = func() (names []string) {
+		for _, e := range s.table.all() {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	return x
 }
 
 // Session returns the id of this replica's session, or a zero id where there

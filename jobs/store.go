@@ -436,10 +436,29 @@ type History interface {
 	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
+	// Firing returns a job with its scheduled runs for one due, or ErrNotFound
+	// where there is no such job.
+	Firing(ctx context.Context, job string, due time.Time) (FiringView, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
 	// Drift returns the jobs that the configurations of living replicas do not
 	// have alike, by name, at most limit of them. Where a replica has several
 	// living sessions, its youngest counts; those without a Table don't.
 	Drift(ctx context.Context, limit int) ([]JobDrift, error)
+}
+
+// FiringView is what the store knows of a job's scheduled firing for a due.
+type FiringView struct {
+	Now time.Time // the store's clock
+	// The job's definition in force, and since when it is.
+	Version   int64
+	Hash      string
+	Schedule  string
+	Zone      string
+	UpdatedAt time.Time
+	Removed   bool // as in JobView
+	// CheckedUntil is the job's cursor: dues up to here have a run or a record,
+	// or don't count.
+	CheckedUntil time.Time
+	Runs         []Record // of the firing, without output: first the one that is no recovery
 }

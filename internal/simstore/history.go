@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -114,6 +115,28 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	record := r.record()
 	record.Output, record.Result = r.output, r.result
 	return record, nil
+}
+
+// Firing implements jobs.History.
+func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.FiringView, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.FiringView{}, err
+	}
+	defer s.mu.Unlock()
+	j := s.jobs[name]
+	if j == nil || j.version == 0 {
+		return jobs.FiringView{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
+	}
+	d := j.last()
+	v := jobs.FiringView{
+		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+	}
+	for recovery := range jobs.MaxRecoveries + 1 {
+		if r := s.firings[firing{job: name, due: due.UTC(), recovery: recovery}]; r != nil {
+			v.Runs = append(v.Runs, r.record())
+		}
+	}
+	return v, nil
 }
 
 // Replicas implements jobs.History.

@@ -204,10 +204,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 
 // pauses returns all pauses, the oldest first.
 func (s *Store) pauses() []jobs.Pause {
-	all := make([]jobs.Pause, len(s.control.pauses))
-	for i, p := range s.control.pauses {
-		all[i] = p
-	}
+	all := slices.Clone(s.control.pauses)
 	slices.SortStableFunc(all, func(a, b jobs.Pause) int { return a.At.Compare(b.At) })
 	return all
 }

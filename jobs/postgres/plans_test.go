@@ -30,7 +30,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
 		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openDues}, {"moveCursors", beginPipeline, moveCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openDues}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},

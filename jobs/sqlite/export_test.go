@@ -53,6 +53,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"openDues", openDues, "SEARCH r USING INDEX holdfast_runs_due (job=? AND due>?)"},
 	{"openDues, of others", openDues, "SEARCH p USING INDEX holdfast_runs_due (job=? AND due=?)"},
 	{"openDues, own", openDues, "SEARCH own USING COVERING INDEX holdfast_runs_due (job=? AND due=?)"},
+	{"firingRuns", firingRuns, "SEARCH r USING INDEX holdfast_runs_due (job=? AND due=?)"},
 	{"pausedNow", pausedNow, "SEARCH p USING"},
 	{"lastRuns", lastRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"lastRuns, the last", lastRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_job (job=?)"},

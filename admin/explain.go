@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// explainJSON says what became of a job at an instant, now unless at says
+// otherwise.
+func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (jobs.Explanation, error) {
+		if err := onlyParams(r, "at"); err != nil {
+			return jobs.Explanation{}, err
+		}
+		return s.reader.explanation(ctx, r.PathValue("name"), r.URL.Query().Get("at"))
+	})
+}
+
+// explanation explains a job at an instant, as people write it; "" is now.
+func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanation, error) {
+	if at == "" {
+		now, err := r.now(ctx)
+		if err != nil {
+			return jobs.Explanation{}, err
+		}
+		at = now.Truncate(time.Second).Format(time.RFC3339)
+	}
+	e, err := r.explain(ctx, job, at)
+	switch {
+	case errors.Is(err, schedule.ErrMoment):
+		return e, &badRequest{fmt.Sprintf("at is %q, %s", cut(at, 100), schedule.ErrMoment)}
+	case errors.Is(err, jobs.ErrNotFound):
+		return e, err
+	case err != nil:
+		return e, fmt.Errorf("explanation: %w", err)
+	}
+	return e, nil
+}
