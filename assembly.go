@@ -63,10 +63,16 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 }
 
 func jobOf(config *configs.Config, j configs.Job) jobs.Job {
+	group := config.Group(j.Group)
 	return jobs.Job{
 		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
-		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-		Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
+		MisfireBy: jobs.MisfireRules{
+			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
+			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
+		},
+		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 	}
 }
 

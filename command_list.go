@@ -21,7 +21,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
-				list, err := admin.Jobs(cmd.Context(), store, duesOf(config))
+				list, err := admin.Jobs(cmd.Context(), store, configuredDues(config))
 				if err != nil {
 					return err
 				}
@@ -35,8 +35,8 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	}
 }
 
-// duesOf returns the next dues of a job by the configuration.
-func duesOf(config *configs.Config) func(string, time.Time, int) []time.Time {
+// configuredDues returns the next dues of a job by the configuration.
+func configuredDues(config *configs.Config) func(string, time.Time, int) []time.Time {
 	schedules := make(map[string]schedule.Schedule, len(config.Jobs))
 	for _, j := range config.Jobs {
 		schedules[j.Name] = j.Schedule

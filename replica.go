@@ -134,7 +134,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		Store: r.store, Build: specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
 		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, KeepHistory: r.config.History.Keep,
-		Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
+		Workers: r.config.Workers, CatchUp: r.config.CatchUp.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
 		LockServers: lockServers(r.config), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
 	})

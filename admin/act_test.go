@@ -218,7 +218,9 @@ func TestActsWithTheStoreDown(t *testing.T) {
 }
 
 func TestPageThatOnlyShowsActsNot(t *testing.T) {
-	server := newServer(t, contention())
+	o := contention()
+	o.Operations = nil
+	server := newServer(t, o)
 	for _, r := range server.routes() {
 		if r.who != forOperators || r.method != http.MethodPost {
 			continue

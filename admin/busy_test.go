@@ -149,7 +149,7 @@ func drift() Options {
 		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
 	}
 	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff", &ahead, true
-	h.replicas[3].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
+	h.replicas[1].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
 	h.drift = []jobs.JobDrift{
 		{Job: "merge-events", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-2"}},
 		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"}, Without: []string{"replica-3"}},

@@ -71,12 +71,16 @@ func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return 
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	h.filters = append(h.filters, f)
 	place := func(c *jobs.RunCursor) int {
+		if c == nil {
+			return 0
+		}
 		return slices.IndexFunc(h.runs, func(r jobs.Record) bool { return r.ID == c.ID })
 	}
+	before, after := place(f.Before), place(f.After)
 	var found []jobs.Record
 	for i, run := range h.runs {
 		switch {
-		case f.Before != nil && i <= place(f.Before), f.After != nil && i >= place(f.After),
+		case f.Before != nil && i <= before, f.After != nil && i >= after,
 			len(f.States) > 0 && !slices.Contains(f.States, run.State),
 			f.Job != "" && run.Job != f.Job,
 			f.Replica != "" && run.Replica != f.Replica,
@@ -104,8 +108,9 @@ func (h *history) locksIt(job string, resource locking.Resource) bool {
 func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	h.jobFilters = append(h.jobFilters, f)
 	var found []jobs.JobView
+	last := h.lastRuns()
 	for _, v := range h.jobs {
-		v = h.complete(v)
+		v = h.complete(v, last)
 		switch {
 		case f.Text != "" && !strings.Contains(strings.ToLower(v.Name+v.Description), strings.ToLower(f.Text)),
 			f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
@@ -126,11 +131,9 @@ func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView,
 
 // complete adds what the store knows of a job: its last run, where a test has
 // not chosen one, and its pauses.
-func (h *history) complete(v jobs.JobView) jobs.JobView {
-	for i, run := range h.runs {
-		if v.Last == nil && run.Job == v.Name && run.State.Final() {
-			v.Last = &h.runs[i]
-		}
+func (h *history) complete(v jobs.JobView, last map[string]*jobs.Record) jobs.JobView {
+	if v.Last == nil {
+		v.Last = last[v.Name]
 	}
 	for _, p := range h.pauses {
 		if p.Covers(v.Name, v.Group) {
@@ -140,10 +143,20 @@ func (h *history) complete(v jobs.JobView) jobs.JobView {
 	return v
 }
 
+func (h *history) lastRuns() map[string]*jobs.Record {
+	last := make(map[string]*jobs.Record)
+	for i, run := range h.runs {
+		if last[run.Job] == nil && run.State.Final() {
+			last[run.Job] = &h.runs[i]
+		}
+	}
+	return last
+}
+
 func (h *history) Job(_ context.Context, name string) (jobs.JobView, error) {
 	for _, v := range h.jobs {
 		if v.Name == name && h.err == nil {
-			return h.complete(v), nil
+			return h.complete(v, h.lastRuns()), nil
 		}
 	}
 	return jobs.JobView{}, cmp.Or(h.err, jobs.ErrNotFound)

@@ -123,14 +123,14 @@ type Options struct {
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
 	Upcoming func(from time.Time, n int) []Due
-	// Explain says what became of a job at an instant, which it reads as
-	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
-	// is said than what the store knows.
-	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Dues returns the first dues after from of one job of this replica's cron
 	// table, at most n of them. It is called concurrently. Nil means that no
 	// dues are shown.
 	Dues func(job string, from time.Time, n int) []time.Time
+	// Explain says what became of a job at an instant, which it reads as
+	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
+	// is said than what the store knows.
+	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error

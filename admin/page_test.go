@@ -167,11 +167,7 @@ func TestWords(t *testing.T) {
 
 // TestEveryReasonHasWords holds that no reason is shown by its name in code.
 func TestEveryReasonHasWords(t *testing.T) {
-	for _, reason := range []jobs.Reason{
-		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonNoWorker, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
-		jobs.ReasonSuperseded, jobs.ReasonSessionLost, jobs.ReasonClaimLost, jobs.ReasonTimeout, jobs.ReasonShutdown,
-		jobs.ReasonCancelled, jobs.ReasonPanic, jobs.ReasonRetry, jobs.ReasonTriggered,
-	} {
+	for _, reason := range jobs.Reasons() {
 		words := why(jobs.Record{Reason: reason})
 		if len(strings.Fields(words)) < 3 {
 			t.Errorf("%s reads %q", reason, words)

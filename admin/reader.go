@@ -29,10 +29,10 @@ type reader struct {
 	store    jobs.History
 	stage1   Stage1
 	upcoming func(from time.Time, n int) []Due
-	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	dues     func(job string, from time.Time, n int) []time.Time
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
+	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
 

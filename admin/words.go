@@ -293,10 +293,11 @@ func actWords(action string) string {
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
-		jobs.ReasonNoWorker:         "its replica has no free worker",
+		jobs.ReasonGroupFull:        "as many runs of its group go on as may",
+		jobs.ReasonNoWorker:         "no worker is free for it, or none was in time",
 		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
-		jobs.ReasonMisfire:          "no replica started it in time",
-		jobs.ReasonSuperseded:       "a later due of the same outage was run in its place",
+		jobs.ReasonMisfire:          "no replica was up to start it",
+		jobs.ReasonSuperseded:       "another due of the job was run in its place",
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
 		jobs.ReasonClaimLost:        "its claim was taken away",
 		jobs.ReasonTimeout:          "it outlived its timeout",
@@ -307,8 +308,6 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonRetry:            "an attempt failed, another follows",
 		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
-		jobs.ReasonPaused:           "its job, its group or everything was paused",
-		jobs.ReasonDeadline:         "it could not start before its deadline",
 		jobs.ReasonReleased:         "an operator took its locks away",
 	}
 }

@@ -35,6 +35,7 @@ func (c *checker) checkJob(one *instance, path string) {
 	c.checkSchedule(j, path)
 	c.checkResources(j, path, one.params)
 	c.checkOverlap(j, keyPath(path, "overlap"))
+	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
 }
 

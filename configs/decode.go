@@ -30,6 +30,7 @@ var (
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
 	networkType  = reflect.TypeFor[netip.Prefix]()
+	misfireType  = reflect.TypeFor[Misfire]()
 )
 
 // decode sets v from n by v's type.
@@ -52,6 +53,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
+	case t == misfireType && n.kind != kindMapping:
+		d.decodeMisfire(n, v, path)
 	case t == secretType, t == durationType, t == timeType, t == networkType:
 		d.decodeScalar(n, v, path, rules)
 	case t.Kind() == reflect.Struct:
@@ -144,6 +147,8 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 		return forEachWords
 	case t == specType:
 		return "a cron expression in quotes or a mapping of one of " + scheduleKinds
+	case t == misfireType:
+		return "one of " + misfirePolicies + ", or a mapping of causes to them"
 	case t == durationType:
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:

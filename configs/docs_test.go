@@ -31,6 +31,30 @@ func TestDocumentedSchedules(t *testing.T) {
 	}
 }
 
+// TestDocumentedPolicies takes the configuration in docs/policies.md, which says
+// the defaults where it can.
+func TestDocumentedPolicies(t *testing.T) {
+	data, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("found %d configurations", len(blocks))
+	}
+	c, err := parse(blocks[0][1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults Job
+	config := Defaults()
+	defaults.start(&config)
+	defaults.Misfire.MaxAge = 6 * time.Hour
+	if c.Jobs[0].Misfire != defaults.Misfire {
+		t.Errorf("misfire is %+v, by default %+v", c.Jobs[0].Misfire, defaults.Misfire)
+	}
+}
+
 // TestDocumentedHooks reads the configurations in docs/hooks.md.
 func TestDocumentedHooks(t *testing.T) {
 	data, err := os.ReadFile("../docs/hooks.md")

@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		{"a part from a variable", job(`schedule: {every: 1 month, at: "${SET}"}`), `2:60: jobs[0].schedule.at: found "${SET}" (its value is not shown), expected what goes with every`},
 		{"Quartz from a variable", job(`schedule: {quartz: "${SET}"}`), `2:39: jobs[0].schedule: found "${SET}" (its value is not shown), expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time`},
 		{"a job from a variable", job(`schedule: {after: ["${SET}"]}`), `2:48: jobs[0].schedule.after[0]: unknown job "${SET}" (its value is not shown)`},
-		{"clock changes", job("clock_changes: {gap: skp, overlap: twice}"), "2:50: jobs[0].clock_changes.gap: found \"skp\", expected one of run, skip\n" +
+		{"clock changes", job("clock_changes: {gap: skp, overlap: twice}"), "2:50: jobs[0].clock_changes.gap: found \"skp\", expected one of run, skip; did you mean \"skip\"?\n" +
 			`c.yaml:2:64: jobs[0].clock_changes.overlap: found "twice", expected one of first, both`},
 		{"jitter", job("jitter: 25h"), `2:37: jobs[0].jitter: found "25h", expected 0s to 24h`},
 
@@ -161,6 +161,18 @@ func TestMistakes(t *testing.T) {
 		{"same cookie key", "admin: {cookie_keys: [{key: " + sum + "}, {key: " + sum + "}]}", `1:102: admin.cookie_keys[1].key: found a key a second time, expected each once`},
 		{"no certificate", "admin: {tls: {key_file: none}}", `1:14: admin.tls.cert_file: found nothing, expected the name of a file in PEM`},
 		{"no certificate's file", "admin: {tls: {cert_file: none, key_file: nor}}", `1:26: admin.tls.cert_file: found "none": no such file or directory, expected a file in PEM` + "\n" + head + `1:42: admin.tls.key_file: found "nor": no such file or directory, expected a file in PEM`},
+
+		{"misfire policy", job("misfire: run_onse"), `2:38: jobs[0].misfire: found "run_onse", expected one of run_once, skip, run_all; did you mean "run_once"?`},
+		{"misfire of a kind", job("misfire: 3"), `2:38: jobs[0].misfire: found 3, expected one of run_once, skip, run_all, or a mapping of causes to them`},
+		{"misfire cause", job("misfire: {pause: skip, lock_held: skp}"), `2:39: jobs[0].misfire.pause: unknown key; did you mean "paused"?` + "\n" + head + `2:63: jobs[0].misfire.lock_held: found "skp", expected one of run_once, skip, run_all; did you mean "skip"?`},
+		{"misfire limits", job("misfire: {limit: 1001, max_age: -1s}"), `2:46: jobs[0].misfire.limit: found 1001, expected a whole number, 1 to 1000` + "\n" + head + `2:61: jobs[0].misfire.max_age: found "-1s", expected 0s to 24000h`},
+		{"priority", job("priority: 10"), `2:39: jobs[0].priority: found 10, expected a whole number, 1 to 9`},
+		{"deadline", job("deadline: soon"), `2:39: jobs[0].deadline: found "soon", expected a duration such as 90s or 1h30m, 0s to 168h`},
+		{"group with a slash", job("group: a/b"), `2:36: jobs[0].group: found "a/b", expected a name of 1 to 200 bytes without control characters or spaces around it, and without slashes`},
+		{"misspelled group", job("group: nihgt") + "\ngroups: [{name: night}]", `2:36: jobs[0].group: found "nihgt", which is not among groups; did you mean "night"?`},
+		{"group twice", "groups: [{name: night}, {name: night}]", `1:32: groups[1].name: found "night" a second time, expected each group once; the first is in line 1`},
+		{"group without a name", "groups: [{per_cluster: 1001}]", `1:10: groups[0].name: found nothing, expected the group's name` + "\n" + head + `1:24: groups[0].per_cluster: found 1001, expected a whole number, 0 to 1000`},
+		{"more workers than there are", "{workers: 4, catch_up: {workers: 5}}", `1:34: catch_up.workers: found 5 of 4 workers, expected 0 for a quarter of them, or 1 to 4`},
 
 		{"other database", "database: {url: \"mysql://a:hunter2@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},
 		{"malformed URL", "database: {url: \"postgres://a:hunter2%zz@h/d\"}", `1:17: database.url: found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded`},

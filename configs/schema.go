@@ -28,11 +28,14 @@ type Config struct {
 	Timezone string `yaml:"timezone"`
 	// MisfireThreshold is how late a firing may start; jobs may differ.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
-	Admin            Admin         `yaml:"admin"`
-	Log              Log           `yaml:"log"`
-	Calendars        []Calendar    `yaml:"calendars"`
-	Webhooks         []Webhook     `yaml:"webhooks"`
-	Jobs             []Job         `yaml:"jobs"` // last: jobs start from the rest
+	// CatchUp paces what an outage has left.
+	CatchUp   CatchUp    `yaml:"catch_up"`
+	Admin     Admin      `yaml:"admin"`
+	Log       Log        `yaml:"log"`
+	Calendars []Calendar `yaml:"calendars"`
+	Groups    []Group    `yaml:"groups"`
+	Webhooks  []Webhook  `yaml:"webhooks"`
+	Jobs      []Job      `yaml:"jobs"` // last: jobs start from the rest
 }
 
 // Database is the store: history, sessions, claims.
@@ -186,6 +189,30 @@ type CookieKey struct {
 type ServerTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
+}
+
+// CatchUp says how many of the workers may be at work on late runs at the same
+// time; 0 is a quarter of them, at least one.
+type CatchUp struct {
+	Workers int `yaml:"workers" min:"0" max:"10000"`
+}
+
+// Group is jobs that share limits of how many of their runs go on at the same
+// time; 0 is no limit.
+type Group struct {
+	Name       string `yaml:"name"` // unique
+	PerCluster int    `yaml:"per_cluster" min:"0" max:"1000"`
+	PerReplica int    `yaml:"per_replica" min:"0" max:"1000"`
+}
+
+// Group returns the group of that name, which without a definition has no limits.
+func (c *Config) Group(name string) Group {
+	for _, g := range c.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return Group{Name: name}
 }
 
 // Log is the replica's own log, not that of its runs.

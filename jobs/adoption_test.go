@@ -27,12 +27,12 @@ type adopting struct {
 	limits  []int
 }
 
-func (a *adopting) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+func (a *adopting) Adopt(ctx context.Context, session uuid.UUID, wanted jobs.Adoption) ([]jobs.Record, error) {
 	a.mu.Lock()
-	a.limits = append(a.limits, limit)
+	a.limits = append(a.limits, wanted.Limit)
 	a.mu.Unlock()
 	time.Sleep(a.before)
-	records, err := a.Store.Adopt(ctx, session, names, known, limit)
+	records, err := a.Store.Adopt(ctx, session, wanted)
 	if a.lost != nil && a.lost() {
 		return nil, fmt.Errorf("adoption: %w: the reply is lost", jobs.ErrUnavailable)
 	}

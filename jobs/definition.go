@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +16,10 @@ import (
 // what is fired and how, and nothing else: a job that is only described anew,
 // or written in another order, is the same.
 func define(job Job, requests []locking.Request) (Definition, error) {
+	shown, err := job.shownRequests()
+	if err != nil {
+		return Definition{}, err
+	}
 	resources := make([]string, len(requests)) // in normal form, and so sorted
 	for i, r := range requests {
 		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
@@ -29,7 +32,8 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-		"group": job.Group, "priority": cmp.Or(job.Priority, 5),
+		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(), "misfire_by": job.misfireRules(),
+		"places": job.GroupLimits.PerReplica,
 	}
 	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
 		fields["hooks"] = sortedHooks(job.Hooks)
@@ -41,9 +45,9 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	sum := sha256.Sum256(decisive)
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
-		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
+		Handler: job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
-		Group: job.Group, Priority: cmp.Or(job.Priority, 5), Source: FromConfig,
+		Group: job.Group, Priority: job.priority(), Source: FromConfig,
 	}, nil
 }
 

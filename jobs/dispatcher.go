@@ -133,7 +133,7 @@ func (d *dispatcher) revise() {
 
 // letGo puts aside what is queued here, for others to adopt what they may.
 func (d *dispatcher) letGo() {
-	for p, ok := d.ready.pop(); ok; p, ok = d.ready.pop() {
+	for _, p := range d.ready.takeAll() {
 		if !d.leaves(p) {
 			d.held = append(d.held, p) // there is no such thing while the replica is drained
 		}
@@ -168,10 +168,12 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			return false
 		}
 		if !p.stillOurs(session) {
+			p.hold.giveBack()
 			p.done()
 			continue
 		}
 		if d.leaves(p) {
+			p.hold.giveBack()
 			continue
 		}
 		if d.worthSieving(p) {
@@ -179,6 +181,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			continue
 		}
 		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
+			p.hold.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue
 		}
@@ -220,5 +223,5 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 		p.done = d.active.care(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log}, stop: stop}
 }

@@ -19,7 +19,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	table := tableOf(e)
 	d := &dispatcher{
 		engine: &engine{clock: &clusterClock{}, active: newActive(), orders: &orders{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
-		table:  table, ready: newReady("a"), known: map[*entry]bool{e: true}, revised: make(chan struct{}),
+		table:  table, ready: newReady("a", 1), known: map[*entry]bool{e: true}, revised: make(chan struct{}),
 	}
 	d.timetable.add(e, time.Now())
 	return d, e

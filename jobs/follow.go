@@ -137,7 +137,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entr
 	for _, f := range followers {
 		d, told := decisions[f.Job]
 		cursor := entries[f.Job].standing.decidedUntil()
-		check := MisfireCheck{Job: f.Job, Version: f.Version, Due: d.until, Until: d.until}
+		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, Due: d.until, Until: d.until}
 		if len(d.overdue) > 0 {
 			if last := d.overdue[len(d.overdue)-1]; last.After(check.Due) {
 				check.Due = last
@@ -150,7 +150,7 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entr
 	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
 		found := map[string][]Misfired{}
 		cursors, err := u.store.CheckMisfires(ctx, page, func(job string, c Cursor) []Misfired {
-			misfired := entries[job].missedFollowing(decisions[job], c)
+			misfired := entries[job].missedFollowing(decisions[job], c, u.clock.now())
 			found[job] = misfired
 			return misfired
 		})
@@ -165,14 +165,14 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entr
 }
 
 // missedFollowing returns what is to be recorded of what is overdue.
-func (e *entry) missedFollowing(f following, c Cursor) []Misfired {
+func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired {
 	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(due time.Time) bool {
 		_, started := slices.BinarySearchFunc(c.Started, due, time.Time.Compare)
 		return started || !due.After(c.CheckedUntil)
 	})
-	dropped := 0
-	if extra := len(unstarted) - maxMisfireRecords; extra > 0 {
-		unstarted, dropped = unstarted[extra:], extra
+	var dropped droppedDues
+	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
+		unstarted, dropped.number = unstarted[extra:], extra
 	}
-	return e.misfired(unstarted, dropped, c)
+	return e.misfired(unstarted, dropped, c, now)
 }

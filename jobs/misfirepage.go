@@ -32,7 +32,8 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 }
 
 // undecided returns the jobs with dues that are too old to be started, and
-// that may have no record: those furthest behind first.
+// that may have no record: those furthest behind first, but those last whose
+// dues a pause held back when they were last looked at.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for _, e := range u.table.all() {
@@ -42,14 +43,19 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
-		check := weighedCheck{MisfireCheck: MisfireCheck{Job: e.Name, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided}
+		check := weighedCheck{
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided,
+		}
+		if check.held = u.held[e.Name]; check.held {
+			check.weight, due = 1, time.Time{}
+		}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 			check.weight++
 		}
 		checks = append(checks, check)
 	}
 	slices.SortFunc(checks, func(a, b weighedCheck) int {
-		return cmp.Or(a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
+		return cmp.Or(yesLast(a.held, b.held), a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
 	})
 	return checks
 }
@@ -60,7 +66,19 @@ type weighedCheck struct {
 	MisfireCheck
 	entry   *entry
 	decided time.Time
+	held    bool
 	weight  int
+}
+
+func yesLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }
 
 // fill returns how many of the checks make a page; at least one.
@@ -79,13 +97,13 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, until, entries := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page)), make(map[string]*entry, len(page))
+	checks, entries := make([]MisfireCheck, len(page)), make(map[string]*entry, len(page))
 	for i, c := range page {
-		checks[i], until[c.Job], entries[c.Job] = c.MisfireCheck, c.Until, c.entry
+		checks[i], entries[c.Job] = c.MisfireCheck, c.entry
 	}
 	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(entries[job], c, until[job])
+		misfired := misfires(entries[job], c, u.clock.now())
 		found[job] = misfired
 		return misfired
 	})
@@ -98,6 +116,12 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	}
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
+	}
+	for _, c := range checks {
+		delete(u.held, c.Job)
+		if now, known := cursors[c.Job]; known && now.Before(c.Due) {
+			u.held[c.Job] = true
+		}
 	}
 	u.decided(cursors, entries, found)
 	return cursors != nil

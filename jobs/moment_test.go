@@ -43,8 +43,8 @@ func TestMergeParams(t *testing.T) {
 // that are their keys.
 type withMoment struct{ jobs.Store }
 
-func (s *withMoment) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	records, err := s.Store.Adopt(ctx, session, names, known, limit)
+func (s *withMoment) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	records, err := s.Store.Adopt(ctx, session, a)
 	for i := range records {
 		if strings.HasPrefix(records[i].Key, "{") || strings.HasPrefix(records[i].Key, "[") {
 			records[i].Params = json.RawMessage(records[i].Key)

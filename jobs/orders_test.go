@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,7 +190,7 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
+		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip, jobs.OverlapAllow
 		o := c.options("a", takes(0), j)
 		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
@@ -208,8 +209,15 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		var log bytes.Buffer
 		var stops []func()
+		var passed atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
 			o := c.options(name, takes(3*time.Second), job(t, "own", time.Hour))
+			o.Middleware = []jobs.Middleware{func(next jobs.HandlerFunc) jobs.HandlerFunc {
+				return func(ctx context.Context, run *jobs.Run) error {
+					passed.Add(1)
+					return next(ctx, run)
+				}
+			}}
 			o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log))
 			stops = append(stops, c.start(o))
 		}
@@ -224,6 +232,9 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 			stop()
 		}
 		c.expectDues(begun, "added", 10, 20, 30, 40, 60) // each succeeded, also those that ran at a change
+		if passed.Load() != 5 {
+			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
+		}
 		views, err := c.store.Jobs(t.Context())
 		if err != nil || len(views) != 2 {
 			t.Errorf("jobs %+v, %v", views, err)
@@ -362,7 +373,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		var log bytes.Buffer
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
 		o.Log = zerolog.New(zerolog.SyncWriter(&log))
@@ -435,7 +446,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		var log bytes.Buffer
 		j := job(t, "job", 2*time.Second)
 		j.MisfireThreshold = time.Second
-		j.Misfire = jobs.MisfireSkip
+		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
 		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
 		stop := c.start(o)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,4 +79,12 @@ type Record struct {
 	// Result is what the handler gave, in the last attempt that gave something;
 	// only where one run is asked for.
 	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// obstacle says what a waiting run waited for, as it was last written down.
+func (r Record) obstacle() string {
+	if r.BlockedBy == nil {
+		return r.Detail
+	}
+	return fmt.Sprintf("%s %s %s", r.BlockedBy.Resource, r.Reason.relation(), locking.Holder{Owner: r.BlockedBy.Holder})
 }

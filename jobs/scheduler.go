@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,11 @@ type Options struct {
 	// runs to be started here; 0: however far.
 	MaxClockOffset time.Duration
 
-	Workers       int           // firings at work at once; at least 1
+	Workers int // firings at work at once; at least 1
+	// CatchUp is how many of the workers may be at work on late runs at once: an
+	// outage is caught up with beside what is due meanwhile. 0 is a quarter of the
+	// workers, at least one.
+	CatchUp       int
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
@@ -68,6 +73,9 @@ func (o *Options) check() error {
 	}
 	if o.Workers < 1 {
 		problems = append(problems, fmt.Errorf("workers: at least 1, found %d", o.Workers))
+	}
+	if o.CatchUp < 0 || o.CatchUp > max(o.Workers, 1) {
+		problems = append(problems, fmt.Errorf("workers for late runs: 0 to %d, found %d", o.Workers, o.CatchUp))
 	}
 	if o.Heartbeat <= 0 || o.SessionTTL < 3*o.Heartbeat {
 		problems = append(problems, fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s", o.SessionTTL, o.Heartbeat))
@@ -102,7 +110,7 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s := &Scheduler{options: o, table: table, stopping: make(chan struct{})}
 	log := o.Log.With().Str("replica", o.Replica).Logger()
-	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
+	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
@@ -112,7 +120,7 @@ func New(o Options) (*Scheduler, error) {
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
 	s.engine.orders = &orders{
-		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: o.Registry, build: o.Build, log: log,
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
 	s.keeper = &keeper{
@@ -125,6 +133,7 @@ func New(o Options) (*Scheduler, error) {
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
 		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		held: map[string]bool{},
 	}
 	return s, nil
 }

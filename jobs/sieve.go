@@ -29,6 +29,7 @@ func (d *dispatcher) sieve(ctx context.Context, first pending) {
 	}
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
+		p.hold.giveBack()
 		if p.adopted == uuid.Nil && begun[p.firing.gateName(p.entry.standing.version.Load())] {
 			continue
 		}

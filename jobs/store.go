@@ -179,7 +179,10 @@ type StartResult struct {
 	Outcome StartOutcome
 	Token   Token
 	Blocker *Blocker
-	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonOverlap or ReasonOlderWaiter
+	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	// Queued says, with ReasonOverlap, that another run of the job has waited for
+	// it to be free for longer.
+	Queued bool
 }
 
 // Note writes a firing down that has not started: as waiting (and for what),
@@ -259,25 +262,9 @@ type Swept struct {
 type Misfired struct {
 	Firing Firing
 	Run    uuid.UUID
-	State  State // Missed, or Waiting where it is to be run late
+	State  State // Missed or Skipped, or Waiting where it is to be run late
 	Reason Reason
 	Detail string
-}
-
-// MisfireCheck asks for the dues of one job to be looked through.
-type MisfireCheck struct {
-	Job     string
-	Version int64     // by whose schedule they are found: nothing is done where another is in force
-	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
-	Until   time.Time // where the cursor moves to
-}
-
-// Cursor is how far a job's dues have been checked for misfires. It begins
-// where the job is first registered, and moves to where a definition with
-// another schedule or zone comes into force: dues count from there.
-type Cursor struct {
-	CheckedUntil time.Time
-	Started      []time.Time // dues after CheckedUntil that have a run or a record, sorted
 }
 
 // Upkeep is done by any replica, now and then.
@@ -288,15 +275,13 @@ type Upkeep interface {
 	// adopted. What ended sessions carried counts no longer, by a further
 	// transaction for each.
 	Sweep(ctx context.Context) (Swept, error)
-	// Adopt gives waiting runs without a living session to the session, the
-	// oldest first, at most limit of them, and returns them. With them it
-	// returns the session's own waiting runs, however many: an earlier call
-	// whose reply was lost may have given them. Both only of the named jobs,
-	// and none that is among known: those the caller cares for already. What
-	// is given keeps its place among the waiting, but nobody waits behind it
-	// until its next start. It leaves runs alone whose first start is refused
-	// as StartPaused, and gives nothing to a session that is draining.
-	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
+	// Adopt gives waiting runs without a living session to the session, and
+	// returns them. With them it returns the session's own waiting runs, however
+	// many: an earlier call whose reply was lost may have given them. What is
+	// given keeps its place among the waiting, but nobody waits behind it until
+	// its next start. It leaves runs alone whose first start is refused as
+	// StartPaused, and gives nothing to a session that is draining.
+	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires takes at most MaxBatch checks, each of another job. It
 	// calls find with the cursor of each that is to be done, by name, writes
 	// what find returns and moves the cursors, in one transaction. It returns
@@ -332,6 +317,35 @@ type Pruned struct {
 	Definitions int
 	Next        *RunCursor // where the next batch begins; nil: all old runs were looked at
 	Busy        bool       // another replica is at it: nothing was done
+}
+
+// Adoption says which waiting runs a session would take up: late ones first,
+// since they have a limit of their own, each kind in the order in which it is
+// served where workers are short, as Place has it.
+type Adoption struct {
+	Jobs  []AdoptedJob // whose
+	Known []uuid.UUID  // not these: the caller cares for them already
+	Limit int          // at most so many
+	Late  int          // and of late ones at most so many: an outage is not taken up all at once
+}
+
+// AdoptedJob is a job whose waiting runs are to be taken up.
+type AdoptedJob struct {
+	Name     string
+	Priority int // 1 to 9
+	// Threshold is how long ago a scheduled firing may have been due for its run
+	// not to be late.
+	Threshold time.Duration
+}
+
+// Ageing is how much longer a firing waits than one of a priority that is
+// higher by 1, until it is served before it: a starved job overtakes in the end.
+const Ageing = time.Minute
+
+// Place returns the instant by which firings are served where workers are
+// short, the earliest first: since when it waits, moved by its priority.
+func Place(since time.Time, priority int) time.Time {
+	return since.Add(-time.Duration(priority-DefaultPriority) * Ageing)
 }
 
 // LockView is one granted resource.

@@ -17,8 +17,9 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	drift  *drift
-	every  time.Duration // between sweeps
-	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
+	every  time.Duration   // between sweeps
+	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
+	held   map[string]bool // jobs of which a pause held back dues when their misfires were last checked
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -95,18 +96,20 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // do. It also finds those that are this replica's without its knowledge: a
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	limit, ours := u.room(), u.table.inForce()
-	if limit == 0 || len(ours) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
-		return
+	wanted := Adoption{Limit: u.room(), Late: u.ready.lateRoom()}
+	entries := map[string]*entry{}
+	for _, e := range u.adoptable() {
+		entries[e.Name] = e
+		wanted.Jobs = append(wanted.Jobs, AdoptedJob{Name: e.Name, Priority: e.priority(), Threshold: e.lateAfter()})
 	}
-	names, entries := make([]string, len(ours)), make(map[string]*entry, len(ours))
-	for i, e := range ours {
-		names[i], entries[e.Name] = e.Name, e
+	if wanted.Limit == 0 || len(entries) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
+		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	known, end := u.active.watch()
-	records, err := u.store.Adopt(bounded, session.id, names, known, limit)
+	wanted.Known = known
+	records, err := u.store.Adopt(bounded, session.id, wanted)
 	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
@@ -115,15 +118,29 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		return
 	}
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
-	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
 		e := entries[r.Job] // also where the job was removed meanwhile: nobody else would find the run
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
 			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), done: u.active.care(r.ID), moment: r.Params,
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), queued: r.WaitSince,
+			obstacle: r.obstacle(), moment: r.Params, done: u.active.care(r.ID),
 		})
 	}
+}
+
+// adoptable returns the jobs of which to take up runs: not those whose group has
+// no place here, which another replica may have.
+func (u *upkeep) adoptable() []*entry { return slices.DeleteFunc(u.table.inForce(), u.ready.full) }
+
+// lateAfter is how long after its due a run is late, wherever it was delayed. Of
+// a job that follows others that can't be told by the due.
+func (e *entry) lateAfter() time.Duration {
+	if len(e.Schedule.After()) > 0 {
+		const never = 100 * 365 * 24 * time.Hour
+		return never
+	}
+	return e.MisfireThreshold + e.Schedule.MaxDelay()
 }
 
 // room is how many runs to adopt: no more than can start at once, but always
@@ -139,7 +156,7 @@ func (u *upkeep) room() int {
 // may have changed since.
 func (u *upkeep) late(e *entry, r Record) bool {
 	if len(e.Schedule.After()) > 0 { // its due says when others began
-		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
 	}
 	return r.Key == "" && r.Recovery == 0 && e.overdue(r.Due, u.clock.now())
 }

@@ -120,7 +120,7 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 			due = append(due, job.Name)
 		}
 		definitions[job.Name] = &jobs.Job{
-			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests, Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire),
+			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests, Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
 			MisfireThreshold: job.MisfireThreshold, Recover: job.Recover,
 		}
 	}

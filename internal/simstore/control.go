@@ -154,6 +154,9 @@ func (s *Store) Listen(ctx context.Context, heard func()) error {
 
 // Audit implements jobs.Control.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -175,4 +178,11 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 
 func laterLine(a, b jobs.Audited) int {
 	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+// PutPause writes down a pause, which may be over, as a test has it.
+func (s *Store) PutPause(p jobs.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control.pauses = append(s.control.pauses, p)
 }

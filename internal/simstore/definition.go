@@ -155,7 +155,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	defer s.mu.Unlock()
 	versions := make(map[string]jobs.InForce, len(s.jobs))
 	for name, j := range s.jobs {
-		if j.version > 0 {
+		if j.version != 0 {
 			versions[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
 		}
 	}
@@ -165,5 +165,5 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 // stale reports whether another definition of the job is in force than version.
 func (s *Store) stale(name string, version int64) bool {
 	j := s.jobs[name]
-	return version > 0 && j != nil && j.version > 0 && j.version != version
+	return version > 0 && j != nil && j.version != 0 && j.version != version
 }

@@ -18,7 +18,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 	inForce, dues := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
 	for _, f := range followers {
 		for _, name := range append([]string{f.Job}, f.After...) {
-			if j := s.jobs[name]; j != nil && j.version > 0 {
+			if j := s.jobs[name]; j != nil && j.version != 0 {
 				inForce[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
 			}
 		}

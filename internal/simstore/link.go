@@ -155,8 +155,8 @@ func (l *Link) Sweep(ctx context.Context) (jobs.Swept, error) {
 }
 
 // Adopt implements jobs.Upkeep.
-func (l *Link) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, names, known, limit) })
+func (l *Link) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
 // CheckMisfires implements jobs.Upkeep.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 			r.wants = q.Requests
 		}
 		told := *blocker
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason}
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r, p)}
 	}
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
@@ -124,7 +125,7 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 	inSlots := 0
 	look := func(other *run, theirs []locking.Request, token jobs.Token) {
 		for _, t := range theirs {
-			slot := q.Mode == locking.Slotted && q == t
+			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted && q.Resource == t.Resource
 			if !slot && !locking.Conflict(q, t) {
 				continue
 			}
@@ -151,6 +152,21 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 		first = before(first, inSlot)
 	}
 	return first
+}
+
+// queued reports whether another run has waited for longer for the name of its
+// job, which p keeps from r.
+func (s *Store) queued(r *run, p *party) bool {
+	if p.reason() != jobs.ReasonOverlap {
+		return false
+	}
+	for _, other := range s.waiting {
+		_, lives := s.living(other.session)
+		if lives && other != r && older(other, r, r.WaitSince) && slices.ContainsFunc(other.wants, func(w locking.Request) bool { return w.Resource == p.Resource }) {
+			return true
+		}
+	}
+	return false
 }
 
 func ownerOf(r *run) locking.Owner {
@@ -196,6 +212,8 @@ func (p *party) reason() jobs.Reason {
 		return jobs.ReasonOlderWaiter
 	case p.Resource.Kind() == locking.KindJob:
 		return jobs.ReasonOverlap
+	case p.Resource.Kind() == locking.KindGroup:
+		return jobs.ReasonGroupFull
 	default:
 		return jobs.ReasonLockHeld
 	}

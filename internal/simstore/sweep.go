@@ -33,6 +33,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	if len(dead) > 0 {
 		s.bury(dead, &swept)
 	}
+	s.cancelLeft()
 	for id := range s.control.cancels {
 		if r := s.runs[id]; r == nil || r.State.Final() {
 			delete(s.control.cancels, id)
@@ -40,6 +41,16 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	}
 	s.settle()
 	return swept, nil
+}
+
+// cancelLeft ends what waits of removed jobs: nobody adopts it any more.
+func (s *Store) cancelLeft() {
+	for _, r := range s.waiting {
+		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil || s.jobs[r.Job].version >= 0 {
+			continue
+		}
+		s.cancel(r, &deed{now: s.instant()}, "its job was removed")
+	}
 }
 
 // bury ends dead sessions, and what they ran.
@@ -70,7 +81,7 @@ func (s *Store) bury(dead []*session, swept *jobs.Swept) {
 }
 
 // Adopt implements jobs.Upkeep.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -83,7 +94,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	for _, r := range s.waiting {
 		owner, owned := s.living(r.session)
 		switch {
-		case slices.Contains(known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
 		case r.session == session:
 			own = append(own, r)
 		case !owned, owner.draining && r.Attempt <= 1:
@@ -93,27 +104,45 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	if len(own)+len(free) == 0 {
 		return nil, nil
 	}
-	wanted := make(map[string]bool, len(names))
-	for _, name := range names {
-		wanted[name] = true
+	wanted := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	for _, j := range a.Jobs {
+		wanted[j.Name] = j
 	}
 	var adopted []jobs.Record
-	for i, list := range [][]*run{own, free} {
-		list = slices.DeleteFunc(list, func(r *run) bool { return !wanted[r.Job] })
-		slices.SortFunc(list, func(a, b *run) int {
-			return cmp.Or(a.WaitSince.Compare(b.WaitSince), strings.Compare(a.ID.String(), b.ID.String()))
-		})
-		if i == 1 {
-			list = list[:min(len(list), max(limit, 0))]
-		}
-		for _, r := range list {
-			if i == 1 {
-				r.session, r.Replica, r.wants = session, l.Replica, nil
+	for _, r := range s.asked(own, wanted) {
+		adopted = append(adopted, r.record())
+	}
+	late, prompt := a.Late, max(a.Limit, 0)
+	free = s.asked(free, wanted)
+	for _, kind := range []bool{true, false} { // late ones first
+		for _, r := range free {
+			if s.late(r, wanted[r.Job]) != kind || prompt == 0 || kind && late == 0 {
+				continue
 			}
+			prompt--
+			if kind {
+				late--
+			}
+			r.session, r.Replica, r.wants = session, l.Replica, nil
 			adopted = append(adopted, r.record())
 		}
 	}
 	return adopted, nil
+}
+
+// asked returns those of the runs that are of wanted jobs, in the order in which
+// they are served.
+func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
+	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
+	slices.SortFunc(runs, func(a, b *run) int {
+		one, other := jobs.Place(a.WaitSince, wanted[a.Job].Priority), jobs.Place(b.WaitSince, wanted[b.Job].Priority)
+		return cmp.Or(one.Compare(other), a.Due.Compare(b.Due), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	return runs
+}
+
+func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.Due) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. find is called outside the
@@ -137,10 +166,13 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			continue
 		}
 		cursors[c.Job] = j.checkedUntil
-		if j.checkedUntil.Before(c.Due) {
-			behind = append(behind, c)
-			given = append(given, jobs.Cursor{CheckedUntil: j.checkedUntil, Started: j.started(c.Until)})
+		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans())
+		if cursor.Decided(c.Due) {
+			continue
 		}
+		c.Until = cursor.Until
+		cursor.Started, cursor.Waits = j.started(c.Until), s.waits(c.Job)
+		behind, given = append(behind, c), append(given, cursor)
 	}
 	s.mu.Unlock()
 	found := make([][]jobs.Misfired, len(behind))
@@ -168,6 +200,37 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		}
 	}
 	return cursors, nil
+}
+
+// pauses returns all pauses, the oldest first.
+func (s *Store) pauses() []jobs.Pause {
+	all := slices.Clone(s.control.pauses)
+	slices.SortStableFunc(all, func(a, b jobs.Pause) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// spans returns in which times replicas were up.
+func (s *Store) spans() []jobs.Span {
+	var up []jobs.Span
+	for _, l := range s.sessions {
+		span := jobs.Span{From: l.started, Until: l.beat}
+		if l.live(s.now()) {
+			span.Until = l.expires
+		}
+		up = append(up, span)
+	}
+	return up
+}
+
+// waits returns the latest due of the job's scheduled runs that wait and have
+// not started.
+func (s *Store) waits(name string) (due time.Time) {
+	for _, r := range s.waiting {
+		if r.Job == name && r.Key == "" && r.Attempt == 0 && r.Due.After(due) {
+			due = r.Due
+		}
+	}
+	return due
 }
 
 // checked returns the check's job, if its definition is in force.

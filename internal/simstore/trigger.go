@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -87,13 +89,28 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, q jobs.ReleaseRequest) 
 			}
 		}
 		if !holds {
-			return locking.Released{}, fmt.Errorf("token %d does not hold %s: %w", q.Token, q.Resource, jobs.ErrConflict)
+			return locking.Released{}, fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token, q.Resource, s.holders(q.Resource), jobs.ErrConflict)
 		}
 		r := c.run
-		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r), Requests: c.held}
+		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r), Requests: slices.Clone(c.held)}
+		slices.SortFunc(released.Requests, func(a, b locking.Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
 		s.give(c)
 		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased, byWhom("its locks were taken away", a), &d.now
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil
 	})
+}
+
+// holders tells who holds the resource.
+func (s *Store) holders(resource locking.Resource) string {
+	var holders []string
+	for _, c := range s.claims {
+		if slices.ContainsFunc(c.held, func(r locking.Request) bool { return r.Resource == resource }) {
+			holders = append(holders, fmt.Sprintf("%s on %s with token %d", c.run.Job, c.run.Replica, c.token))
+		}
+	}
+	if len(holders) == 0 {
+		return "nobody"
+	}
+	return strings.Join(slices.Sorted(slices.Values(holders)), " and ")
 }

@@ -9,12 +9,13 @@ import (
 )
 
 // together is how the record of a due tells of those before it.
-var together = regexp.MustCompile(`; (\d+) earlier dues since (\S+) are not recorded one by one`)
+var together = regexp.MustCompile(`; (at least )?(\d+) earlier dues since (\S+) are not recorded one by one`)
 
 // collective is what one record tells of dues before it.
 type collective struct {
 	since, until time.Time // both not among them
 	number       int
+	more         bool // and perhaps more
 	found        int
 	by           *jobs.Record
 }
@@ -52,7 +53,7 @@ func (o *oracle) judgeDues(name string, h *History) {
 		}
 	}
 	for _, c := range tellers {
-		if c.found != c.number {
+		if c.found != c.number && !(c.more && c.found > c.number) {
 			o.violate("%s: tells of %d dues since %s, there are %d", told(c.by), c.number, c.since, c.found)
 		}
 	}
@@ -96,13 +97,13 @@ func (o *oracle) collectives(name string) []*collective {
 		if found == nil {
 			continue
 		}
-		number, numberErr := strconv.Atoi(found[1])
-		since, sinceErr := time.Parse(time.RFC3339, found[2])
+		number, numberErr := strconv.Atoi(found[2])
+		since, sinceErr := time.Parse(time.RFC3339, found[3])
 		if numberErr != nil || sinceErr != nil {
 			o.violate("%s: tells %q", told(r), found[0])
 			continue
 		}
-		all = append(all, &collective{since: since, until: r.Due, number: number, by: r})
+		all = append(all, &collective{since: since, until: r.Due, number: number, more: found[1] != "", by: r})
 	}
 	return all
 }

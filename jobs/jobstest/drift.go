@@ -41,6 +41,19 @@ var driftRules = []rule{
 		c.Expire(expired)
 		c.drift()
 	}},
+	{"jobs that were added at run time don't drift", func(c *check) {
+		a := c.compared("a")
+		c.carry(a, "h", "x")
+		c.carry(c.compared("b"), "h", "x")
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+		c.must(err)
+		added := definition("added", "h")
+		added.Source = jobs.FromStore
+		versions, err := c.Store.Register(c.ctx, a, []jobs.Definition{added})
+		c.must(err)
+		equal(c, "version of the added job", versions["added"], 1)
+		c.drift()
+	}},
 	{"of a replica's living sessions the youngest counts", func(c *check) {
 		c.carry(c.compared("a"), "h", "x", "y")
 		c.carry(c.compared("a"), "h", "x")

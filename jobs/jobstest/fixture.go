@@ -20,6 +20,17 @@ type Fixture struct {
 	// Second is another replica's way to the same data, if that is another
 	// way: it is used beside Store, from other goroutines.
 	Second jobs.Store
+	// Pause writes down a pause of any time, which may be over.
+	Pause func(jobs.Pause)
+}
+
+// Adoption asks for runs of the jobs, all of middling priority and never late.
+func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
+	a := jobs.Adoption{Known: known, Limit: limit, Late: limit}
+	for _, name := range names {
+		a.Jobs = append(a.Jobs, jobs.AdoptedJob{Name: name, Priority: jobs.DefaultPriority, Threshold: 1000 * 24 * time.Hour})
+	}
+	return a
 }
 
 // rule is one thing that every store must do.
@@ -38,8 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
-		{"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
-		{"Listings", listingRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
+		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"Orders", orderRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
@@ -225,7 +236,7 @@ func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Reco
 
 func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
-	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
+	records, err := c.Store.Adopt(c.ctx, session, Adoption(known, limit, names...))
 	c.must(err)
 	return records
 }

@@ -297,7 +297,7 @@ func (m *model) adopt(t *rapid.T) {
 			}
 		}
 	}
-	records, err := m.c.Store.Adopt(m.c.ctx, session, []string{m.prefix}, known, 1)
+	records, err := m.c.Store.Adopt(m.c.ctx, session, Adoption(known, 1, m.prefix))
 	if err != nil {
 		t.Fatal(err)
 	}

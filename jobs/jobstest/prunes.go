@@ -24,6 +24,10 @@ var pruneRules = []rule{
 		if _, err := c.Store.Run(c.ctx, ids[2]); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("a pruned run: %v", err)
 		}
+		again := request("a", 99)
+		again.Run = ids[2]
+		c.granted(s, again)
+		equal(c, "output that was left for a run of the same id", c.record(again.Run, jobs.Running).Output, "")
 		if pruned.Next != nil || pruned.Busy {
 			c.Errorf("all was looked at: %+v", pruned)
 		}
@@ -155,6 +159,22 @@ var pruneRules = []rule{
 		equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
 		equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"], int64(3))
 		equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
+	}},
+	{"a definition that is in force stays, although nobody carries it", func(c *check) {
+		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
+		c.carry(one, "h1", "a")
+		c.carry(two, "h2", "a")
+		c.must(c.Store.End(c.ctx, two))
+		c.must(c.Store.End(c.ctx, one))
+		c.inForce("a", 1)
+		for range 3 {
+			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
+		}
+		views, err := c.Store.Jobs(c.ctx)
+		c.must(err)
+		if len(views) != 1 || views[0].Hash != "h1" {
+			c.Errorf("jobs %+v", views)
+		}
 	}},
 	{"a definition that is carried again is as good as new, and the newest stays", func(c *check) {
 		pruner := c.session("pruner")

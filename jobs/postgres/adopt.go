@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,13 +24,20 @@ ORDER BY r.created_at, r.id`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
+	// Rows are locked one by one, as they are taken.
 	adoptRuns = `
-WITH ` + pausedJobs + `, free AS (
-    SELECT w.run FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job, r.key, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3) AND ` + notHeldBack + `
-    ORDER BY w.since, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+WITH ` + pausedJobs + `, asked AS (
+    SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
+), late AS (
+    SELECT w.run ` + freeRuns + `
+        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.due < clock_timestamp() - a.threshold
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
+), prompt AS (
+    SELECT w.run ` + freeRuns + `
+        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.due >= clock_timestamp() - a.threshold)
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+), free AS (
+    SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
@@ -42,16 +50,24 @@ UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
 RETURNING` + recordColumns + `, '', NULL::text`
 
+	freeRuns = `
+    FROM holdfast.waits w
+    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    JOIN asked a ON a.job = r.job COLLATE "C"
+    LEFT JOIN holdfast.sessions s ON s.id = w.session
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack
+
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	cared := make([]rawID, len(known)) // never NULL, which nothing differs from
-	for i, run := range known {
-		cared[i] = run
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
+	for i, run := range a.Known {
+		known[i] = run
 	}
+	names, ahead, thresholds := adoptedColumns(a.Jobs)
 	var adopted []jobs.Record
 	collect := func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
@@ -60,13 +76,23 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	}
 	err := s.pipeline(ctx, "adoption", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
-		b.Queue(ownRuns, session, names, cared).Query(collect)
-		b.Queue(adoptRuns, session, names, cared, limit).Query(collect)
+		b.Queue(ownRuns, session, names, known).Query(collect)
+		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return adopted, nil
+}
+
+// adoptedColumns are the jobs' names, by how much their runs come before others,
+// and their thresholds.
+func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
+	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)), make([]time.Duration, len(adopted))
+	for i, j := range adopted {
+		names[i], ahead[i], thresholds[i] = j.Name, time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
+	}
+	return names, ahead, thresholds
 }
 
 // Revoke ends a claim by force. It does not wait for a transaction of the job

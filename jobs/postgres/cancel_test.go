@@ -82,6 +82,39 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	}
 }
 
+// TestCancelOfARunThatBeginsToWaitBeginsAgain: the run had no place to lock when
+// the cancel looked for one, and has one when the cancel has locked the run.
+func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
+	s := newStage(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
+	finished := make(chan error, 1)
+	go func() {
+		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
+		finished <- err
+	}()
+	awaitWaiting(s, "a", finished)
+	cancelled := make(chan error, 1)
+	go func() {
+		record, err := s.b.Cancel(t.Context(), operator, run.ID)
+		if err == nil && record.State != jobs.Cancelled {
+			t.Errorf("told %+v", record)
+		}
+		cancelled <- err
+	}()
+	awaitWaiting(s, "b", cancelled)
+	resume()
+	if err := <-finished; err != nil {
+		t.Error(err)
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 || s.state(run.ID) != "cancelled" {
+		t.Errorf("%d places, run is %s", n, s.state(run.ID))
+	}
+}
+
 // TestPauseInTheMidstOfAStartLeavesNoRunBehind: a firing that was written
 // before the pause is decided on as if it came before it.
 func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
@@ -151,5 +184,29 @@ func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestSweepForgetsCancelsOfWhatHasEnded: nobody sees them, and there would be
+// ever more.
+func TestSweepForgetsCancelsOfWhatHasEnded(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
+	run := s.granted(s.a, session, ends)
+	s.granted(s.a, session, goesOn)
+	for _, r := range []jobs.StartRequest{ends, goesOn} {
+		if _, err := s.b.Cancel(t.Context(), operator, r.Run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := query[[16]byte](s, "SELECT run FROM holdfast.cancels"); left != goesOn.Run || query[int](s, "SELECT count(*) FROM holdfast.cancels") != 1 {
+		t.Errorf("left is the cancel of %x", left)
 	}
 }

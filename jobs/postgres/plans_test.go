@@ -29,7 +29,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
-		{"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
+		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
 		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openDues}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},

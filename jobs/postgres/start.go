@@ -120,7 +120,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
-    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END
+    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// keepUndecided is for a session that expired after its runs were
@@ -133,18 +134,24 @@ WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (
 ON CONFLICT (run) DO NOTHING`
 
 	// startOutcomes reads what became of each run, now or in an earlier try
-	// whose reply was lost.
+	// whose reply was lost. Of one that an earlier run of its job keeps waiting it
+	// looks for another that has waited for longer.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
     coalesce(q.version > 0 AND j.version <> q.version, false),
     CASE r.state WHEN 'waiting' THEN (SELECT w.session IS NULL FROM holdfast.waits w WHERE w.run = q.run) IS TRUE ELSE r.state IS NULL AND NOT EXISTS (
         SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.due = q.due
         UNION ALL
-        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END,
+    queued.run IS NOT NULL
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, due, key, recovery)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
-LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true`
+LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
+LEFT JOIN LATERAL (
+    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
+    CROSS JOIN LATERAL (` + livingWaiter + `) o
+    WHERE r.state = 'waiting' AND r.reason = 'overlap' LIMIT 1) queued ON queued.run <> q.run`
 )
 
 // Start decides on each request in one round trip.
@@ -305,10 +312,11 @@ type outcomeRow struct {
 	blocker     []byte
 	staleByThen bool
 	held        bool // it waits for others to adopt it, or there is no run of its firing
+	queued      bool
 }
 
 func (o *outcomeRow) fields() []any {
-	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held}
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held, &o.queued}
 }
 
 func (o *outcomeRow) result() (jobs.StartResult, error) {
@@ -323,7 +331,7 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason}, err
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}, err
 	default:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
 	}

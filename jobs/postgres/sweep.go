@@ -76,7 +76,9 @@ FROM lost ORDER BY job, due`
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.session = sessions.id)`
 
+	// The last that ended says since when nobody was up.
 	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
+    AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
 	// forgetFences deletes fences that nobody is locking. A name that is still

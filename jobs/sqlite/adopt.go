@@ -1,9 +1,13 @@
 package sqlite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,11 +16,10 @@ import (
 
 const (
 	freeRuns = `
-SELECT id FROM holdfast_runs
+SELECT id, job, due, key = '' AND recovery = 0 AND attempt <= 1, wait_since FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
-        OR attempt <= 1 AND session IN (SELECT value FROM json_each(?6)))
-    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?4)) AND ` + notHeldBack + `?5)))
-ORDER BY wait_since, id LIMIT ?3`
+        OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
+    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))`
 
 	ownRuns = `
 SELECT id FROM holdfast_runs
@@ -36,7 +39,7 @@ ORDER BY wait_since, id`
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it. A dead session adopts none.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
 	}
@@ -46,7 +49,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 		if !live {
 			return nil
 		}
-		own, free, err := s.adoptable(ctx, tx, session, names, known, limit)
+		own, free, err := s.adoptable(ctx, tx, session, a)
 		if err != nil {
 			return err
 		}
@@ -64,7 +67,11 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 
 // adoptable returns the waiting runs that are the session's already, and those
 // that are nobody's.
-func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string, known []uuid.UUID, limit int) (own, free []uuid.UUID, err error) {
+func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a jobs.Adoption) (own, free []uuid.UUID, err error) {
+	names := make([]string, len(a.Jobs))
+	for i, j := range a.Jobs {
+		names[i] = j.Name
+	}
 	held, err := loadHeldBack(ctx, tx, session, names)
 	if err != nil || held.draining {
 		return nil, nil, err
@@ -74,7 +81,7 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, na
 		return nil, nil, err
 	}
 	var encoded [5]string
-	for i, list := range []any{append([]string{}, names...), append([]uuid.UUID{}, known...), s.lives.living(), held.among(names), append([]uuid.UUID{}, draining...)} {
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.lives.living(), held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
 		}
@@ -82,8 +89,54 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, na
 	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1], encoded[3]); err != nil {
 		return nil, nil, err
 	}
-	free, err = idsBy(ctx, tx, freeRuns, encoded[0], encoded[2], max(limit, 0), encoded[1], encoded[3], encoded[4])
-	return own, free, err
+	asked := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	for _, j := range a.Jobs {
+		asked[j.Name] = j
+	}
+	var runs []freeRun
+	now := time.Now()
+	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]}, func(rows *sql.Rows) error {
+		run, err := scanFreeRun(rows, asked, now)
+		runs = append(runs, run)
+		return err
+	})
+	return own, firstRuns(runs, a), err
+}
+
+// freeRun is a waiting run that nobody has.
+type freeRun struct {
+	id    uuid.UUID
+	due   int64
+	late  bool
+	place time.Time
+}
+
+func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time) (run freeRun, err error) {
+	var name string
+	var scheduled bool
+	var since int64
+	err = rows.Scan(&run.id, &name, &run.due, &scheduled, &since)
+	job := asked[name]
+	run.late = scheduled && run.due < micros(now.Add(-job.Threshold))
+	run.place = jobs.Place(fromMicros(since), job.Priority)
+	return run, err
+}
+
+// firstRuns returns those that are to be taken up, in their order.
+func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
+	slices.SortFunc(runs, func(a, b freeRun) int {
+		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.due, b.due), bytes.Compare(a.id[:], b.id[:]))
+	})
+	var late, prompt []uuid.UUID
+	for _, run := range runs {
+		if run.late {
+			late = append(late, run.id)
+		} else {
+			prompt = append(prompt, run.id)
+		}
+	}
+	first := append(late[:min(len(late), a.Late)], prompt...)
+	return first[:min(len(first), max(a.Limit, 0))]
 }
 
 // take gives the runs to the session. Nobody waits behind them until their

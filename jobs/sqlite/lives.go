@@ -77,6 +77,20 @@ func (l *lives) get(id uuid.UUID) (life, bool) {
 	return *known, known.live(time.Now())
 }
 
+// spans returns since when those that live do, and until when by their last
+// heartbeat.
+func (l *lives) spans() []jobs.Span {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var up []jobs.Span
+	for _, known := range l.all {
+		if known.live(time.Now()) {
+			up = append(up, jobs.Span{From: fromMicros(micros(known.started)), Until: fromMicros(micros(known.expires))})
+		}
+	}
+	return up
+}
+
 // end makes the session dead.
 func (l *lives) end(id uuid.UUID) {
 	l.mu.Lock()

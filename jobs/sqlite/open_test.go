@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
@@ -167,7 +168,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
 	}
 	next := openSession(t, s)
-	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, nil, 10)
+	adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[2].Firing.Job))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
 		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
 	}
@@ -178,7 +179,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
 		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
 	}
-	if adopted, err := s.Adopt(t.Context(), next, []string{requests[1].Firing.Job}, nil, 10); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
+	if adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
 		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
@@ -292,7 +293,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if adopted, err := s.Adopt(t.Context(), session, []string{"a"}, nil, 1); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
+	if adopted, err := s.Adopt(t.Context(), session, jobstest.Adoption(nil, 1, "a")); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
 		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
 	}
 	refuseSessions(t, tool, session)
@@ -312,7 +313,7 @@ func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
 	_, sweep := tool.Sweep(ctx)
-	_, adopt := tool.Adopt(ctx, session, []string{"a"}, nil, 1)
+	_, adopt := tool.Adopt(ctx, session, jobstest.Adoption(nil, 1, "a"))
 	_, misfires := tool.CheckMisfires(ctx, nil, nil)
 	_, register := tool.Register(ctx, session, nil)
 	for what, err := range map[string]error{

@@ -28,7 +28,10 @@ UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHE
 SELECT id FROM holdfast_runs WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?1)))
     AND job IN (SELECT j.name FROM holdfast_jobs j WHERE j.version < 0)`
 
-	forgetSessions = `DELETE FROM holdfast_sessions WHERE ended_at < ?1 RETURNING id`
+	// The last that ended says since when nobody was up.
+	forgetSessions = `
+DELETE FROM holdfast_sessions WHERE ended_at < ?1
+    AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
 )
 
 // sessionsKept is how long an ended session is shown.
