@@ -173,6 +173,13 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 	if c.tables, err = simulation.NewTables(how.seed, how.jobs, how.deploys, c.now(), c.now().Add(how.within), how.dense); err != nil {
 		t.Fatal(err)
 	}
+	for _, table := range c.tables {
+		for i := range table { // who follows is asked for at that pace, and late by it
+			if len(table[i].Schedule.After()) > 0 {
+				table[i].MisfireThreshold = max(table[i].MisfireThreshold, 2*how.adopt)
+			}
+		}
+	}
 	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.many, how.dense)
 	c.locks.flush()
 	c.ledger = &simulation.Ledger{Seed: how.seed, Now: c.now}
