@@ -61,6 +61,10 @@ func galleryStates() []galleryState {
 		{name: "not-found", options: calm(), path: "/nothing", status: http.StatusNotFound, has: []string{"404 Not Found"}},
 		{name: "bad-request", options: calm(), path: "/runs?state=done", status: http.StatusBadRequest, has: []string{"state is &#34;done&#34;, expected some of"}},
 
+		{name: "explain", options: contention(), path: "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", has: []string{"Explain another instant", "Runs of this firing"}},
+		{name: "explain-now", options: busy(), path: "/jobs/rollup-sales/explain", has: []string{"Not due"}},
+		{name: "explain-wrong", options: busy(), path: "/jobs/rollup-sales/explain?at=yesterday", status: http.StatusBadRequest, has: []string{"at is &#34;yesterday&#34;, expected an instant"}},
+		staleState("explain-stale", contention(), "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
 		{name: "jobs", options: busy(), path: "/jobs", has: []string{"every 5 minutes, Berlin time", "warehouse", "paused", "only when triggered", "role=\"img\" aria-label=\"last 20 runs: "}},
 		{name: "jobs-empty", options: empty(), path: "/jobs", has: []string{"No replica has brought a job yet."}},
 		{name: "jobs-one", options: one(), path: "/jobs", has: []string{"nightly"}},

@@ -55,7 +55,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 
 // job returns one job.
 func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDetail, err error) {
-	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) { // which no store can look for
+	if !storable(name) {
 		return d, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
@@ -86,6 +86,10 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	sortTallies(d.Tallies)
 	return d, nil
 }
+
+// storable reports whether a name can be that of a job: no store can look for
+// others.
+func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
 // Strip returns the outcomes that the strip shows.
 func (d *JobDetail) Strip() []jobs.Outcome { return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)] }
