@@ -75,7 +75,7 @@ func galleryStates() []galleryState {
 		{name: "jobs-down", options: down(), path: "/jobs", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},
 		staleState("jobs-stale", busy(), "/jobs", "every 5 minutes"),
 
-		{name: "job", options: busy(), path: "/jobs/rollup-sales", has: []string{"How long it ran", "at the median", "Next dues", "every 5 minutes", "How it ended", "public/sales_rollup"}},
+		{name: "job", options: busy(), path: "/jobs/rollup-sales", has: []string{"How long it ran", "at the median", "What it keeps for its next run", "81244", "Next dues", "every 5 minutes", "How it ended", "public/sales_rollup"}},
 		{name: "job-paused", options: busy(), path: "/jobs/report%2Fmonthly", has: []string{"The group <bdi>reports</bdi> is paused", "the quarter is being closed"}},
 		{name: "job-never-ran", options: busy(), path: "/jobs/reindex", has: []string{"It has not run yet.", "only when triggered", "None that this replica knows of."}},
 		{name: "job-under-way", options: contention(), path: "/jobs/rollup-sales", has: []string{"Under way"}},
