@@ -121,8 +121,8 @@ func (u upcomingDue) remark() string {
 	return strings.Join(remarks, "; ")
 }
 
-// duesOf returns the first dues of a job after from.
-func duesOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingDue {
+// previewOf returns the first dues of a job after from.
+func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingDue {
 	var dues []upcomingDue
 	zone := job.Schedule.Zone()
 	if after := job.Schedule.After(); len(after) > 0 {
@@ -163,7 +163,7 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	table, _ := jobs.TableOf(all)
 	var dues []upcomingDue
 	for _, job := range selected {
-		dues = append(dues, duesOf(job, table, from, count, excluded)...)
+		dues = append(dues, previewOf(job, table, from, count, excluded)...)
 	}
 	slices.SortStableFunc(dues, func(a, b upcomingDue) int {
 		if d := a.Due.Compare(b.Due); d != 0 {

@@ -306,6 +306,8 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonCancelled:        "an operator ended it",
 		jobs.ReasonPanic:            "its handler panicked",
 		jobs.ReasonRetry:            "an attempt failed, another follows",
+		jobs.ReasonPaused:           "its job, its group or everything was paused",
+		jobs.ReasonDeadline:         "it could not start before its deadline",
 		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
 		jobs.ReasonReleased:         "an operator took its locks away",

@@ -101,15 +101,16 @@ func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 
 // following is what becomes of a follower's openings.
 type following struct {
-	begin   []time.Time // due now
-	overdue []time.Time // the misfire policy's
-	until   time.Time   // with these, all dues up to here are decided
+	begin   []time.Time             // due now
+	overdue []time.Time             // the misfire policy's
+	ready   map[time.Time]time.Time // by due: since when each of those might have been started
+	until   time.Time               // with these, all dues up to here are decided
 }
 
 // following decides on the openings at now. A due's time comes when the last of
 // the jobs that e follows succeeds, or later by its jitter.
 func (e *entry) following(open Openings, settled, now time.Time) following {
-	f := following{until: settled}
+	f := following{until: settled, ready: map[time.Time]time.Time{}}
 	for _, o := range open.Dues {
 		if _, excluded := e.Schedule.ExcludedAt(o.Due); excluded {
 			continue
@@ -117,7 +118,7 @@ func (e *entry) following(open Openings, settled, now time.Time) following {
 		delay := e.Schedule.Delay(e.Name, o.Due)
 		start := o.Ready.Add(delay)
 		if late := now.Sub(start); !o.Ready.IsZero() && late > e.MisfireThreshold {
-			f.overdue = append(f.overdue, o.Due)
+			f.overdue, f.ready[o.Due] = append(f.overdue, o.Due), start
 			continue
 		}
 		if !o.Ready.IsZero() && (delay == 0 || !start.After(now)) {
@@ -174,5 +175,5 @@ func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired
 	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
 		unstarted, dropped.number = unstarted[extra:], extra
 	}
-	return e.misfired(unstarted, dropped, c, now)
+	return e.misfired(unstarted, dropped, c, now, f.ready)
 }

@@ -21,13 +21,14 @@ const (
 // each of them.
 func misfires(e *entry, c Cursor, now time.Time) []Misfired {
 	unstarted, dropped := unstartedDues(e, c)
-	return e.misfired(unstarted, dropped, c, now)
+	return e.misfired(unstarted, dropped, c, now, nil)
 }
 
 // misfired returns what is to be recorded of the dues, by the job's policy for
-// what kept each of them.
-func (e *entry) misfired(unstarted []time.Time, dropped droppedDues, c Cursor, now time.Time) []Misfired {
-	decision := &misfireDecision{entry: e, cursor: c, now: now, once: c.Waits, left: e.lateLimit()}
+// what kept each of them. Of a job that follows others, ready is when they had
+// succeeded.
+func (e *entry) misfired(unstarted []time.Time, dropped droppedDues, c Cursor, now time.Time, ready map[time.Time]time.Time) []Misfired {
+	decision := &misfireDecision{entry: e, cursor: c, now: now, ready: ready, once: c.Waits, left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
 	for i, due := range slices.Backward(unstarted) { // the latest is run in the place of those before it
 		recorded[i] = decision.on(due)
@@ -61,8 +62,9 @@ type misfireDecision struct {
 	entry  *entry
 	cursor Cursor
 	now    time.Time
-	once   time.Time // the due that is run for all whose policy is run_once; zero until there is one
-	left   int       // how many more are run late by run_all
+	ready  map[time.Time]time.Time // by due; nil where the job has dues of its own
+	once   time.Time               // the due that is run for all whose policy is run_once; zero until there is one
+	left   int                     // how many more are run late by run_all
 }
 
 func (d *misfireDecision) on(due time.Time) Misfired {
@@ -94,6 +96,9 @@ func (d *misfireDecision) on(due time.Time) Misfired {
 // cause says what kept the due from being started.
 func (d *misfireDecision) cause(due time.Time) (Reason, string) {
 	threshold, start := d.entry.MisfireThreshold, d.entry.startOf(due)
+	if d.ready != nil {
+		return d.causeBehind(d.ready[due])
+	}
 	for _, at := range []time.Time{due, start} {
 		if p, paused := d.cursor.pausedAt(at); paused {
 			return ReasonPaused, pauseWords(p)
@@ -106,6 +111,16 @@ func (d *misfireDecision) cause(due time.Time) (Reason, string) {
 		return ReasonMisfire, fmt.Sprintf("no replica was up since %s", since.Format(time.RFC3339))
 	}
 	return ReasonMisfire, fmt.Sprintf("no replica was up to start it within %s", threshold)
+}
+
+// causeBehind is cause for a job that follows others. A replica that has it adds
+// its run within a second, free worker or not: none was up.
+func (d *misfireDecision) causeBehind(ready time.Time) (Reason, string) {
+	if p, paused := d.cursor.pausedAt(ready); paused {
+		return ReasonPaused, pauseWords(p)
+	}
+	return ReasonMisfire, fmt.Sprintf("what it follows had succeeded at %s, and no replica that has the job was up within %s",
+		ready.Format(time.RFC3339), d.entry.MisfireThreshold)
 }
 
 // pauseWords tells who paused what, and from when to when.

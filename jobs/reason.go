@@ -45,7 +45,7 @@ func (r Reason) relation() string {
 func Reasons() []Reason {
 	return []Reason{
 		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable, ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
-		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonPaused, ReasonDeadline,
-		ReasonReleased,
+		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonAfter, ReasonPaused, ReasonDeadline,
+		ReasonReleased, ReasonGroupFull, ReasonClockOff,
 	}
 }

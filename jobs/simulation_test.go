@@ -152,12 +152,13 @@ type simulatedCluster struct {
 
 	mu        sync.Mutex
 	triggered []uuid.UUID
+	cancelled map[uuid.UUID]bool
 	disturbed []*simulation.Interval
 }
 
 func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 	t.Helper()
-	c := &simulatedCluster{t: t, how: how, random: rand.New(rand.NewPCG(how.seed, 3)), store: simstore.New()}
+	c := &simulatedCluster{t: t, how: how, cancelled: map[uuid.UUID]bool{}, random: rand.New(rand.NewPCG(how.seed, 3)), store: simstore.New()}
 	// Any time of the years to come, and clocks of replicas that are days off
 	// the store's.
 	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
@@ -329,7 +330,9 @@ func (c *simulatedCluster) cancel(pick uint64) {
 	if err != nil || len(active) == 0 {
 		return
 	}
-	if _, err := c.store.Cancel(context.Background(), jobs.Act{Actor: "somebody", Via: "go"}, active[pick%uint64(len(active))].ID); err == nil {
+	run := active[pick%uint64(len(active))].ID
+	if _, err := c.store.Cancel(context.Background(), jobs.Act{Actor: "somebody", Via: "go"}, run); err == nil {
+		c.cancelled[run] = true
 		c.wrong()()
 	}
 }
@@ -337,7 +340,7 @@ func (c *simulatedCluster) cancel(pick uint64) {
 // evidence is what is left, for the oracle.
 func (c *simulatedCluster) evidence() *simulation.Evidence {
 	e := &simulation.Evidence{
-		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Triggered: c.triggered, Pauses: c.store.AllPauses(),
+		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Triggered: c.triggered, Cancelled: c.cancelled, Pauses: c.store.AllPauses(),
 		Until: c.until, Margin: 10 * time.Second,
 	}
 	for _, change := range c.store.Changes() {

@@ -16,7 +16,8 @@ type Evidence struct {
 	Records    []jobs.Record // every run there is
 	Executions []Execution
 	Pauses     []jobs.Pause
-	Triggered  []uuid.UUID // runs that were promised to whoever triggered them
+	Triggered  []uuid.UUID        // runs that were promised to whoever triggered them
+	Cancelled  map[uuid.UUID]bool // runs that somebody asked to end: they are not recovered
 
 	// Until is up to where all must have ended: the cluster had time after it.
 	Until time.Time

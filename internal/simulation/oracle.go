@@ -146,7 +146,7 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 		return
 	}
 	h := o.Jobs[r.Job]
-	if h == nil || h.near(*r.FinishedAt, time.Millisecond) {
+	if h == nil || h.near(*r.FinishedAt, time.Millisecond) || o.Cancelled[r.ID] {
 		return
 	}
 	if f := h.at(*r.FinishedAt); f != nil && (f.Job.Recover && r.Recovery < jobs.MaxRecoveries) != (next != nil) {
