@@ -314,7 +314,5 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
 		jobs.ReasonReleased:         "an operator took its locks away",
-		jobs.ReasonPaused:           "its job, its group or everything was paused",
-		jobs.ReasonDeadline:         "it could not start before its deadline",
 	}
 }

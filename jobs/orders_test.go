@@ -180,8 +180,10 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		time.Sleep(10 * time.Second) // 25 s
 		ops.order(pausing(jobs.TargetGroup, "night"))
 		time.Sleep(10 * time.Second) // 35 s
+		synctest.Wait()
 		before := len(log.String())
 		time.Sleep(4 * time.Second) // 39 s
+		synctest.Wait()
 		if said := log.String()[before:]; said != "" {
 			t.Errorf("said while paused: %s", said)
 		}
@@ -225,7 +227,6 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		var log openLog
 		var stops []func()
 		var passed atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
@@ -236,7 +237,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 					return next(ctx, run)
 				}
 			}}
-			o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
+			o.Store, o.Build = obeying{c.store, ops}, built(t)
 			stops = append(stops, c.start(o))
 		}
 		time.Sleep(5 * time.Second)
@@ -406,6 +407,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
+		synctest.Wait()
 		if said := log.String(); strings.Contains(said, "adopted") {
 			t.Errorf("said while drained: %s", said)
 		}

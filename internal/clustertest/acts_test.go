@@ -204,7 +204,7 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	var spec jobs.Spec
 	c.act(c.replicas["d"], &spec, "/api/v1/jobs", `{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
 	changed := spec.ChangedAt
-	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND due > $1::timestamptz + interval '0.2 s'", changed)
+	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND clock_timestamp() - started_at > interval '0.5 s'", changed) // it waits for the gate
 	c.act(c.replicas["b"], &spec, "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
 	status, answer := c.post(c.replicas["c"], "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
 	if status != http.StatusConflict || !strings.Contains(answer, "version 3") {
