@@ -57,13 +57,23 @@ func (c paramChecker) Check(handler string, params json.RawMessage) []configs.Pa
 func jobTable(config *configs.Config) ([]jobs.Job, error) {
 	table := make([]jobs.Job, len(config.Jobs))
 	for i, j := range config.Jobs {
-		table[i] = jobs.Job{
-			Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
-			Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire), MisfireThreshold: j.MisfireThreshold,
-			Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
-		}
+		table[i] = jobOf(config, j)
 	}
 	return table, nil
+}
+
+func jobOf(config *configs.Config, j configs.Job) jobs.Job {
+	group := config.Group(j.Group)
+	return jobs.Job{
+		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
+		MisfireBy: jobs.MisfireRules{
+			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
+			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
+		},
+		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
+	}
 }
 
 // openStore opens the configured database: as the process that runs jobs, or
@@ -77,6 +87,14 @@ func openStore(ctx context.Context, config *configs.Config, running bool, log ze
 		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
 		Migrate: running && config.Database.Migrate, Log: log,
 	}))
+}
+
+// storeName is what the page calls the store.
+func storeName(config *configs.Config) string {
+	if _, embedded := config.Database.SQLite(); embedded {
+		return "SQLite"
+	}
+	return "PostgreSQL"
 }
 
 // opened makes a store that could not be opened a nil jobs.Store: one that

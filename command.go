@@ -63,7 +63,9 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer, handlers
 	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml", "configuration `file`")
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
 	root.AddCommand(c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
-		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.triggerCommand(), c.hashPasswordCommand(), c.versionCommand())
+		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(), c.pausesCommand(), c.auditCommand(),
+		c.explainCommand(), c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(), c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
+		c.addCommand(), c.removeCommand(), c.hashPasswordCommand(), c.versionCommand())
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)

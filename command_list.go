@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -20,7 +21,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
-				list, err := admin.Jobs(cmd.Context(), store, nextDues(config))
+				list, err := admin.Jobs(cmd.Context(), store, configuredDues(config))
 				if err != nil {
 					return err
 				}
@@ -34,26 +35,24 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	}
 }
 
-// nextDues returns the next firings by the configuration.
-func nextDues(config *configs.Config) func(time.Time, int) []admin.Due {
-	return func(from time.Time, n int) []admin.Due {
-		var dues []admin.Due
-		for _, j := range config.Jobs {
-			if due := j.Schedule.Next(from); !due.IsZero() {
-				dues = append(dues, admin.Due{Job: j.Name, Due: due.UTC(), Resources: j.Requests})
-			}
-		}
-		slices.SortFunc(dues, func(a, b admin.Due) int { return a.Due.Compare(b.Due) })
-		return dues[:min(n, len(dues))]
+// configuredDues returns the next dues of a job by the configuration.
+func configuredDues(config *configs.Config) func(string, time.Time, int) []time.Time {
+	schedules := make(map[string]schedule.Schedule, len(config.Jobs))
+	for _, j := range config.Jobs {
+		schedules[j.Name] = j.Schedule
 	}
+	return func(job string, from time.Time, n int) []time.Time { return schedules[job].Upcoming(from, n) }
 }
 
 func (c *commandLine) runsCommand() *cobra.Command {
 	var filter jobs.RunFilter
 	var states []string
 	cmd := &cobra.Command{
-		Use: "runs", Short: "List runs, the youngest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output and result", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return c.showRun(cmd, args[0])
+			}
 			for _, state := range states {
 				if !slices.Contains(jobs.States(), jobs.State(state)) {
 					return fmt.Errorf("--state: expected one of %v, found %q", jobs.States(), state)

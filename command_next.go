@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // maxNext is the most firings that next prints.
@@ -98,13 +100,47 @@ type upcomingDue struct {
 	Due        time.Time `json:"due"`
 	ExcludedBy string    `json:"excluded_by,omitempty"` // a calendar: it is not run
 	Clocks     string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
+	// StartsAt is later than Due by the job's jitter; nil where it has none.
+	StartsAt *time.Time `json:"starts_at,omitempty"`
+	After    []string   `json:"after,omitempty"` // the jobs that must have succeeded for the due
 }
 
 func (u upcomingDue) remark() string {
-	if u.ExcludedBy == "" {
-		return u.Clocks
+	var remarks []string
+	switch {
+	case u.ExcludedBy != "":
+		remarks = append(remarks, "excluded by "+u.ExcludedBy)
+	case len(u.After) > 0:
+		remarks = append(remarks, "when "+strings.Join(u.After, ", ")+" succeeded")
+	case u.StartsAt != nil:
+		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.Due).Round(time.Second).String()+" later")
 	}
-	return strings.TrimSuffix("excluded by "+u.ExcludedBy+"; "+u.Clocks, "; ")
+	if u.Clocks != "" {
+		remarks = append(remarks, u.Clocks)
+	}
+	return strings.Join(remarks, "; ")
+}
+
+// previewOf returns the first dues of a job after from.
+func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingDue {
+	var dues []upcomingDue
+	zone := job.Schedule.Zone()
+	if after := job.Schedule.After(); len(after) > 0 {
+		of, _ := table(job.Name)
+		for due := jobs.NextDue(table, of, from); !due.IsZero() && len(dues) < count; due = jobs.NextDue(table, of, due) {
+			dues = append(dues, upcomingDue{Job: job.Name, Due: due.In(zone), After: after})
+		}
+		return dues
+	}
+	for _, o := range job.Schedule.Preview(from, count, excluded) {
+		due := upcomingDue{Job: job.Name, Due: o.Due.In(zone), ExcludedBy: o.ExcludedBy, Clocks: o.Change}
+		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
+			start := due.Due.Add(job.Schedule.Delay(job.Name, o.Due))
+			due.StartsAt = &start
+		}
+		dues = append(dues, due)
+	}
+	return dues
 }
 
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
@@ -116,15 +152,18 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			return fmt.Errorf("no job is called %q in %s", names[0], c.configPath)
+			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath, nearest.Hint(names[0], jobNames(config)))
 		}
 		selected = config.Jobs[i : i+1]
 	}
+	all, err := jobTable(config)
+	if err != nil {
+		return err
+	}
+	table, _ := jobs.TableOf(all)
 	var dues []upcomingDue
 	for _, job := range selected {
-		for _, o := range job.Schedule.Preview(from, count, excluded) {
-			dues = append(dues, upcomingDue{Job: job.Name, Due: o.Due.In(job.Schedule.Zone()), ExcludedBy: o.ExcludedBy, Clocks: o.Change})
-		}
+		dues = append(dues, previewOf(job, table, from, count, excluded)...)
 	}
 	slices.SortStableFunc(dues, func(a, b upcomingDue) int {
 		if d := a.Due.Compare(b.Due); d != 0 {
@@ -138,6 +177,14 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 		rows[i] = []string{shownDue(d.Due), d.Due.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
 	return c.print(dues, "DUE\tUTC\tJOB\tREMARK", rows)
+}
+
+func jobNames(config *configs.Config) []string {
+	names := make([]string, len(config.Jobs))
+	for i, j := range config.Jobs {
+		names[i] = j.Name
+	}
+	return names
 }
 
 // firstFirings returns dues up to the nth that is run.

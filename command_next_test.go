@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata" // the tests name zones
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
 // commandOutput is what a command line prints.
@@ -88,5 +90,28 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 	}
 	if len(dues) != 3 || dues[2].Job != "a" || !dues[2].Due.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) || dues[2].ExcludedBy != "" {
 		t.Errorf("found %+v", dues)
+	}
+}
+
+func TestNextTellsOfJitterAndOfWhatIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	text := strings.Replace(nextConfig, "schedule: \"0 12 * * mon\"", "jitter: 10m, schedule: \"0 12 * * mon\"", 1) +
+		"  - {name: c, handler: command, schedule: {after: [a, d]}, timezone: Europe/Berlin, params: {command: [\"true\"]}}\n" +
+		"  - {name: d, handler: command, schedule: \"30 2 * * mon-sat\", timezone: Europe/Berlin, params: {command: [\"true\"]}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for job, want := range map[string]string{
+		"b": "Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    starts " + schedule.Jitter("b", time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC), 10*time.Minute).Round(time.Second).String() + " later; clocks went forward by 1h",
+		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    when a, d succeeded", // d is not due on the 29th, a not on the 30th
+	} {
+		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1", job)
+		if _, row, _ := strings.Cut(out, "\n"); strings.TrimSpace(row) != want {
+			t.Errorf("found\n%sexpected\n%s", row, want)
+		}
+	}
+	var out, errOut bytes.Buffer
+	if err := execute(t.Context(), []string{"next", "-c", path, "aa"}, &out, &errOut, nil); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
+		t.Errorf("an unknown job: %v", err)
 	}
 }

@@ -1,34 +1,67 @@
 package holdfast
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 func (c *commandLine) triggerCommand() *cobra.Command {
-	var key string
-	cmd := &cobra.Command{
+	var request jobs.TriggerRequest
+	var params string
+	cmd := c.actCommand(&cobra.Command{
 		Use: "trigger JOB", Short: "Run a job now, on any replica", Args: cobra.ExactArgs(1),
 		Long: `Run a job now: a replica takes the run up within about a second, and it waits for its tables like any other.
-A key makes the call repeatable: the same key for the same job is the same run.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
-				run, err := store.Trigger(cmd.Context(), args[0], key)
-				if errors.Is(err, jobs.ErrNotFound) {
-					return fmt.Errorf("no job is called %q in the store: is a replica running with it?", args[0])
-				}
-				if err != nil {
-					return err
-				}
-				return c.print(run, "RUN\tJOB\tKEY\tSTATE", [][]string{{run.ID.String(), run.Job, run.Key, string(run.State)}})
-			})
-		},
-	}
-	cmd.Flags().StringVar(&key, "key", "", "idempotency `key` (default a new one)")
+Params of the moment take the place of the job's own, key by key. A key makes the call repeatable: the same key for the same job
+is the same run.`,
+		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
+  scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
+  scheduler trigger rollup-sales --params @params.json`,
+	}, func(ctx context.Context, a *acting, args []string) error {
+		request.Job = args[0]
+		var err error
+		if request.Params, err = readParams(params); err != nil {
+			return fmt.Errorf("--params: %w", err)
+		}
+		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
+			run, err := ops.Trigger(ctx, a.act(), request)
+			if errors.Is(err, jobs.ErrConflict) {
+				return fmt.Errorf("the key %q was used for another run of %s, with other params: take another key", request.Key, request.Job)
+			}
+			if err := explained(unknownJob(err, request.Job), "--even-paused"); err != nil {
+				return err
+			}
+			return a.print(run, "RUN\tJOB\tKEY\tSTATE", [][]string{{run.ID.String(), run.Job, run.Key, string(run.State)}})
+		})
+	})
+	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default a new one)")
+	cmd.Flags().StringVar(&params, "params", "", "params of the moment as a `JSON` object, or @file")
+	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false, "run it although it is paused")
 	return cmd
+}
+
+// readParams reads a flag's JSON, or the file that it names.
+func readParams(text string) (json.RawMessage, error) {
+	if path, named := strings.CutPrefix(text, "@"); named {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		text = string(file)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
+		return nil, errors.New(`expected an object in JSON, such as {"account": "globex"}`)
+	}
+	return json.RawMessage(text), nil
 }

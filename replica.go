@@ -14,16 +14,19 @@ import (
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
 
 // Option adjusts a Replica.
 type Option func(*settings)
 
 type settings struct {
-	handlers  []jobs.Registration
-	log       *zerolog.Logger
-	logOutput io.Writer
-	shared    *shared
+	handlers   []jobs.Registration
+	middleware []jobs.Middleware
+	listeners  []jobs.Listener
+	log        *zerolog.Logger
+	logOutput  io.Writer
+	shared     *shared
 }
 
 // shared is what several replicas of one process have in common.
@@ -35,6 +38,17 @@ type shared struct {
 // WithHandlers adds handlers to the built-in ones: sql, http and command.
 func WithHandlers(handlers ...jobs.Registration) Option {
 	return func(s *settings) { s.handlers = append(s.handlers, handlers...) }
+}
+
+// WithMiddleware wraps all handlers, the built-in ones too, the outermost
+// first.
+func WithMiddleware(middleware ...jobs.Middleware) Option {
+	return func(s *settings) { s.middleware = append(s.middleware, middleware...) }
+}
+
+// WithListeners has listeners told of what happens to firings on this replica.
+func WithListeners(listeners ...jobs.Listener) Option {
+	return func(s *settings) { s.listeners = append(s.listeners, listeners...) }
 }
 
 // WithLog makes the replica log to log instead of standard error by the
@@ -52,17 +66,21 @@ func withShared(store jobs.Store, locks *lockBackend) Option {
 // Replica is one process's part of a cluster: scheduler, locks, store and
 // page. It is run once.
 type Replica struct {
-	config   *configs.Config
-	registry *jobs.Registry
-	table    []jobs.Job
-	log      zerolog.Logger
-	output   io.Writer
-	shared   *shared
+	config     *configs.Config
+	registry   *jobs.Registry
+	table      []jobs.Job
+	middleware []jobs.Middleware
+	listeners  []jobs.Listener
+	log        zerolog.Logger
+	output     io.Writer
+	shared     *shared
 
-	store     jobs.Store
-	locks     *lockBackend
-	scheduler *jobs.Scheduler
-	page      *admin.Server // nil where admin.listen is empty
+	store      jobs.Store
+	locks      *lockBackend
+	scheduler  *jobs.Scheduler
+	operations *jobs.Operations
+	sender     *webhook.Sender // nil where there are no webhooks
+	page       *admin.Server   // nil where admin.listen is empty
 }
 
 // New checks the configuration against the handlers and returns a replica. It
@@ -80,7 +98,7 @@ func New(config *configs.Config, options ...Option) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{config: config, registry: registry, table: table, output: s.logOutput, shared: s.shared}
+	r := &Replica{config: config, registry: registry, table: table, output: s.logOutput, shared: s.shared, middleware: s.middleware, listeners: s.listeners}
 	if s.log != nil {
 		r.log = *s.log
 	} else {
@@ -110,13 +128,20 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	specs := specReader{r.config, r.registry}
+	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
 	r.scheduler, err = jobs.New(jobs.Options{
-		Store: r.store, Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
-		Succeeds: !r.config.Replica.Drawn, Workers: r.config.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
+		Store: r.store, Build: specs.build,
+		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
+		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, KeepHistory: r.config.History.Keep,
+		Workers: r.config.Workers, CatchUp: r.config.CatchUp.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
-		LockServers: lockServers(r.config), Log: r.log, LogOutput: r.output,
+		LockServers: lockServers(r.config), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
 	})
 	if err != nil {
+		return err
+	}
+	if r.sender, err = newSender(r.config, r.store, r.log); err != nil {
 		return err
 	}
 	if r.config.Admin.Listen == "" {
@@ -151,8 +176,12 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
+	options.Operations = r.operations
 	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
-	options.Upcoming, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Ready, r.config.Admin.Refresh, r.log
+	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
+	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
+	options.StoreName, options.Memory = storeName(r.config), r.store
+	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }
 
@@ -225,6 +254,9 @@ func (r *Replica) Run(ctx context.Context) error {
 	})
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
+	}
+	if r.sender != nil {
+		parts.Go(func() error { return r.sender.Run(serving) }) // also of what ends while it stops
 	}
 	if r.page != nil {
 		parts.Go(func() error {

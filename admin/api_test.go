@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +27,7 @@ func TestJSON(t *testing.T) {
 		{"locks", "/api/v1/locks"},
 		{"jobs", "/api/v1/jobs"},
 		{"job", "/api/v1/jobs/merge-events"},
+		{"explain", "/api/v1/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z"},
 		{"runs", "/api/v1/runs?limit=4"},
 		{"run", "/api/v1/runs/" + id(10).String()},
 		{"replicas", "/api/v1/replicas"},
@@ -94,12 +97,15 @@ func TestRefusedQuestions(t *testing.T) {
 		{"/api/v1/runs?state=done", 400, `state is "done", expected some of waiting, running, succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
 		{"/api/v1/runs?before=yesterday", 400, `before is "yesterday", expected a run's id, a UUID`},
 		{"/api/v1/runs?before=" + id(777).String(), 400, "before is " + id(777).String() + ", expected the id of a run in the history"},
-		{"/api/v1/runs?status=failed", 400, `parameter "status" is unknown, expected some of job, state, replica, limit, before`},
+		{"/api/v1/runs?status=failed", 400, `parameter "status" is unknown, expected some of job, state, reason, replica, resource, from, until, limit, before, after`},
 		{"/api/v1/runs?a;b", 400, "The query can't be read: invalid semicolon separator in query"},
 		{"/api/v1/locks?job=x", 400, `parameter "job" is unknown: this address takes none`},
 		{"/api/v1/overview?x=1", 400, `parameter "x" is unknown: this address takes none`},
 		{"/api/v1/runs/42", 400, `id is "42", expected a run's id, a UUID`},
 		{"/api/v1/runs/" + id(777).String(), 404, "run " + id(777).String() + ": not found"},
+		{"/api/v1/jobs/merge-event/explain", 404, `unknown job "merge-event"; did you mean "merge-events"?`},
+		{"/api/v1/jobs/merge-events/explain?at=yesterday", 400, `at is "yesterday", expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
+		{"/api/v1/jobs/merge-events/explain?due=x", 400, `parameter "due" is unknown, expected some of at`},
 		{"/api/v1/jobs/nobody", 404, `job "nobody": not found`},
 		{"/api/v1/nothing", 404, "There is nothing at this address."},
 		{"/api/", 404, "There is nothing at this address."},
@@ -163,7 +169,7 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 		for _, run := range runs {
 			seen = append(seen, run.ID.String())
 		}
-		path, _, _ = strings.Cut(strings.TrimPrefix(reply.Header().Get("Link"), "<"), ">")
+		path = linkTo(reply, "next")
 	}
 	var want []string
 	for _, run := range o.Store.(*history).runs {
@@ -172,6 +178,15 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
+}
+
+// linkTo returns where the answer says that a page is; "" where it does not.
+func linkTo(reply *httptest.ResponseRecorder, rel string) string {
+	match := regexp.MustCompile(`<([^>]*)>; rel="` + rel + `"`).FindStringSubmatch(reply.Header().Get("Link"))
+	if match == nil {
+		return ""
+	}
+	return match[1]
 }
 
 func TestJobNameWithSlash(t *testing.T) {
@@ -262,7 +277,7 @@ func TestListsForCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Jobs(t.Context(), o.Store, o.Upcoming)
+	list, err := Jobs(t.Context(), o.Store, o.Dues)
 	if err != nil {
 		t.Fatal(err)
 	}

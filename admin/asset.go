@@ -10,7 +10,7 @@ import (
 	"regexp"
 )
 
-//go:embed static
+//go:embed static/*.css static/*.js static/*.svg
 var staticFiles embed.FS
 
 // assets are the page's files, each under a name that holds a hash of its
@@ -50,7 +50,7 @@ func newAssets() (*assets, error) {
 
 // contentTypes spares the page the tables of the machine it runs on.
 func contentTypes() map[string]string {
-	return map[string]string{".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	return map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 }
 
 // url returns where a file is served.

@@ -4,29 +4,14 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
-
-// Attempts counts sign-ins that failed. One that keeps its counts in the store
-// makes the limits hold over all replicas; without one each replica counts for
-// itself. It is called concurrently.
-type Attempts interface {
-	// Count returns the failures of each key, in their order.
-	Count(ctx context.Context, keys ...string) ([]Failures, error)
-	// Add counts one more failure of each key. The first opens a window, at
-	// whose end all failures of that key are forgotten.
-	Add(ctx context.Context, window time.Duration, keys ...string) error
-}
-
-// Failures are those of one key within its window.
-type Failures struct {
-	Count int
-	Left  time.Duration // until they are forgotten; 0 where there are none
-}
 
 // maxTallies bounds the memory that guessing can take.
 const maxTallies = 10_000
 
-// tallies are Attempts in memory.
+// tallies are jobs.Attempts in memory.
 type tallies struct {
 	mu    sync.Mutex
 	byKey map[string]tally
@@ -39,19 +24,19 @@ type tally struct {
 
 func newTallies() *tallies { return &tallies{byKey: make(map[string]tally)} }
 
-func (t *tallies) Count(_ context.Context, keys ...string) ([]Failures, error) {
+func (t *tallies) CountFailures(_ context.Context, keys ...string) ([]jobs.Failures, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found := make([]Failures, len(keys))
+	found := make([]jobs.Failures, len(keys))
 	for i, key := range keys {
 		if left := time.Until(t.byKey[key].until); left > 0 {
-			found[i] = Failures{t.byKey[key].count, left}
+			found[i] = jobs.Failures{Count: t.byKey[key].count, Left: left}
 		}
 	}
 	return found, nil
 }
 
-func (t *tallies) Add(_ context.Context, window time.Duration, keys ...string) error {
+func (t *tallies) AddFailure(_ context.Context, window time.Duration, keys ...string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()

@@ -1,13 +1,18 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -19,10 +24,16 @@ type history struct {
 	jobs     []jobs.JobView
 	runs     []jobs.Record
 	replicas []jobs.ReplicaView
+	drift    []jobs.JobDrift
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
-	filters []jobs.RunFilter
+	saved   map[string]json.RawMessage
+	pauses  []jobs.Pause
+	audit   []jobs.Audited
+
+	filters    []jobs.RunFilter
+	jobFilters []jobs.JobFilter
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
@@ -38,23 +49,229 @@ func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs,
 
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
 
-// Runs filters by state, job, replica and cursor; runs are kept youngest first.
+// Firing knows of the jobs, none of which was decided on.
+func (h *history) Firing(_ context.Context, job string, due time.Time) (jobs.FiringView, error) {
+	for _, v := range h.jobs {
+		if v.Name != job {
+			continue
+		}
+		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
+		for _, r := range h.runs {
+			if r.Job == job && r.Key == "" && r.Due.Equal(due) {
+				r.Output = ""
+				view.Runs = append(view.Runs, r)
+			}
+		}
+		return view, h.err
+	}
+	return jobs.FiringView{}, cmp.Or(h.err, jobs.ErrNotFound)
+}
+
+func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return h.drift, h.err }
+
+// Runs filters; runs are kept youngest first.
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	h.filters = append(h.filters, f)
+	place := func(c *jobs.RunCursor) int {
+		if c == nil {
+			return 0
+		}
+		return slices.IndexFunc(h.runs, func(r jobs.Record) bool { return r.ID == c.ID })
+	}
+	before, after := place(f.Before), place(f.After)
 	var found []jobs.Record
-	passed := f.Before == nil
-	for _, run := range h.runs {
+	for i, run := range h.runs {
 		switch {
-		case !passed:
-			passed = run.ID == f.Before.ID
-			continue
-		case len(f.States) > 0 && !slices.Contains(f.States, run.State),
+		case f.Before != nil && i <= before, f.After != nil && i >= after,
+			len(f.States) > 0 && !slices.Contains(f.States, run.State),
 			f.Job != "" && run.Job != f.Job,
-			f.Replica != "" && run.Replica != f.Replica:
+			f.Replica != "" && run.Replica != f.Replica,
+			f.Reason != "" && run.Reason != f.Reason,
+			!f.From.IsZero() && run.CreatedAt.Before(f.From), !f.Until.IsZero() && !run.CreatedAt.Before(f.Until),
+			f.Resource != nil && !h.locksIt(run.Job, *f.Resource):
 			continue
 		}
 		run.Output = ""
 		found = append(found, run)
+	}
+	limit := min(len(found), f.Limit)
+	if f.After != nil && f.Before == nil {
+		return found[len(found)-limit:], h.err
+	}
+	return found[:limit], h.err
+}
+
+func (h *history) locksIt(job string, resource locking.Resource) bool {
+	return slices.ContainsFunc(h.jobs, func(v jobs.JobView) bool {
+		return v.Name == job && slices.ContainsFunc(v.Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
+	})
+}
+
+func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	h.jobFilters = append(h.jobFilters, f)
+	var found []jobs.JobView
+	last := h.lastRuns()
+	for _, v := range h.jobs {
+		v = h.complete(v, last)
+		switch {
+		case f.Text != "" && !strings.Contains(strings.ToLower(v.Name+v.Description), strings.ToLower(f.Text)),
+			f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
+			f.Paused != nil && *f.Paused != (len(v.Pauses) > 0), f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
+			f.State.Final() && f.State != "" && (v.Last == nil || v.Last.State != f.State),
+			f.State != "" && !f.State.Final() && !slices.ContainsFunc(h.runs, func(r jobs.Record) bool { return r.Job == v.Name && r.State == f.State }):
+			continue
+		}
+		found = append(found, v)
+	}
+	slices.SortFunc(found, func(a, b jobs.JobView) int { return strings.Compare(a.Name, b.Name) })
+	limit := min(len(found), f.Limit)
+	if f.Before != "" && f.After == "" {
+		return found[len(found)-limit:], h.err
+	}
+	return found[:limit], h.err
+}
+
+// complete adds what the store knows of a job: its last run, where a test has
+// not chosen one, and its pauses.
+func (h *history) complete(v jobs.JobView, last map[string]*jobs.Record) jobs.JobView {
+	if v.Last == nil {
+		v.Last = last[v.Name]
+	}
+	for _, p := range h.pauses {
+		if p.Covers(v.Name, v.Group) {
+			v.Pauses = append(v.Pauses, p)
+		}
+	}
+	return v
+}
+
+func (h *history) lastRuns() map[string]*jobs.Record {
+	last := make(map[string]*jobs.Record)
+	for i, run := range h.runs {
+		if last[run.Job] == nil && run.State.Final() {
+			last[run.Job] = &h.runs[i]
+		}
+	}
+	return last
+}
+
+func (h *history) Job(_ context.Context, name string) (jobs.JobView, error) {
+	for _, v := range h.jobs {
+		if v.Name == name && h.err == nil {
+			return h.complete(v, h.lastRuns()), nil
+		}
+	}
+	return jobs.JobView{}, cmp.Or(h.err, jobs.ErrNotFound)
+}
+
+// dues are those of the job's schedule, as a replica has them.
+func (h *history) dues(job string, from time.Time, n int) []time.Time {
+	for _, v := range h.jobs {
+		if v.Name != job {
+			continue
+		}
+		zone, err := time.LoadLocation(v.Zone)
+		if err != nil {
+			panic(err)
+		}
+		parsed, err := schedule.ParseText(v.Schedule, zone)
+		if err != nil {
+			return nil // not of this replica's table
+		}
+		return parsed.Upcoming(from, n)
+	}
+	return nil
+}
+
+func (h *history) Groups(context.Context) ([]jobs.Group, error) {
+	counts := make(map[string]int)
+	for _, v := range h.jobs {
+		if v.Group != "" {
+			counts[v.Group]++
+		}
+	}
+	var groups []jobs.Group
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		groups = append(groups, jobs.Group{Name: name, Jobs: counts[name]})
+	}
+	return groups, h.err
+}
+
+func (h *history) Resources(context.Context) ([]locking.Resource, error) {
+	known := make(map[locking.Resource]bool)
+	for _, v := range h.jobs {
+		for _, r := range v.Resources {
+			if r.Resource.Kind() != locking.KindJob {
+				known[r.Resource] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int { return strings.Compare(a.Key(), b.Key()) }), h.err
+}
+
+func (h *history) Outcomes(_ context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+	found := make(map[string][]jobs.Outcome)
+	for _, r := range h.runs {
+		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
+			found[r.Job] = append(found[r.Job], jobs.Outcome{
+				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+			})
+		}
+	}
+	return found, h.err
+}
+
+func (h *history) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+	all, err := h.JobTallies(ctx, "", since)
+	return slices.DeleteFunc(all, func(t jobs.Tally) bool { return t.State == jobs.Succeeded }), err
+}
+
+func (h *history) JobTallies(_ context.Context, job string, since time.Time) (all []jobs.Tally, err error) {
+	for _, r := range h.runs {
+		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
+			continue
+		}
+		place := slices.IndexFunc(all, func(t jobs.Tally) bool { return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason })
+		if place < 0 {
+			place = len(all)
+			all = append(all, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason, Last: r.CreatedAt})
+		}
+		all[place].Runs++
+	}
+	return all, h.err
+}
+
+func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, error) {
+	var chain []jobs.Record
+	for _, r := range h.runs {
+		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.Due.Equal(f.Due)) {
+			chain = append(chain, r)
+		}
+	}
+	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
+	return chain, h.err
+}
+
+// Saved implements jobs.Memory.
+func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) {
+	return h.saved[job], h.err
+}
+
+// auditOf is the part of a control that pages read.
+type auditOf struct {
+	jobs.Control // which does nothing else
+	*history
+}
+
+// Audit filters the lines, which are kept youngest first.
+func (h auditOf) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	var found []jobs.Audited
+	for _, line := range h.audit {
+		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action || f.Target != "" && line.Target != f.Target ||
+			f.Before != nil && cmp.Or(line.At.Compare(f.Before.CreatedAt), strings.Compare(line.ID.String(), f.Before.ID.String())) >= 0 {
+			continue
+		}
+		found = append(found, line)
 	}
 	return found[:min(len(found), f.Limit)], h.err
 }

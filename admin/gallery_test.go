@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // galleryState is one state of a page.
@@ -20,35 +24,117 @@ type galleryState struct {
 	has     []string
 }
 
+func (g galleryState) address() string { return cmp.Or(g.path, "/") }
+
 func galleryStates() []galleryState {
 	stale := contention()
 	return []galleryState{
 		{name: "empty", options: empty(), has: []string{
 			"No replica is registered. No tables are known. Nothing runs, nothing waits.", "No job has named a table yet.", "No firing is due.",
 		}},
-		{name: "calm", options: calm(), has: []string{"Two replicas, all beating. 1 of 2 tables held. One run under way, none waiting.", "No run waits."}},
+		{name: "calm", options: calm(), has: []string{"Two replicas, all beating. 1 of 2 tables held. One run under way, none waiting.", "All is well."}},
 		{name: "contention", options: contention(), has: []string{
 			"Three replicas: two beating, one late.", "keeps 3 runs waiting", "42 min", "replica-4 died",
 		}},
 		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "and 32 younger"}},
 		{name: "hostile", options: hostile(), has: []string{"&lt;script&gt;"}},
 		{name: "layers", options: layers(), has: []string{"covered by the exclusive lock on", "1 lock beneath it", "run out"}},
-		{name: "memcached", options: watched(), has: []string{
-			"as replica-1 sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
+		{name: "memcached", options: watched(), path: "/replicas", has: []string{
+			"as <bdi>replica-1</bdi> sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
 			"idle_timeout is 60", "connect: connection refused", ">unknown<",
 		}},
+		{name: "drift", options: drifting(), has: []string{
+			"two different cron tables", "rollup-sales: replica-1 and replica-4 have an older definition", "replica-4 starts nothing: its clock is 1m1.25s behind",
+		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "connection refused", "has not seen any state",
+			"The store does not answer", "connection refused", "has not seen any state since it started",
 		}},
 		{name: "stale", options: stale, status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "last state that replica-1 saw", "keeps 3 runs waiting",
+			"The store does not answer", "Below is what <bdi>replica-1</bdi> saw <strong>0 s ago</strong>", "keeps 3 runs waiting",
 		}, before: func(t *testing.T, s *Server) {
 			get(t, s.Handler(), "/")
 			stale.Store.(*history).err = down().Store.(*history).err
 		}},
-		{name: "stopped", options: calm(), path: "/?refresh=off", has: []string{`not refreshed <a href="/">every 5 s</a>`}},
+		{name: "stopped", options: calm(), path: "/?refresh=off", has: []string{`stands still <a href="/">ask every 5 s</a>`}},
+		{name: "overview-busy", options: busy(), has: []string{"Did not end well in the last day"}},
+		{name: "overview-ten-thousand", options: tenThousand(), has: []string{"of 200 tables held"}},
 		{name: "not-found", options: calm(), path: "/nothing", status: http.StatusNotFound, has: []string{"404 Not Found"}},
+		{name: "bad-request", options: calm(), path: "/runs?state=done", status: http.StatusBadRequest, has: []string{"state is &#34;done&#34;, expected some of"}},
+
+		{name: "explain", options: contention(), path: "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", has: []string{"Explain another instant", "Runs of this firing"}},
+		{name: "explain-now", options: busy(), path: "/jobs/rollup-sales/explain", has: []string{"Not due"}},
+		{name: "explain-wrong", options: busy(), path: "/jobs/rollup-sales/explain?at=yesterday", status: http.StatusBadRequest, has: []string{"at is &#34;yesterday&#34;, expected an instant"}},
+		staleState("explain-stale", contention(), "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
+		{name: "jobs", options: busy(), path: "/jobs", has: []string{"every 5 minutes, Berlin time", "warehouse", "paused", "only when triggered", "role=\"img\" aria-label=\"last 20 runs: "}},
+		{name: "jobs-empty", options: empty(), path: "/jobs", has: []string{"No replica has brought a job yet."}},
+		{name: "jobs-one", options: one(), path: "/jobs", has: []string{"nightly"}},
+		{name: "jobs-ten-thousand", options: tenThousand(), path: "/jobs", has: []string{"tenant-00049/load", `rel="next"`}},
+		{name: "jobs-middle", options: tenThousand(), path: "/jobs?group=region-03&after=tenant-04000%2Fload&state=", has: []string{`rel="prev"`, `rel="next"`, "all jobs"}},
+		{name: "jobs-none", options: busy(), path: "/jobs?text=nothing", has: []string{"No job is like this."}},
+		{name: "jobs-hostile", options: hostile(), path: "/jobs", has: []string{"&lt;script&gt;"}},
+		{name: "jobs-down", options: down(), path: "/jobs", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},
+		staleState("jobs-stale", busy(), "/jobs", "every 5 minutes"),
+
+		{name: "job", options: busy(), path: "/jobs/rollup-sales", has: []string{"How long it ran", "at the median", "What it keeps for its next run", "81244", "Next dues", "every 5 minutes", "How it ended", "public/sales_rollup"}},
+		{name: "job-paused", options: busy(), path: "/jobs/report%2Fmonthly", has: []string{"The group <bdi>reports</bdi> is paused", "the quarter is being closed"}},
+		{name: "job-never-ran", options: busy(), path: "/jobs/reindex", has: []string{"It has not run yet.", "only when triggered", "None that this replica knows of."}},
+		{name: "job-under-way", options: contention(), path: "/jobs/rollup-sales", has: []string{"Under way"}},
+		{name: "job-hostile", options: hostile(), path: "/jobs/" + url.PathEscape(`<script>alert(1)</script>`), has: []string{"&lt;script&gt;"}},
+		{name: "job-unknown", options: busy(), path: "/jobs/nobody", status: http.StatusNotFound, has: []string{"job &#34;nobody&#34;: not found"}},
+		{name: "job-down", options: down(), path: "/jobs/nobody", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("job-stale", busy(), "/jobs/rollup-sales", "How long it ran"),
+
+		{name: "runs", options: contention(), path: "/runs", has: []string{"public/orders is held by job rollup-sales", "its replica died"}},
+		{name: "runs-filtered", options: busy(), path: "/runs?job=rollup-sales&state=skipped,failed&state=lost&reason=&resource=public%2Fsales_rollup&from=2026-03-13T00%3A00", has: []string{"all runs", `value="skipped" checked`, `value="2026-03-13T00:00"`}},
+		{name: "runs-middle", options: tenThousand(), path: "/runs?before=" + id(20_500).String(), has: []string{`rel="prev"`, `rel="next"`}},
+		{name: "runs-empty", options: empty(), path: "/runs", has: []string{"There are no runs yet."}},
+		{name: "runs-none", options: busy(), path: "/runs?reason=panic", has: []string{"No run is like this."}},
+		{name: "runs-hostile", options: hostile(), path: "/runs", has: []string{"&lt;script&gt;"}},
+		{name: "runs-down", options: down(), path: "/runs", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("runs-stale", contention(), "/runs", "its replica died"),
+
+		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(), has: []string{"Started, attempt 3", "giving up after 3 attempts", "503 Service Unavailable"}},
+		{name: "run-triggered", options: story(), path: "/runs/" + id(303).String(), has: []string{"Params of the moment", "&#34;rows&#34;: 18240", "Triggered by hand"}},
+		{name: "run-lost", options: story(), path: "/runs/" + id(300).String(), has: []string{"Runs of this firing", "its replica died"}},
+		{name: "run-running", options: contention(), path: "/runs/" + id(10).String(), has: []string{"Holds now", "public/sales_rollup", "It is kept when the run ends."}},
+		{name: "run-waiting", options: contention(), path: "/runs/" + id(21).String(), has: []string{"Waits", "public/orders is held by job rollup-sales"}},
+		{name: "run-skipped", options: contention(), path: "/runs/" + id(30).String(), has: []string{"Skipped", "Blocked by"}},
+		{name: "run-hostile", options: hostile(), path: "/runs/" + id(3).String(), has: []string{"&lt;script&gt;"}},
+		{name: "run-unknown", options: calm(), path: "/runs/" + id(777).String(), status: http.StatusNotFound, has: []string{": not found"}},
+		staleState("run-stale", contention(), "/runs/"+id(10).String(), "Holds now"),
+
+		{name: "replicas", options: contention(), path: "/replicas", has: []string{"replica-4", "died", "rollup-sales", "answers"}},
+		{name: "replicas-drift", options: drift(), path: "/replicas", has: []string{"0.3.0-rc.1", "notices", "-1840 ms", "draining", "Jobs that the replicas do not have alike", `class="mark odd"`}},
+		{name: "replicas-empty", options: empty(), path: "/replicas", has: []string{"No replica is registered."}},
+		{name: "replicas-hostile", options: hostile(), path: "/replicas", has: []string{"&lt;script&gt;"}},
+		staleState("replicas-stale", contention(), "/replicas", "replica-4"),
+
+		{name: "audit", options: busy(), path: "/audit", has: []string{"rollup hangs on a dead vendor connection", "paused", "group reports"}},
+		{name: "audit-empty", options: calm(), path: "/audit", has: []string{"No operator has done anything yet."}},
+		{name: "audit-none", options: busy(), path: "/audit?actor=nobody", has: []string{"Nothing is like this."}},
+		{name: "audit-down", options: down(), path: "/audit", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("audit-stale", busy(), "/audit", "group reports"),
+
+		{name: "locks", options: contention(), path: "/locks", has: []string{"public/orders", "slot:vendor-api"}},
+		{name: "locks-empty", options: empty(), path: "/locks", has: []string{"No job has named a table yet."}},
+		staleState("locks-stale", contention(), "/locks", "slot:vendor-api"),
 	}
+}
+
+// staleState is a page as it was seen before the store went down.
+func staleState(name string, o Options, path string, has ...string) galleryState {
+	return galleryState{
+		name: name, options: o, path: path, status: http.StatusServiceUnavailable, has: append(has, "Below is what <bdi>replica-1</bdi> saw", `class="stale"`),
+		before: func(t *testing.T, s *Server) {
+			get(t, s.Handler(), path)
+			o.Store.(*history).err = down().Store.(*history).err
+		},
+	}
+}
+
+// one is a cluster with one job that has not run.
+func one() Options {
+	return options(&history{now: noon, jobs: []jobs.JobView{job("nightly", "0 2 * * *", "orders")}, replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
 }
 
 // TestGallery renders every state of every page. With HOLDFAST_GALLERY set to
@@ -61,7 +147,7 @@ func TestGallery(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			reply := get(t, server.Handler(), cmp.Or(state.path, "/"))
+			reply := get(t, server.Handler(), state.address())
 			if want := cmp.Or(state.status, http.StatusOK); reply.Code != want {
 				t.Errorf("status %d, want %d", reply.Code, want)
 			}

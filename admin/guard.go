@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// contentPolicy allows the page its own stylesheet, icon and forms, and nothing
-// else.
-const contentPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; " +
+// contentPolicy allows the page its own stylesheet, scripts, icon, forms and
+// questions, each as a file or an address of ours, and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 func secureHeaders(next http.Handler) http.Handler {

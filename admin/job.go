@@ -6,23 +6,39 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	defaultJobs   = 100
+	pageJobs      = 50
+	stripOutcomes = 20 // of each job of a list
 )
 
 // Job is one entry of the cron table.
 type Job struct {
-	Name        string       `json:"name"`
-	Description string       `json:"description,omitempty"` // what it is for, in a sentence
-	Schedule    string       `json:"schedule"`
-	Timezone    string       `json:"timezone"`
-	Handler     string       `json:"handler"`
-	Resources   []Resource   `json:"resources"`
-	Version     int64        `json:"version"`
-	NextDue     *time.Time   `json:"next_due"` // null where it is never due, or unknown to this replica
-	LastRun     *jobs.Record `json:"last_run"` // the last that ended
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"` // what it is for, in a sentence
+	Group       string         `json:"group,omitempty"`
+	Priority    int            `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
+	Source      jobs.Source    `json:"source,omitempty"`
+	Schedule    string         `json:"schedule"`
+	Words       string         `json:"schedule_in_words"`
+	Timezone    string         `json:"timezone"`
+	Handler     string         `json:"handler"`
+	Resources   []Resource     `json:"resources"`
+	Recover     bool           `json:"recover,omitempty"`
+	Version     int64          `json:"version"`
+	Removed     bool           `json:"removed,omitempty"` // it was added at run time, and removed: it fires no more
+	Pauses      []jobs.Pause   `json:"pauses,omitempty"`  // that cover it now
+	NextDue     *time.Time     `json:"next_due"`          // null where it is never due, or unknown to this replica
+	LastRun     *jobs.Record   `json:"last_run"`          // the last that ended
+	Outcomes    []jobs.Outcome `json:"outcomes"`          // the youngest first
 }
 
 // Resource is what a job locks while it runs.
@@ -32,76 +48,185 @@ type Resource struct {
 	Slots    int          `json:"slots,omitempty"`
 }
 
+// jobParams are the parameters of a list of jobs.
+func jobParams() []string {
+	return []string{"text", "group", "state", "source", "paused", "limit", "after", "before"}
+}
+
+// jobCursors go by name.
+func jobCursors() cursors { return cursors{on: "after", back: "before"} }
+
 func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]Job, error) {
-		if err := onlyParams(r); err != nil {
+		p, err := readParams(r, jobParams()...)
+		if err != nil {
 			return nil, err
 		}
-		return s.reader.jobs(ctx)
-	})
-}
-
-func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (Job, error) {
-		if err := onlyParams(r); err != nil {
-			return Job{}, err
-		}
-		all, err := s.reader.jobs(ctx)
+		filter, err := p.jobFilter(defaultJobs)
 		if err != nil {
-			return Job{}, err
+			return nil, err
 		}
-		name := r.PathValue("name")
-		for _, job := range all {
-			if job.Name == name {
-				return job, nil
-			}
+		now, err := s.reader.now(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return Job{}, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		list, err := s.reader.jobs(ctx, now, filter)
+		if err == nil && len(list) > 0 {
+			full := len(list) == filter.Limit // and so there may be more
+			back := filter.Before != "" && filter.After == ""
+			setLinks(w, p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name, list[len(list)-1].Name, back || full, filter.After != "" || back && full))
+		}
+		return list, err
 	})
 }
 
-// jobs returns every job by name, with its next due by this replica's table.
-func (r *reader) jobs(ctx context.Context) ([]Job, error) {
-	now, err := r.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	views, err := r.jobViews(ctx)
-	if err != nil {
-		return nil, err
-	}
-	next := make(map[string]time.Time)
-	for _, due := range r.firings(now, len(views)) {
-		if _, known := next[due.Job]; !known {
-			next[due.Job] = due.Due.UTC()
-		}
-	}
-	all := make([]Job, 0, len(views))
-	for _, v := range views {
-		job := Job{
-			Name: v.Name, Description: v.Description, Schedule: v.Schedule, Timezone: v.Zone, Handler: v.Handler,
-			Resources: resourcesOf(v.Resources), Version: v.Version,
-		}
-		if due, ok := next[v.Name]; ok {
-			job.NextDue = &due
-		}
-		if v.Last != nil {
-			last := plainRecord(*v.Last)
-			job.LastRun = &last
-		}
-		all = append(all, job)
-	}
-	return all, nil
+// jobsView is the page of jobs.
+type jobsView struct {
+	Jobs   []Job
+	Groups []jobs.Group
+	Pager  pager
+	Filter jobFields
 }
 
-func (r *reader) jobViews(ctx context.Context) ([]jobs.JobView, error) {
-	views, err := r.store.Jobs(ctx)
+// jobFields are the fields of the form, as they were filled in.
+type jobFields struct{ Text, Group, State, Source, Paused string }
+
+// Any reports whether the list is narrowed.
+func (f jobFields) Any() bool { return f != jobFields{} }
+
+// AllStates lists the states for the form.
+func (jobFields) AllStates() []jobs.State { return jobs.States() }
+
+func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(jobParams(), "refresh")...)
+	var filter jobs.JobFilter
+	if err == nil {
+		filter, err = p.jobFilter(pageJobs)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[jobsView]{
+		template: "jobs.html", section: "/jobs", title: "Jobs",
+		question: func(ctx context.Context, beat pulse) (v jobsView, err error) {
+			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State), string(filter.Source), p.Get("paused")}
+			if v.Groups, err = s.reader.store.Groups(ctx); err != nil {
+				return v, fmt.Errorf("groups: %w", err)
+			}
+			asked := filter
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			list, err := s.reader.jobs(ctx, beat.now, asked)
+			if err != nil {
+				return v, err
+			}
+			list, on, back := trim(list, filter.Limit, filter.After != "", filter.Before != "")
+			if v.Jobs = list; len(list) > 0 {
+				v.Pager = p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name, list[len(list)-1].Name, on, back)
+			}
+			return v, nil
+		},
+	})
+}
+
+// jobFilter reads the parameters of a list of jobs.
+func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
+	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group, "after": &f.After, "before": &f.Before} {
+		if *field, err = p.text(name); err != nil {
+			return f, err
+		}
+	}
+	if f.State, err = oneOf(p, "state", jobs.States()); err != nil {
+		return f, err
+	}
+	if len(p.Values["state"]) > 1 {
+		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once", len(p.Values["state"]))}
+	}
+	if f.Source, err = oneOf(p, "source", []jobs.Source{jobs.FromConfig, jobs.FromStore}); err != nil {
+		return f, err
+	}
+	paused, err := oneOf(p, "paused", []string{"yes", "no"})
+	if err != nil {
+		return f, err
+	}
+	if paused != "" {
+		yes := paused == "yes"
+		f.Paused = &yes
+	}
+	f.Limit, err = p.limit(limit)
+	return f, err
+}
+
+// jobs returns jobs by name, with their next due by this replica's table.
+func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]Job, error) {
+	views, err := r.store.ListJobs(ctx, f)
 	if err != nil {
 		return nil, fmt.Errorf("jobs: %w", err)
 	}
-	views = slices.Clone(views)
-	slices.SortStableFunc(views, func(a, b jobs.JobView) int { return cmp.Compare(a.Name, b.Name) })
-	return views, nil
+	names := make([]string, len(views))
+	for i, v := range views {
+		names[i] = v.Name
+	}
+	outcomes, err := r.store.Outcomes(ctx, names, stripOutcomes)
+	if err != nil {
+		return nil, fmt.Errorf("outcomes: %w", err)
+	}
+	list := make([]Job, 0, len(views))
+	for _, v := range views {
+		job := newJob(v, outcomes[v.Name])
+		if dues := r.duesOf(v.Name, now, 1); len(dues) > 0 {
+			job.NextDue = &dues[0]
+		}
+		list = append(list, job)
+	}
+	slices.SortStableFunc(list, func(a, b Job) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
+	job := Job{
+		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority, Source: v.Source,
+		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone, Handler: v.Handler,
+		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version, Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
+	}
+	for _, o := range outcomes {
+		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), inUTC(o.StartedAt), inUTC(o.FinishedAt)
+		job.Outcomes = append(job.Outcomes, o)
+	}
+	if v.Last != nil {
+		last := plainRecord(*v.Last)
+		job.LastRun = &last
+	}
+	return job
+}
+
+// scheduleWords says a schedule in words, or as it is written where this
+// version can't read it: a newer one may have written it.
+func scheduleWords(text, zone string) string {
+	if text == "" {
+		return schedule.Schedule{}.Describe()
+	}
+	place, err := time.LoadLocation(zone)
+	if err != nil {
+		return text + ", " + zone
+	}
+	parsed, err := schedule.ParseText(text, place)
+	if err != nil {
+		return text + ", " + zone
+	}
+	return parsed.Describe()
+}
+
+// duesOf returns the next dues of a job by this replica's table, at most n.
+func (r *reader) duesOf(job string, from time.Time, n int) []time.Time {
+	if r.dues == nil {
+		return nil
+	}
+	var dues []time.Time
+	for _, due := range r.dues(job, from, n) {
+		dues = append(dues, due.UTC())
+	}
+	return dues[:min(n, len(dues))]
 }
 
 func (r *reader) now(ctx context.Context) (time.Time, error) {
@@ -121,4 +246,13 @@ func resourcesOf(requests []locking.Request) []Resource {
 		}
 	}
 	return resources
+}
+
+// Covered names what is paused, of the pauses that cover the job.
+func (j Job) Covered() string {
+	var targets []string
+	for _, p := range j.Pauses {
+		targets = append(targets, p.Target.String())
+	}
+	return strings.Join(targets, ", ")
 }

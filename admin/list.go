@@ -15,8 +15,24 @@ func Locks(ctx context.Context, store jobs.History, stage1 Stage1) ([]Lock, erro
 	return set.locks, err
 }
 
-// Jobs returns every job by name, with its next due by upcoming, which is as
-// in Options and may be nil. It is what the API serves, for a command line.
-func Jobs(ctx context.Context, store jobs.History, upcoming func(from time.Time, n int) []Due) ([]Job, error) {
-	return newReader(Options{Store: store, Upcoming: upcoming}).jobs(ctx)
+// Jobs returns every job by name, with its next due by dues, which is as in
+// Options and may be nil. It is what the API serves, for a command line.
+func Jobs(ctx context.Context, store jobs.History, dues func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
+	r := newReader(Options{Store: store, Dues: dues})
+	now, err := r.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []Job{}
+	filter := jobs.JobFilter{Limit: jobs.MaxBatch}
+	for {
+		list, err := r.jobs(ctx, now, filter)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, list...); len(list) < filter.Limit {
+			return all, nil
+		}
+		filter.After = list[len(list)-1].Name
+	}
 }

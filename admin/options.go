@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -78,6 +79,7 @@ type Certificate struct {
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time         // later than Due by the job's jitter; zero: at Due
 	Resources []locking.Request // the job's own name may be among them
 }
 
@@ -102,11 +104,16 @@ type Options struct {
 	CookieKeys [][]byte
 	// Attempts counts failed sign-ins for all replicas; nil: each counts its
 	// own.
-	Attempts Attempts
+	Attempts jobs.Attempts
 
 	Store     jobs.History
-	Stage1    Stage1    // nil where there is no stage 1
-	Memcached Memcached // nil where stage 1 is not in memcached
+	StoreName string // for people, such as PostgreSQL; "" means "The store"
+	// Memory knows what jobs keep for their next runs; nil where it is not shown.
+	Memory jobs.Memory
+	// Operations do what operators ask for; nil where the page only shows.
+	Operations *jobs.Operations
+	Stage1     Stage1    // nil where there is no stage 1
+	Memcached  Memcached // nil where stage 1 is not in memcached
 
 	Replica string // this replica's name
 	// Session returns the id of this replica's session, which changes when a
@@ -118,6 +125,14 @@ type Options struct {
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
 	Upcoming func(from time.Time, n int) []Due
+	// Dues returns the first dues after from of one job of this replica's cron
+	// table, at most n of them. It is called concurrently. Nil means that no
+	// dues are shown.
+	Dues func(job string, from time.Time, n int) []time.Time
+	// Explain says what became of a job at an instant, which it reads as
+	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
+	// is said than what the store knows.
+	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error
@@ -203,6 +218,8 @@ func isUserName(name string) bool {
 	const longest = 200
 	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
+
+func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
 
 // guarded reports whether anybody is told apart from strangers.
 func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 || o.Proxy.names() }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ const (
 	nextFirings  = 10
 	recentRuns   = 15
 	troubledRuns = 10
+	lastDay      = 24 * time.Hour
 )
 
 // Overview is the state of the cluster at one moment: the page / and its JSON
@@ -31,14 +33,15 @@ type Overview struct {
 	Stale     bool           `json:"stale"`           // the store did not answer: this is the last state known
 	Error     string         `json:"error,omitempty"` // why it did not
 
-	Waiting   []jobs.Record     `json:"waiting"`   // the oldest first
-	Resources []ResourceState   `json:"resources"` // waited for, held, the others; then by name
-	Running   []jobs.Record     `json:"running"`   // the oldest first
-	Troubled  []jobs.Record     `json:"troubled"`  // ended, but not well: the youngest first
-	Last      []jobs.Record     `json:"last_runs"` // ended: the youngest first
-	Next      []Firing          `json:"next"`      // by this replica's cron table
+	Waiting   []jobs.Record     `json:"waiting"`           // the oldest first
+	Resources []ResourceState   `json:"resources"`         // waited for, held, the others; then by name
+	Running   []jobs.Record     `json:"running"`           // the oldest first
+	Troubled  []jobs.Record     `json:"troubled"`          // ended, but not well: the youngest first
+	Troubles  []JobTroubles     `json:"troubles_last_day"` // by job, the worst first
+	Last      []jobs.Record     `json:"last_runs"`         // ended: the youngest first
+	Next      []Firing          `json:"next"`              // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
-	Age       time.Duration     `json:"-"` // of a stale overview
+	Drift     []jobs.JobDrift   `json:"drift,omitempty"` // jobs that the replicas' configurations do not have alike
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -70,24 +73,24 @@ func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 
 // overview returns the state of the cluster, and the status to answer with.
 func (s *Server) overview(ctx context.Context) (Overview, int) {
-	var o Overview
-	err := s.reader.ask(ctx, func(ctx context.Context) (err error) {
-		o, err = s.reader.overview(ctx)
-		return err
-	})
-	status := http.StatusOK
-	if err != nil {
-		s.unheard(ctx, err)
-		status = http.StatusServiceUnavailable
-		o = s.last.stale()
-		o.Error = storeTrouble(err)
-	} else {
-		s.heard()
-		s.last.keep(o)
+	var f Frame
+	_, content, status, err := answerLast(s, ctx, "/", &f, s.reader.overview)
+	if content == nil { // the question has no mistakes of the caller's to tell
+		content = new(Overview)
+		*content = emptyOverview()
+		if err != nil {
+			f.Error, status = storeTrouble(err), http.StatusServiceUnavailable
+		}
 	}
-	o.ServedBy, o.Memcached = s.servedBy(ctx), s.memcached()
-	o.Problems = problems(&o)
-	return o, status
+	f.ServedBy = s.servedBy(ctx)
+	return *s.completeOverview(content, &f), status
+}
+
+// completeOverview adds what only the server knows.
+func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
+	o.Stale, o.Error, o.ServedBy, o.Memcached = f.Stale, f.Error, f.ServedBy, s.memcached()
+	o.Problems = problems(o)
+	return o
 }
 
 func (s *Server) servedBy(ctx context.Context) ServedBy {
@@ -107,39 +110,37 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 func emptyOverview() Overview {
 	return Overview{
 		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{}, Running: []jobs.Record{},
-		Troubled: []jobs.Record{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
+		Troubled: []jobs.Record{}, Troubles: []JobTroubles{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
 // overview asks for everything but what only the server knows.
-func (r *reader) overview(ctx context.Context) (Overview, error) {
+func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	o := emptyOverview()
-	var err error
-	if o.Now, err = r.now(ctx); err != nil {
-		return o, err
-	}
+	o.Now, o.Replicas = p.now, p.replicas
 	set, err := r.locks(ctx)
 	if err != nil {
 		return o, err
 	}
-	views, err := r.jobViews(ctx)
+	known, err := r.known.get(ctx, o.Now)
 	if err != nil {
-		return o, err
+		return o, fmt.Errorf("resources: %w", err)
 	}
+	tallies, err := r.tallies.get(ctx, o.Now)
+	if err != nil {
+		return o, fmt.Errorf("what did not end well: %w", err)
+	}
+	o.Troubles = troublesByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}
-	replicas, err := r.replicas(ctx)
-	if err != nil {
+	if o.Drift, err = r.drifted(ctx, o.Replicas); err != nil {
 		return o, err
-	}
-	for _, v := range replicas {
-		o.Replicas = append(o.Replicas, Replica{v, replicaState(v, o.Now)})
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {
 		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})
 	}
-	o.Resources = resourceStates(views, set.locks, o.Waiting)
+	o.Resources = resourceStates(known, set.locks, o.Waiting)
 	o.stage1 = set.stage1
 	o.holders = make(map[string][]Lock)
 	for _, lock := range slices.Concat(set.locks, set.own) {

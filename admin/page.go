@@ -3,12 +3,9 @@ package admin
 import (
 	"bytes"
 	"embed"
-	"fmt"
 	"html/template"
-	"math"
 	"net/http"
-	"slices"
-	"strconv"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +24,7 @@ const (
 	shownWaiting   = 8 // of each blockage
 	shownLocks     = 5 // of each blockage
 	shownFree      = 300
+	shownTroubles  = 12
 )
 
 // pages renders the templates.
@@ -34,25 +32,39 @@ type pages struct{ set *template.Template }
 
 func newPages(a *assets) (*pages, error) {
 	set, err := template.New("").Funcs(template.FuncMap{
-		"asset":    a.url,
-		"at":       newMoment,
-		"cut":      cut,
-		"ended":    ended,
-		"figure":   figure,
-		"lasted":   lasted,
-		"recent":   recent,
-		"befell":   befell,
-		"setting":  settingWords,
-		"trouble":  trouble,
-		"usage":    usageWords,
-		"runs":     newRunList,
-		"short":    short,
-		"since":    since,
-		"span":     span,
-		"state":    stateWords,
-		"why":      why,
-		"whyWaits": whyWaits,
-		"isRun":    isRun,
+		"asset":     a.url,
+		"at":        newMoment,
+		"cut":       cut,
+		"ended":     ended,
+		"figure":    figure,
+		"lasted":    lasted,
+		"recent":    recent,
+		"befell":    befell,
+		"setting":   settingWords,
+		"trouble":   trouble,
+		"usage":     usageWords,
+		"verdict":   verdictWords,
+		"runs":      newRunList,
+		"runsOfOne": newRunListOfOne,
+		"sentence":  sentence,
+		"short":     short,
+		"since":     since,
+		"span":      span,
+		"state":     stateWords,
+		"why":       why,
+		"whyWaits":  whyWaits,
+		"isRun":     isRun,
+		"act":       actWords,
+		"names":     names,
+		"offset":    offsetWords,
+		"prefix":    prefix,
+		"indent":    indented,
+		"first":     firstRuns,
+		"plot":      newPlot,
+		"strip":     newStrip,
+		"words":     shortReason,
+		"jobPath":   jobPath,
+		"sections":  sections,
 	}).ParseFS(templateFiles, "templates/*.html")
 	return &pages{set: set}, err
 }
@@ -70,18 +82,10 @@ func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, nam
 
 // message is a page with one thing to say.
 type message struct {
-	Title   string
-	Status  int
-	Text    string
-	Replica string
-}
-
-// overviewView is the overview and how the page is shown.
-type overviewView struct {
-	*Overview
-	Refresh int // seconds; 0 means that it does not refresh itself
-	Every   int // seconds, of the page that does
-	Account Identity
+	Frame
+	Code  int // of the answer
+	Text  string
+	Known bool // who asks
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
@@ -89,20 +93,14 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	every := int(math.Ceil(s.options.Refresh.Seconds()))
-	refresh := every
-	if query := r.URL.Query(); query.Has("refresh") {
-		if query.Get("refresh") != "off" {
-			s.refuse(w, r, http.StatusBadRequest, fmt.Sprintf("refresh is %q, expected off", cut(query.Get("refresh"), 100)))
-			return
-		}
-		refresh = 0
-	}
-	o, status := s.overview(r.Context())
-	if refresh > 0 {
-		w.Header().Set("Refresh", strconv.Itoa(refresh))
-	}
-	s.pages.write(w, s.log, status, "overview.html", overviewView{Overview: &o, Refresh: refresh, Every: every, Account: identityOf(r)})
+	show(s, w, r, page[Overview]{
+		template: "overview.html", section: "/", title: "Overview", twin: "/api/v1/overview", live: true, question: s.reader.overview,
+		complete: func(o *Overview, f *Frame) *Overview {
+			s.completeOverview(o, f)
+			f.Title = o.Title()
+			return o
+		},
+	})
 }
 
 // Title says in the browser's tab whether it is worth a look.
@@ -117,30 +115,6 @@ func (o *Overview) Title() string {
 	}
 	return "Overview"
 }
-
-// Mood says in one word, for the stylesheet, how the cluster is.
-func (o *Overview) Mood() string {
-	switch {
-	case o.Error != "" || len(o.Problems) > 0 && o.Problems[0].Severity == Alarm:
-		return "alarm"
-	case len(o.Problems) > 0 || len(o.Waiting) > 0:
-		return "notice"
-	}
-	return "calm"
-}
-
-// Alarms returns the problems to show before anything else.
-func (o *Overview) Alarms() []Problem { return o.problemsOf(Alarm) }
-
-// Notices returns the other problems.
-func (o *Overview) Notices() []Problem { return o.problemsOf(Notice) }
-
-func (o *Overview) problemsOf(severity Severity) []Problem {
-	return slices.DeleteFunc(slices.Clone(o.Problems), func(p Problem) bool { return p.Severity != severity })
-}
-
-// Known reports whether there is any state to show.
-func (o *Overview) Known() bool { return !o.Now.IsZero() }
 
 // Busy returns the resources of which anything is held or waited for.
 func (o *Overview) Busy() []ResourceState {
@@ -177,6 +151,20 @@ func (o *Overview) RunningShown() []jobs.Record { return o.Running[:min(len(o.Ru
 // RunningMore returns how many it does not list.
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
 
+// jobPath is where a job's page is. A name may have slashes.
+func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
+
+// TroublesShown returns the jobs whose troubles the page lists, the worst.
+func (o *Overview) TroublesShown() []JobTroubles {
+	return o.Troubles[:min(len(o.Troubles), shownTroubles)]
+}
+
+// TroublesMore returns how many it does not list.
+func (o *Overview) TroublesMore() int { return len(o.Troubles) - len(o.TroublesShown()) }
+
+// firstRuns returns the first n of a list.
+func firstRuns(runs []jobs.Record, n int) []jobs.Record { return runs[:min(len(runs), n)] }
+
 // isRun reports whether a text, such as a holder's run, can be a run's id.
 func isRun(id string) bool { return uuid.Validate(id) == nil }
 
@@ -192,6 +180,9 @@ func short(id string) string {
 type runList struct {
 	Now  time.Time
 	Runs []jobs.Record
+	One  bool // they are all of one job
 }
 
-func newRunList(now time.Time, runs []jobs.Record) runList { return runList{now, runs} }
+func newRunList(now time.Time, runs []jobs.Record) runList { return runList{Now: now, Runs: runs} }
+
+func newRunListOfOne(now time.Time, runs []jobs.Record) runList { return runList{now, runs, true} }

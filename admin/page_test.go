@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,18 +19,33 @@ import (
 func TestPageRefreshesItself(t *testing.T) {
 	o := calm()
 	handler := newServer(t, o).Handler()
-	if got := get(t, handler, "/").Header().Get("Refresh"); got != "5" {
-		t.Errorf("Refresh is %q, want 5", got)
+	// refresh is after how many seconds a page asks again: with scripts, and without.
+	refresh := func(handler http.Handler, path string) string {
+		body := get(t, handler, path).Body.String()
+		scripted := regexp.MustCompile(`hx-get="([^"]*)" hx-trigger="every (\d+)s"`).FindStringSubmatch(body)
+		plain := regexp.MustCompile(`<noscript><meta http-equiv="refresh" content="(\d+)"></noscript>`).FindStringSubmatch(body)
+		switch {
+		case scripted == nil && plain == nil:
+			return ""
+		case scripted == nil || plain == nil || scripted[2] != plain[1] || scripted[1] != path:
+			t.Errorf("%s: with scripts %q, without %q", path, scripted, plain)
+			return "differs"
+		}
+		return plain[1]
 	}
-	if got := get(t, handler, "/?refresh=off").Header().Values("Refresh"); len(got) != 0 {
-		t.Errorf("Refresh is %q though it is off", got)
+	for path, want := range map[string]string{
+		"/": "5", "/locks": "5", "/replicas": "5", "/runs/" + id(1).String(): "5", "/runs/" + id(2).String(): "", "/jobs": "", "/runs": "", "/audit": "", "/?refresh=off": "",
+	} {
+		if got := refresh(handler, path); got != want {
+			t.Errorf("%s asks again after %q, want %q", path, got, want)
+		}
 	}
-	if got := get(t, newServer(t, down()).Handler(), "/").Header().Get("Refresh"); got != "5" {
-		t.Errorf("Refresh is %q while the store is down, want 5", got)
+	if got := refresh(newServer(t, down()).Handler(), "/"); got != "5" {
+		t.Errorf("it asks again after %q while the store is down, want 5", got)
 	}
 	o.Refresh = 1500 * time.Millisecond
-	if got := get(t, newServer(t, o).Handler(), "/").Header().Get("Refresh"); got != "2" {
-		t.Errorf("Refresh is %q, want whole seconds, rounded up", got)
+	if got := refresh(newServer(t, o).Handler(), "/"); got != "2" {
+		t.Errorf("it asks again after %q, want whole seconds, rounded up", got)
 	}
 	for _, path := range []string{"/?refresh=7", "/?refresh=", "/?fresh=off"} {
 		if reply := get(t, handler, path); reply.Code != http.StatusBadRequest {
@@ -88,7 +105,7 @@ func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
 // another attempt: it has waited for less than it has been there.
 func TestWaitIsCountedFromItsOwnBeginning(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
-	waits := regexp.MustCompile(`sync-vendors</bdi> waits <strong><time [^>]*>([^<]*)</time>`).FindStringSubmatch(body)
+	waits := regexp.MustCompile(`sync-vendors</bdi></a> waits <strong><time [^>]*>([^<]*)</time>`).FindStringSubmatch(body)
 	if waits == nil || waits[1] != "8 s" {
 		t.Errorf("the page says %q of a run that waits for 8 s", waits)
 	}
@@ -165,11 +182,7 @@ func TestWords(t *testing.T) {
 
 // TestEveryReasonHasWords holds that no reason is shown by its name in code.
 func TestEveryReasonHasWords(t *testing.T) {
-	for _, reason := range []jobs.Reason{
-		jobs.ReasonLockHeld, jobs.ReasonOverlap, jobs.ReasonOlderWaiter, jobs.ReasonNoWorker, jobs.ReasonLocksUnavailable, jobs.ReasonMisfire,
-		jobs.ReasonSuperseded, jobs.ReasonSessionLost, jobs.ReasonClaimLost, jobs.ReasonTimeout, jobs.ReasonShutdown,
-		jobs.ReasonCancelled, jobs.ReasonPanic, jobs.ReasonRetry, jobs.ReasonTriggered,
-	} {
+	for _, reason := range jobs.Reasons() {
 		words := why(jobs.Record{Reason: reason})
 		if len(strings.Fields(words)) < 3 {
 			t.Errorf("%s reads %q", reason, words)
@@ -230,4 +243,23 @@ func luminance(t *testing.T, css, name string) float64 {
 		}
 	}
 	return 0.2126*channels[0] + 0.7152*channels[1] + 0.0722*channels[2]
+}
+
+// TestVendoredFilesAreThoseThatTheReadmeNames: what browsers run was not changed
+// by hand, nor taken from another version than the one that is written down.
+func TestVendoredFilesAreThoseThatTheReadmeNames(t *testing.T) {
+	readme, err := os.ReadFile("static/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("SHA-256 of `([a-z.]+)`: `([0-9a-f]{64})`").FindAllSubmatch(readme, -1)
+	if len(named) == 0 {
+		t.Fatal("static/README.md names no checksum")
+	}
+	for _, n := range named {
+		file, ok := newServer(t, calm()).assets.byName[string(n[1])]
+		if sum := fmt.Sprintf("%x", sha256.Sum256(file.body)); !ok || sum != string(n[2]) {
+			t.Errorf("%s has the checksum %s, static/README.md says %s", n[1], sum, n[2])
+		}
+	}
 }

@@ -21,6 +21,9 @@ type Problem struct {
 	Text     string   `json:"text"`
 }
 
+// mood is the severity in the stylesheet's words.
+func (p Problem) mood() string { return string(p.Severity) }
+
 // problems lists what is wrong, the worst first. What waits has a place of its
 // own and is not among them.
 func problems(o *Overview) []Problem {
@@ -33,7 +36,9 @@ func problems(o *Overview) []Problem {
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
+		idleProblems(o, add)
 		listProblems(o, add)
+		driftProblems(o, add)
 		lockProblems(o, add)
 		memcachedProblems(o, add)
 	}

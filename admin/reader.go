@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
@@ -28,11 +29,27 @@ type reader struct {
 	store    jobs.History
 	stage1   Stage1
 	upcoming func(from time.Time, n int) []Due
+	dues     func(job string, from time.Time, n int) []time.Time
+	known    *kept[[]locking.Resource] // what jobs name
+	tallies  *kept[[]jobs.Tally]       // of the last day
+	memory   jobs.Memory
+	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
 
 func newReader(o Options) *reader {
-	return &reader{store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, places: make(chan struct{}, maxQuestions)}
+	explain := o.Explain
+	if explain == nil {
+		explain = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
+	}
+	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) { return o.Store.Resources(ctx) }
+	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
+		return o.Store.Tallies(ctx, now.Add(-lastDay))
+	}
+	return &reader{
+		known: newKept(known), tallies: newKept(tallies),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, places: make(chan struct{}, maxQuestions),
+	}
 }
 
 // ask calls question when its turn has come, with the time it has.

@@ -11,13 +11,109 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// shownOfReplica is how many of a replica's runs its page lists.
+const shownOfReplica = 20
+
 func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) ([]jobs.ReplicaView, error) {
+	answer(s, w, r, func(ctx context.Context) ([]Replica, error) {
 		if err := onlyParams(r); err != nil {
 			return nil, err
 		}
-		return s.reader.replicas(ctx)
+		p, err := s.reader.pulse(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.reader.busyReplicas(ctx, p)
 	})
+}
+
+// replicasView is the page of replicas.
+type replicasView struct {
+	Replicas  []Replica
+	Drift     []jobs.JobDrift // jobs that living replicas do not have alike
+	Memcached *MemcachedView
+	ServedBy  ServedBy
+}
+
+// shownDrift is how many jobs with drift the page lists.
+const shownDrift = 50
+
+// DriftShown returns the jobs with drift that the page lists.
+func (v *replicasView) DriftShown() []jobs.JobDrift { return v.Drift[:min(len(v.Drift), shownDrift)] }
+
+// DriftMore returns how many it does not list.
+func (v *replicasView) DriftMore() int { return len(v.Drift) - len(v.DriftShown()) }
+
+// OddVersion marks a version that fewer living replicas have than another.
+func (v *replicasView) OddVersion(version string) string {
+	return v.odd(version, func(r Replica) string { return r.Version })
+}
+
+// OddJobs marks a cron table that fewer living replicas have than another.
+func (v *replicasView) OddJobs(hash string) string {
+	return v.odd(hash, func(r Replica) string { return r.ConfigHash })
+}
+
+// OddServers marks lock servers that fewer living replicas have than others.
+func (v *replicasView) OddServers(list string) string {
+	return v.odd(list, func(r Replica) string { return r.LockServers })
+}
+
+// odd returns the mark for a value that is not the most frequent one; of two
+// that are as frequent, both are marked.
+func (v *replicasView) odd(value string, of func(Replica) string) string {
+	counts := make(map[string]int)
+	for _, r := range v.Replicas {
+		if r.living() && of(r) != "" {
+			counts[of(r)]++
+		}
+	}
+	for other, n := range counts {
+		if other != value && n >= counts[value] {
+			return "odd"
+		}
+	}
+	return ""
+}
+
+func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r, "refresh"); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[replicasView]{
+		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
+		question: func(ctx context.Context, p pulse) (v replicasView, err error) {
+			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
+				return v, err
+			}
+			v.Drift, err = s.reader.drifted(ctx, p.replicas)
+			return v, err
+		},
+		complete: func(v *replicasView, f *Frame) *Overview {
+			v.Memcached, v.ServedBy = s.memcached(), f.ServedBy
+			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy, Memcached: v.Memcached, Error: f.Error}
+		},
+	})
+}
+
+// busyReplicas returns the replicas with the runs of each.
+func (r *reader) busyReplicas(ctx context.Context, p pulse) ([]Replica, error) {
+	running, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Running}, Limit: jobs.MaxBatch})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(running, olderFirst)
+	replicas := slices.Clone(p.replicas)
+	for i := range replicas {
+		replicas[i].Runs = []jobs.Record{}
+		for _, run := range running {
+			if run.Replica == replicas[i].Name && replicas[i].EndedAt == nil {
+				replicas[i].Runs = append(replicas[i].Runs, run)
+			}
+		}
+	}
+	return replicas, nil
 }
 
 // replicas returns sessions by name, the latest of a name first.
@@ -54,8 +150,15 @@ const (
 // Replica is a session and how it does.
 type Replica struct {
 	jobs.ReplicaView
-	State ReplicaState `json:"state"`
+	State ReplicaState  `json:"state"`
+	Runs  []jobs.Record `json:"runs,omitempty"` // those under way, the oldest first, where replicas are asked for
 }
+
+// RunsShown returns the runs that the page lists.
+func (r Replica) RunsShown() []jobs.Record { return r.Runs[:min(len(r.Runs), shownOfReplica)] }
+
+// RunsMore returns how many it does not list.
+func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }
 
 func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
 	lifetime := v.ExpiresAt.Sub(v.LastBeat)

@@ -32,10 +32,10 @@ type ResourceState struct {
 	key string
 }
 
-// resourceStates lists what the jobs name and what is held: what keeps others
+// resourceStates lists what jobs name and what is held: what keeps others
 // waiting first, then what is held, then the rest, tables before others, each
 // by name.
-func resourceStates(views []jobs.JobView, locks []Lock, waiting []jobs.Record) []ResourceState {
+func resourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Record) []ResourceState {
 	own := make(map[locking.Resource][]Lock)
 	beneath := make(map[locking.Resource]int)
 	known := make(map[locking.Resource]bool)
@@ -46,12 +46,8 @@ func resourceStates(views []jobs.JobView, locks []Lock, waiting []jobs.Record) [
 			beneath[above]++
 		}
 	}
-	for _, view := range views {
-		for _, request := range view.Resources {
-			if request.Resource.Kind() != locking.KindJob {
-				known[request.Resource] = true
-			}
-		}
+	for _, resource := range named {
+		known[resource] = true
 	}
 	blocked := make(map[string]int)
 	for _, run := range waiting {

@@ -24,14 +24,39 @@ func (s *Server) routes() []route {
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},
 		{"GET", "/{$}", forViewers, s.overviewPage},
+		{"GET", "/locks", forViewers, s.locksPage},
+		{"GET", "/jobs", forViewers, s.jobsPage},
+		{"GET", "/jobs/{name}", forViewers, s.jobPage},
+		{"GET", "/jobs/{name}/explain", forViewers, s.explainPage},
+		{"GET", "/runs", forViewers, s.runsPage},
+		{"GET", "/runs/{id}", forViewers, s.runPage},
+		{"GET", "/replicas", forViewers, s.replicasPage},
+		{"GET", "/audit", forViewers, s.auditPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
+		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},
 		{"GET", "/api/v1/runs", forViewers, s.runsJSON},
 		{"GET", "/api/v1/runs/{id}", forViewers, s.runJSON},
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
+		{"GET", "/api/v1/audit", forViewers, s.auditJSON},
 		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
+		{"GET", "/api/v1/pauses", forViewers, s.pausesJSON},
+		{"POST", "/api/v1/jobs", forOperators, s.putJobJSON},
+		{"GET", "/api/v1/jobs/{name}/spec", forOperators, s.specJSON},
+		{"POST", "/api/v1/jobs/{name}/trigger", forOperators, s.triggerJSON},
+		{"POST", "/api/v1/jobs/{name}/pause", forOperators, s.pauseJobJSON},
+		{"POST", "/api/v1/jobs/{name}/resume", forOperators, s.resumeJobJSON},
+		{"POST", "/api/v1/jobs/{name}/remove", forOperators, s.removeJobJSON},
+		{"POST", "/api/v1/groups/{name}/pause", forOperators, s.pauseGroupJSON},
+		{"POST", "/api/v1/groups/{name}/resume", forOperators, s.resumeGroupJSON},
+		{"POST", "/api/v1/pause", forOperators, s.pauseAllJSON},
+		{"POST", "/api/v1/resume", forOperators, s.resumeAllJSON},
+		{"POST", "/api/v1/runs/{id}/cancel", forOperators, s.cancelJSON},
+		{"POST", "/api/v1/locks/release", forOperators, s.releaseJSON},
+		{"POST", "/api/v1/replicas/{session}/drain", forOperators, s.drainJSON},
+		{"POST", "/api/v1/replicas/{session}/undrain", forOperators, s.undrainJSON},
 	}
 }
 
@@ -89,9 +114,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text
 		s.writeError(w, status, text)
 		return
 	}
-	said := message{Title: http.StatusText(status), Status: status, Text: text}
+	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
 	if identity, err := s.accounts.identify(r); err == nil && !identity.stranger() {
-		said.Replica = s.options.Replica
+		said.Known, said.ServedBy.Replica, said.Account = true, s.options.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)
 }

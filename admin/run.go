@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,23 +15,104 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// defaultRuns is how many runs a list holds unless limit says otherwise.
-const defaultRuns = 100
+// How many runs a list holds unless limit says otherwise.
+const (
+	defaultRuns = 100
+	pageRuns    = 50
+)
+
+// runParams are the parameters of a list of runs.
+func runParams() []string {
+	return []string{"job", "state", "reason", "replica", "resource", "from", "until", "limit", "before", "after"}
+}
 
 func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Record, error) {
-		filter, err := s.reader.runFilter(ctx, r)
+		p, err := readParams(r, runParams()...)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := s.reader.runFilter(ctx, p, defaultRuns)
 		if err != nil {
 			return nil, err
 		}
 		runs, err := s.reader.runs(ctx, filter)
-		if err == nil && len(runs) == filter.Limit {
-			query := r.URL.Query()
-			query.Set("before", runs[len(runs)-1].ID.String())
-			w.Header().Set("Link", fmt.Sprintf(`<%s?%s>; rel="next"`, r.URL.Path, query.Encode()))
+		if err == nil && len(runs) > 0 {
+			full := len(runs) == filter.Limit // and so there may be more
+			back := filter.After != nil && filter.Before == nil
+			setLinks(w, p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(), runs[len(runs)-1].ID.String(), back || full, filter.Before != nil || back && full))
 		}
 		return runs, err
 	})
+}
+
+// runCursors go from the young to the old.
+func runCursors() cursors { return cursors{on: "before", back: "after"} }
+
+// runsView is the page of runs.
+type runsView struct {
+	Runs   []jobs.Record
+	Pager  pager
+	Filter runFields
+}
+
+// runFields are the fields of the form, as they were filled in.
+type runFields struct {
+	Job, Reason, Replica, Resource, From, Until string
+	States                                      []string
+}
+
+// Any reports whether the list is narrowed.
+func (f runFields) Any() bool {
+	return f.Job+f.Reason+f.Replica+f.Resource+f.From+f.Until != "" || len(f.States) > 0
+}
+
+// Has reports whether a state is asked for.
+func (f runFields) Has(state jobs.State) bool { return slices.Contains(f.States, string(state)) }
+
+// AllStates lists the states for the form.
+func (runFields) AllStates() []jobs.State { return jobs.States() }
+
+// AllReasons lists the reasons for the form.
+func (runFields) AllReasons() []jobs.Reason { return jobs.Reasons() }
+
+func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(runParams(), "refresh")...)
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[runsView]{
+		template: "runs.html", section: "/runs", title: "Runs",
+		question: func(ctx context.Context, _ pulse) (v runsView, err error) {
+			filter, err := s.reader.runFilter(ctx, p, pageRuns)
+			if err != nil {
+				return v, err
+			}
+			v.Filter = p.runFields(filter)
+			limit := filter.Limit
+			filter.Limit = min(limit+1, jobs.MaxBatch) // one more says whether there are more
+			runs, err := s.reader.runs(ctx, filter)
+			if err != nil {
+				return v, err
+			}
+			runs, on, back := trim(runs, limit, filter.Before != nil, filter.After != nil)
+			if v.Runs = runs; len(runs) > 0 {
+				v.Pager = p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(), runs[len(runs)-1].ID.String(), on, back)
+			}
+			return v, nil
+		},
+	})
+}
+
+func (p params) runFields(f jobs.RunFilter) runFields {
+	fields := runFields{
+		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"), From: fieldInstant(f.From), Until: fieldInstant(f.Until),
+	}
+	for _, state := range f.States {
+		fields.States = append(fields.States, string(state))
+	}
+	return fields
 }
 
 func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
@@ -41,16 +120,29 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 		if err := onlyParams(r); err != nil {
 			return jobs.Record{}, err
 		}
-		id, err := uuid.Parse(r.PathValue("id"))
+		id, err := runID(r)
 		if err != nil {
-			return jobs.Record{}, &badRequest{fmt.Sprintf("id is %q, expected a run's id, a UUID", cut(r.PathValue("id"), 100))}
+			return jobs.Record{}, err
 		}
-		run, err := s.reader.store.Run(ctx, id)
-		if err != nil {
-			return jobs.Record{}, fmt.Errorf("run %s: %w", id, err)
-		}
-		return plainRecord(run), nil
+		return s.reader.run(ctx, id)
 	})
+}
+
+func runID(r *http.Request) (uuid.UUID, error) {
+	id, err := uuid.Parse(r.PathValue("id"))
+	if err != nil {
+		return id, &badRequest{fmt.Sprintf("id is %q, expected a run's id, a UUID", cut(r.PathValue("id"), 100))}
+	}
+	return id, nil
+}
+
+// run returns one run with its output.
+func (r *reader) run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	run, err := r.store.Run(ctx, id)
+	if err != nil {
+		return jobs.Record{}, fmt.Errorf("run %s: %w", id, err)
+	}
+	return plainRecord(run), nil
 }
 
 // runs returns runs without output, the youngest first, never nil.
@@ -59,35 +151,40 @@ func (r *reader) runs(ctx context.Context, filter jobs.RunFilter) ([]jobs.Record
 	if err != nil {
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	runs := make([]jobs.Record, 0, len(found))
-	for _, run := range found {
-		runs = append(runs, plainRecord(run))
-	}
-	return runs, nil
+	return plainRecords(found), nil
 }
 
 // runFilter reads the parameters of a list of runs.
-func (r *reader) runFilter(ctx context.Context, request *http.Request) (jobs.RunFilter, error) {
-	if err := onlyParams(request, "job", "state", "replica", "limit", "before"); err != nil {
-		return jobs.RunFilter{}, err
+func (r *reader) runFilter(ctx context.Context, p params, limit int) (f jobs.RunFilter, err error) {
+	if f.Job, err = p.text("job"); err != nil {
+		return f, err
 	}
-	query := request.URL.Query()
-	filter := jobs.RunFilter{Job: query.Get("job"), Replica: query.Get("replica"), Limit: defaultRuns}
-	var err error
-	if filter.States, err = readStates(query["state"]); err != nil {
-		return jobs.RunFilter{}, err
+	if f.Replica, err = p.text("replica"); err != nil {
+		return f, err
 	}
-	if query.Has("limit") {
-		filter.Limit, err = strconv.Atoi(query.Get("limit"))
-		if err != nil || filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
-			return jobs.RunFilter{}, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d",
-				cut(query.Get("limit"), 100), jobs.MaxBatch)}
-		}
+	if f.States, err = readStates(p.Values["state"]); err != nil {
+		return f, err
 	}
-	if query.Has("before") {
-		filter.Before, err = r.cursor(ctx, query.Get("before"))
+	if f.Reason, err = oneOf(p, "reason", jobs.Reasons()); err != nil {
+		return f, err
 	}
-	return filter, err
+	if f.Resource, err = p.resource("resource"); err != nil {
+		return f, err
+	}
+	if f.From, err = p.instant("from"); err != nil {
+		return f, err
+	}
+	if f.Until, err = p.instant("until"); err != nil {
+		return f, err
+	}
+	if f.Limit, err = p.limit(limit); err != nil {
+		return f, err
+	}
+	if f.Before, err = r.cursor(ctx, p, "before"); err != nil {
+		return f, err
+	}
+	f.After, err = r.cursor(ctx, p, "after")
+	return f, err
 }
 
 // readStates reads states, repeated or separated by commas.
@@ -95,8 +192,11 @@ func readStates(values []string) ([]jobs.State, error) {
 	var states []jobs.State
 	for _, value := range values {
 		for text := range strings.SplitSeq(value, ",") {
+			if value == "" {
+				continue
+			}
 			if !slices.Contains(jobs.States(), jobs.State(text)) {
-				return nil, &badRequest{fmt.Sprintf("state is %q, expected some of %s", cut(text, 100), stateNames())}
+				return nil, &badRequest{fmt.Sprintf("state is %q, expected some of %s", cut(text, 100), listed(jobs.States()))}
 			}
 			states = append(states, jobs.State(text))
 		}
@@ -104,49 +204,32 @@ func readStates(values []string) ([]jobs.State, error) {
 	return states, nil
 }
 
-func stateNames() string {
-	var names []string
-	for _, state := range jobs.States() {
-		names = append(names, string(state))
-	}
-	return strings.Join(names, ", ")
-}
-
 // cursor finds the place in the list that a run's id stands for.
-func (r *reader) cursor(ctx context.Context, text string) (*jobs.RunCursor, error) {
+func (r *reader) cursor(ctx context.Context, p params, name string) (*jobs.RunCursor, error) {
+	text := p.Get(name)
+	if text == "" {
+		return nil, nil
+	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return nil, &badRequest{fmt.Sprintf("before is %q, expected a run's id, a UUID", cut(text, 100))}
+		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a run's id, a UUID", name, cut(text, 100))}
 	}
 	run, err := r.store.Run(ctx, id)
 	switch {
 	case errors.Is(err, jobs.ErrNotFound):
-		return nil, &badRequest{fmt.Sprintf("before is %s, expected the id of a run in the history", id)}
+		return nil, &badRequest{fmt.Sprintf("%s is %s, expected the id of a run in the history", name, id)}
 	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
 	return &jobs.RunCursor{CreatedAt: run.CreatedAt, ID: run.ID}, nil
 }
 
-// onlyParams refuses parameters other than the allowed, and those given twice:
-// a misspelt filter that is passed over would look like an answer. Only state
-// may be repeated.
-func onlyParams(r *http.Request, allowed ...string) error {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return &badRequest{"The query can't be read: " + oneLine(err.Error(), 100)}
+func plainRecords(found []jobs.Record) []jobs.Record {
+	runs := make([]jobs.Record, 0, len(found))
+	for _, run := range found {
+		runs = append(runs, plainRecord(run))
 	}
-	for name, values := range query {
-		switch {
-		case len(allowed) == 0:
-			return &badRequest{fmt.Sprintf("parameter %q is unknown: this address takes none", cut(name, 100))}
-		case !slices.Contains(allowed, name):
-			return &badRequest{fmt.Sprintf("parameter %q is unknown, expected some of %s", cut(name, 100), strings.Join(allowed, ", "))}
-		case len(values) > 1 && name != "state":
-			return &badRequest{fmt.Sprintf("%s is given %d times, expected once", name, len(values))}
-		}
-	}
-	return nil
+	return runs
 }
 
 // plainRecord returns a run as every replica shows it: instants in UTC, the

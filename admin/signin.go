@@ -14,7 +14,7 @@ import (
 
 // signInView is the sign-in page.
 type signInView struct {
-	Title     string
+	Frame
 	Next      string // where to go afterwards
 	Name      string // as it was typed
 	Trouble   string // why the last try failed

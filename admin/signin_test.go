@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -303,11 +305,11 @@ func TestThrottleHoldsOverReplicas(t *testing.T) {
 // brokenAttempts is a store that does not answer.
 type brokenAttempts struct{}
 
-func (brokenAttempts) Count(context.Context, ...string) ([]Failures, error) {
+func (brokenAttempts) CountFailures(context.Context, ...string) ([]jobs.Failures, error) {
 	return nil, errors.New("store is down")
 }
 
-func (brokenAttempts) Add(context.Context, time.Duration, ...string) error {
+func (brokenAttempts) AddFailure(context.Context, time.Duration, ...string) error {
 	return errors.New("store is down")
 }
 
@@ -332,7 +334,7 @@ func TestTalliesAreBounded(t *testing.T) {
 		counts := newTallies()
 		add := func(key string) {
 			t.Helper()
-			if err := counts.Add(t.Context(), time.Minute, key); err != nil {
+			if err := counts.AddFailure(t.Context(), time.Minute, key); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -344,7 +346,7 @@ func TestTalliesAreBounded(t *testing.T) {
 		if got := len(counts.byKey); got != maxTallies {
 			t.Errorf("%d keys are kept, want %d", got, maxTallies)
 		}
-		if found, err := counts.Count(t.Context(), "first"); err != nil || found[0].Count != 0 {
+		if found, err := counts.CountFailures(t.Context(), "first"); err != nil || found[0].Count != 0 {
 			t.Errorf("the first is still there: %v, %v", found, err)
 		}
 		time.Sleep(time.Minute)

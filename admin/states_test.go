@@ -15,10 +15,22 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// options returns Options on a free loopback port over the history.
+// options returns Options on a free loopback port over the history, in which
+// each run's job is known.
 func options(h *history) Options {
+	known := make(map[string]bool)
+	for _, v := range h.jobs {
+		known[v.Name] = true
+	}
+	for _, run := range h.runs {
+		if !known[run.Job] {
+			known[run.Job] = true
+			h.jobs = append(h.jobs, job(run.Job, ""))
+		}
+	}
 	return Options{
-		Listen: "127.0.0.1:0", Store: h, Replica: "replica-1", Version: "0.2.0",
+		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), Dues: h.dues, Memory: h,
+		Listen: "127.0.0.1:0", Store: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
 		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
 }
@@ -106,11 +118,11 @@ func contention() Options {
 	held[table("sales_rollup")] = locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders", Run: id(20).String()}}
 	o.Stage1 = &stage1{holders: held}
 	o.Upcoming = upcoming(
-		Due{"merge-events", noon.Add(5 * time.Second), exclusive("events")},
-		Due{"rollup-sales", noon.Add(165 * time.Second), exclusive("orders", "sales_rollup")},
-		Due{"sync-vendors", noon.Add(165 * time.Second), exclusive("vendors")},
-		Due{"rollup-hourly", noon.Add(48 * time.Minute), exclusive("orders", "orders_hourly", "a", "b", "c")},
-		Due{"prune-orders", noon.Add(23 * time.Hour), exclusive("orders")},
+		Due{Job: "merge-events", Due: noon.Add(5 * time.Second), Resources: exclusive("events")},
+		Due{Job: "rollup-sales", Due: noon.Add(165 * time.Second), Resources: exclusive("orders", "sales_rollup")},
+		Due{Job: "sync-vendors", Due: noon.Add(165 * time.Second), Resources: exclusive("vendors")},
+		Due{Job: "rollup-hourly", Due: noon.Add(48 * time.Minute), Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
+		Due{Job: "prune-orders", Due: noon.Add(23 * time.Hour), Resources: exclusive("orders")},
 	)
 	return o
 }
@@ -172,7 +184,7 @@ func hostile() Options {
 	server.Settings[0].Value = script
 	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
-	o.Upcoming = upcoming(Due{script, noon.Add(time.Minute), []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
+	o.Upcoming = upcoming(Due{Job: script, Due: noon.Add(time.Minute), Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // The limits of failed sign-ins. A user's bounds guessing from many addresses,
@@ -35,7 +37,7 @@ func (e *throttledError) Error() string {
 // the limits no further than to one replica's.
 type throttle struct {
 	own    *tallies
-	shared Attempts // nil: each replica for itself
+	shared jobs.Attempts // nil: each replica for itself
 	log    zerolog.Logger
 	silent atomic.Bool // the store's trouble is logged once
 }
@@ -54,13 +56,13 @@ func attemptKeys(name string, client netip.Addr) []string {
 // check returns a *throttledError where the limits are reached.
 func (t *throttle) check(ctx context.Context, name string, client netip.Addr) error {
 	keys := attemptKeys(name, client)
-	counts, err := t.own.Count(ctx, keys...)
+	counts, err := t.own.CountFailures(ctx, keys...)
 	if err != nil {
 		return err
 	}
 	limits := []int{maxUserFailures, maxClientFailures}
 	var left time.Duration
-	for _, all := range [][]Failures{counts, t.sharedCounts(ctx, keys)} {
+	for _, all := range [][]jobs.Failures{counts, t.sharedCounts(ctx, keys)} {
 		for i, failures := range all {
 			if failures.Count >= limits[i] {
 				left = max(left, cmp.Or(failures.Left, time.Second))
@@ -73,13 +75,13 @@ func (t *throttle) check(ctx context.Context, name string, client netip.Addr) er
 	return nil
 }
 
-func (t *throttle) sharedCounts(ctx context.Context, keys []string) []Failures {
+func (t *throttle) sharedCounts(ctx context.Context, keys []string) []jobs.Failures {
 	if t.shared == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sharedCountTimeout)
 	defer cancel()
-	counts, err := t.shared.Count(ctx, keys...)
+	counts, err := t.shared.CountFailures(ctx, keys...)
 	t.heard(err)
 	if err != nil || len(counts) != len(keys) {
 		return nil
@@ -93,9 +95,9 @@ func (t *throttle) failed(ctx context.Context, name string, client netip.Addr) e
 	if t.shared != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedCountTimeout)
 		defer cancel()
-		t.heard(t.shared.Add(ctx, attemptsWindow, keys...))
+		t.heard(t.shared.AddFailure(ctx, attemptsWindow, keys...))
 	}
-	return t.own.Add(ctx, attemptsWindow, keys...)
+	return t.own.AddFailure(ctx, attemptsWindow, keys...)
 }
 
 func (t *throttle) heard(err error) {

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +14,32 @@ import (
 // summary says in a few sentences how the cluster is.
 func summary(o *Overview) string {
 	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " + runSummary(len(o.Running), len(o.Waiting))
+}
+
+// Headline says in a few words what is wrong, or that nothing is.
+func (o *Overview) Headline() string {
+	if o.Error != "" {
+		return "The store does not answer"
+	}
+	var parts []string
+	alarms := len(o.problemsOf(Alarm))
+	if alarms > 0 {
+		parts = append(parts, title(plural(alarms, "alarm", "alarms"))+".")
+	}
+	if n := len(o.Waiting); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s for %s.", title(verb(n, "one run waits", number(n)+" runs wait, the oldest")), span(o.Now.Sub(since(o.Waiting[0])))))
+	}
+	if len(parts) > 0 {
+		return strings.Join(parts, " ")
+	}
+	if notices := len(o.problemsOf(Notice)); notices > 0 {
+		return "All runs, with " + plural(notices, "notice", "notices") + "."
+	}
+	return "All is well."
+}
+
+func (o *Overview) problemsOf(severity Severity) []Problem {
+	return Status{Problems: o.Problems}.of(severity)
 }
 
 func runSummary(running, waiting int) string {
@@ -89,6 +117,13 @@ func plural(n int, one, many string) string {
 		return number(n) + " " + one
 	}
 	return number(n) + " " + many
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 func figure(n int, one, many string) string {
@@ -191,20 +226,93 @@ func holderWords(o locking.Owner) string {
 	return locking.Holder{Owner: o}.String()
 }
 
+// offsetWords says how far the store's clock is ahead of a replica's.
+func offsetWords(milliseconds *int64) string {
+	switch {
+	case milliseconds == nil:
+		return "–"
+	case *milliseconds == 0:
+		return "0 ms"
+	}
+	return fmt.Sprintf("%+d ms", *milliseconds)
+}
+
+// indented writes JSON so that people can read it.
+func indented(text json.RawMessage) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return string(text)
+	}
+	return out.String()
+}
+
+// names lists names of replicas, those that the page has room for.
+func names(list []string) string {
+	const most = 20
+	if len(list) == 0 {
+		return "–"
+	}
+	shown := make([]string, 0, most)
+	for _, name := range list[:min(len(list), most)] {
+		shown = append(shown, cut(name, 60))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// prefix is the beginning of a mark whose whole length says nothing more.
+func prefix(s string, n int) string { return s[:min(n, len(s))] }
+
+// verdictWords begins a sentence with a verdict.
+func verdictWords(v jobs.Verdict) string { return title(strings.ReplaceAll(string(v), "_", " ")) }
+
+// shortReason says a reason by itself, without what it was in a single run.
+func shortReason(r jobs.Reason) string {
+	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held", jobs.ReasonOlderWaiter: "an older run waits for the same"}
+	if text, ok := words[r]; ok {
+		return text
+	}
+	if text, ok := reasonWords()[r]; ok {
+		return text
+	}
+	return strings.ReplaceAll(string(r), "_", " ")
+}
+
+// actWords says what an operator did.
+func actWords(action string) string {
+	words := map[string]string{
+		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled", "release": "released", "drain": "drained",
+		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+	}
+	if text, ok := words[action]; ok {
+		return text
+	}
+	return strings.ReplaceAll(action, "_", " ")
+}
+
 func reasonWords() map[jobs.Reason]string {
 	return map[jobs.Reason]string{
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
-		jobs.ReasonNoWorker:         "its replica has no free worker",
+		jobs.ReasonGroupFull:        "as many runs of its group go on as may",
+		jobs.ReasonNoWorker:         "no worker is free for it, or none was in time",
 		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
-		jobs.ReasonMisfire:          "no replica started it in time",
-		jobs.ReasonSuperseded:       "a later due of the same outage was run in its place",
+		jobs.ReasonMisfire:          "no replica was up to start it",
+		jobs.ReasonSuperseded:       "another due of the job was run in its place",
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
 		jobs.ReasonClaimLost:        "its claim was taken away",
 		jobs.ReasonTimeout:          "it outlived its timeout",
+		jobs.ReasonClockOff:         "its replica's clock was too far off",
 		jobs.ReasonShutdown:         "its replica was stopped before it ended",
 		jobs.ReasonCancelled:        "an operator ended it",
 		jobs.ReasonPanic:            "its handler panicked",
 		jobs.ReasonRetry:            "an attempt failed, another follows",
+		jobs.ReasonPaused:           "its job, its group or everything was paused",
+		jobs.ReasonDeadline:         "it could not start before its deadline",
+		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
+		jobs.ReasonReleased:         "an operator took its locks away",
 	}
 }

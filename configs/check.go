@@ -20,6 +20,7 @@ type checker struct {
 	uses     map[string]use    // by resource
 	// calendars has those that were read by name; nil for one with a mistake.
 	calendars map[string]*schedule.Calendar
+	paths     []string // of the jobs: several have one where it is for each item of a list
 }
 
 func newChecker(d *document, c *Config, h Handlers) *checker {
@@ -38,13 +39,12 @@ func (c *checker) check() {
 	c.checkSchema()
 	c.checkAdmin()
 	c.zone("timezone", c.config.Timezone)
+	c.checkCatchUp()
 	c.checkCalendars()
-	for i := range c.config.Jobs {
-		if path := itemPath("jobs", i); c.near(path).value.kind == kindMapping {
-			c.checkJob(&c.config.Jobs[i], path)
-		}
-	}
+	c.checkGroups()
+	c.checkJobs()
 	c.checkAfter()
+	c.checkWebhooks()
 }
 
 func (c *checker) checkReplica() {

@@ -8,15 +8,38 @@ import (
 	"github.com/holdfast-dev/holdfast/nearest"
 )
 
-func (c *checker) checkJob(j *Job, path string) {
-	c.checkName(j, keyPath(path, "name"))
+// checkJobs makes of each job for each item those that it stands for, and
+// checks them all.
+func (c *checker) checkJobs() {
+	var table []Job
+	for i, written := range c.config.Jobs {
+		path := itemPath("jobs", i)
+		instances := []instance{{Job: written}}
+		if c.near(path).value.kind == kindMapping {
+			instances = c.instances(written, path)
+		}
+		for _, one := range instances {
+			if c.near(path).value.kind == kindMapping {
+				c.checkJob(&one, path)
+				one.settle()
+			}
+			table, c.paths = append(table, one.Job), append(c.paths, path)
+		}
+	}
+	c.config.Jobs = table
+}
+
+func (c *checker) checkJob(one *instance, path string) {
+	j := &one.Job
+	c.checkName(one, keyPath(path, "name"))
 	c.checkSchedule(j, path)
-	c.checkResources(j, path)
+	c.checkResources(j, path, one.params)
 	c.checkOverlap(j, keyPath(path, "overlap"))
+	c.checkGroup(j, keyPath(path, "group"))
 	c.checkHandler(j, path)
 }
 
-func (c *checker) checkName(j *Job, path string) {
+func (c *checker) checkName(j *instance, path string) {
 	if !c.sound(path) {
 		return
 	}
@@ -29,6 +52,11 @@ func (c *checker) checkName(j *Job, path string) {
 		return
 	}
 	first, twice := c.named[j.Name]
+	if twice && j.item != "" {
+		c.fail(j.item, "found %s, which makes %s a second time, expected each job once; the first is in line %d",
+			c.foundAt(j.item), c.quoted(j.item, j.Name), c.near(first).key.line)
+		return
+	}
 	if twice {
 		c.fail(path, "found %s a second time, expected each job once; the first is in line %d", c.foundAt(path), c.near(first).key.line)
 		return
@@ -96,6 +124,9 @@ func (c *checker) paramPath(params, key string) string {
 	}
 	if exact := keyPath(params, key); c.given(exact) {
 		return exact
+	}
+	if item := keyPath(keyPath(parentPath(params), "for_each"), key); c.given(item) {
+		return item
 	}
 	return params + "." + key
 }

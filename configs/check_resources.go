@@ -10,14 +10,11 @@ import (
 type use struct {
 	slots int
 	path  string
+	job   string // where that is in another text
 }
 
 // checkResources brings everything that the job locks into its normal form.
-func (c *checker) checkResources(j *Job, path string) {
-	params := c.near(keyPath(path, "params")).value
-	if !c.given(keyPath(path, "params")) {
-		params = &node{kind: kindMapping}
-	}
+func (c *checker) checkResources(j *Job, path string, params *node) {
 	written := map[locking.Resource]string{}
 	var requests []locking.Request
 	for i, name := range j.Tables {
@@ -107,6 +104,11 @@ func (c *checker) agree(r locking.Request, path string) bool {
 	}
 	if first.slots == r.Slots {
 		return true
+	}
+	if first.job != "" {
+		c.fail(path, "found %s with %s, expected %s as in job %s: all who name a resource must mean the same",
+			c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), first.job)
+		return false
 	}
 	c.fail(path, "found %s with %s, expected %s as in line %d: all who name a resource must mean the same",
 		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), c.near(first.path).value.pos.line)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 func (c *checker) checkSchedule(j *Job, path string) {
@@ -133,28 +132,18 @@ func orNone(s string) string {
 
 // checkAfter looks for the jobs that others follow, and for circles.
 func (c *checker) checkAfter() {
-	names := make([]string, len(c.config.Jobs))
-	follows := map[string][]string{}
+	schedules, places := map[string]schedule.Schedule{}, map[string]string{}
+	unread := map[string]bool{}
 	for i, j := range c.config.Jobs {
-		names[i] = j.Name
-		follows[j.Name] = j.Schedule.After()
+		schedules[j.Name], places[j.Name] = j.Schedule, keyPath(c.paths[i], "schedule")
+		unread[j.Name] = j.Schedule.String() == "" && c.given(places[j.Name])
 	}
-	reported := map[string]bool{}
-	for i, j := range c.config.Jobs {
-		path := keyPath(itemPath("jobs", i), "schedule")
-		for n, name := range j.Schedule.After() {
-			if at := c.afterPath(path, n); !slices.Contains(names, name) {
-				c.fail(at, "unknown job %s%s", c.quoted(at, name), nearest.Hint(name, names))
-			}
+	for _, m := range schedule.CheckAfter(schedules) {
+		if _, known := schedules[m.Name]; known && unread[m.Name] {
+			continue // what is wrong with it is told there
 		}
-		circle := wayBack(j.Name, j.Name, follows, map[string]bool{})
-		if circle == nil || reported[j.Name] {
-			continue
-		}
-		for _, name := range circle {
-			reported[name] = true
-		}
-		c.fail(c.afterPath(path, -1), "found jobs that wait for each other: %s, expected no circle", strings.Join(append(circle, j.Name), " after "))
+		at := c.afterPath(places[m.Job], m.N)
+		c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
 	}
 }
 
@@ -175,22 +164,4 @@ func (c *checker) afterPath(path string, n int) string {
 		return itemPath(at, n)
 	}
 	return path
-}
-
-// wayBack returns the names from one job to another that it follows, directly
-// or through others; nil if it does not.
-func wayBack(from, to string, follows map[string][]string, seen map[string]bool) []string {
-	for _, next := range follows[from] {
-		if next == to {
-			return []string{from}
-		}
-		if seen[next] {
-			continue
-		}
-		seen[next] = true
-		if way := wayBack(next, to, follows, seen); way != nil {
-			return append([]string{from}, way...)
-		}
-	}
-	return nil
 }

@@ -26,9 +26,11 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 	timeType     = reflect.TypeFor[time.Time]()
 	paramsType   = reflect.TypeFor[Params]()
+	forEachType  = reflect.TypeFor[ForEach]()
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
 	networkType  = reflect.TypeFor[netip.Prefix]()
+	misfireType  = reflect.TypeFor[Misfire]()
 )
 
 // decode sets v from n by v's type.
@@ -45,10 +47,14 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		if params, ok := d.decodeParams(n, path); ok {
 			v.Set(reflect.ValueOf(params))
 		}
+	case t == forEachType:
+		d.decodeForEach(n, v, path)
 	case t == specType:
 		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
+	case t == misfireType && n.kind != kindMapping:
+		d.decodeMisfire(n, v, path)
 	case t == secretType, t == durationType, t == timeType, t == networkType:
 		d.decodeScalar(n, v, path, rules)
 	case t.Kind() == reflect.Struct:
@@ -137,8 +143,12 @@ func expectation(t reflect.Type, rules reflect.StructTag) string {
 	switch {
 	case t == paramsType:
 		return "a mapping of the handler's params"
+	case t == forEachType:
+		return forEachWords
 	case t == specType:
 		return "a cron expression in quotes or a mapping of one of " + scheduleKinds
+	case t == misfireType:
+		return "one of " + misfirePolicies + ", or a mapping of causes to them"
 	case t == durationType:
 		return within("a duration such as 90s or 1h30m", rules)
 	case t == timeType:

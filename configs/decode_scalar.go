@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 func (d *decoder) decodeScalar(n *node, v reflect.Value, path string, rules reflect.StructTag) {
@@ -57,10 +60,19 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 	case !n.isText() && options == "" && (n.kind != kindInt || rules.Get("numbers") == ""):
 		d.report(n.pos, path, "found %s, expected text; put it in quotes", n.found())
 	case options != "" && !slices.Contains(strings.Split(options, ", "), n.text):
-		d.report(n.pos, path, "found %s, expected one of %s", n.found(), options)
+		d.report(n.pos, path, "found %s, expected one of %s%s", n.found(), options, near(n, options))
 	default:
 		v.SetString(n.text)
 	}
+}
+
+// near suggests the option that is meant; of what came from a variable nothing
+// is told.
+func near(n *node, options string) string {
+	if best := nearest.Of(n.text, strings.Split(options, ", ")); best != "" && !n.expanded {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
 }
 
 func (d *decoder) decodeSecret(n *node, v reflect.Value, path string) {

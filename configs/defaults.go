@@ -20,6 +20,8 @@ func Defaults() Config {
 			WhenUnavailable: UsePostgres,
 		},
 		Session:          Session{Heartbeat: 5 * time.Second, Expires: 15 * time.Second},
+		Clock:            Clock{MaxOffset: 10 * time.Second},
+		History:          History{Keep: 720 * time.Hour},
 		Workers:          32,
 		ShutdownGrace:    30 * time.Second,
 		DefaultSchema:    "public",
@@ -51,7 +53,8 @@ func (j *Job) start(c *Config) {
 		ClockChanges:     ClockChanges{Gap: "run", Overlap: "first"},
 		Retry:            retry.Policy{Attempts: 1, Delay: 10 * time.Second, Backoff: retry.Constant},
 		Wait:             c.Locking.Wait,
-		Misfire:          "run_once",
+		Misfire:          Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip", LockHeld: "skip", Limit: 100},
+		Priority:         5,
 		MisfireThreshold: c.MisfireThreshold,
 		Overlap:          "skip",
 	}

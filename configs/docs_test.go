@@ -31,12 +31,58 @@ func TestDocumentedSchedules(t *testing.T) {
 	}
 }
 
+// TestDocumentedPolicies takes the configuration in docs/policies.md, which says
+// the defaults where it can.
+func TestDocumentedPolicies(t *testing.T) {
+	data, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("found %d configurations", len(blocks))
+	}
+	c, err := parse(blocks[0][1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults Job
+	config := Defaults()
+	defaults.start(&config)
+	defaults.Misfire.MaxAge = 6 * time.Hour
+	if c.Jobs[0].Misfire != defaults.Misfire {
+		t.Errorf("misfire is %+v, by default %+v", c.Jobs[0].Misfire, defaults.Misfire)
+	}
+}
+
+// TestDocumentedHooks reads the configurations in docs/hooks.md.
+func TestDocumentedHooks(t *testing.T) {
+	data, err := os.ReadFile("../docs/hooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	inline := regexp.MustCompile(`(\w+)_file: secrets/[a-z-]+`) // whose files are not there
+	for _, block := range configurations {
+		text := inline.ReplaceAllStringFunc(block[1], func(found string) string {
+			key, _, _ := strings.Cut(found, "_file")
+			return key + ": https://hooks.example.com/and/a/long/secret"
+		})
+		if _, err := parse(text, anyHandler); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+	if len(configurations) != 3 {
+		t.Errorf("found %d configurations", len(configurations))
+	}
+}
+
 func asDocumented(t *testing.T, written, want string) {
 	t.Helper()
 	if !strings.HasPrefix(written, "{") {
 		written = `"` + written + `"`
 	}
-	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql}, {name: load, handler: sql}, {name: a, handler: sql, schedule: " + written + "}]")
+	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql, schedule: \"@daily\"}, {name: load, handler: sql, schedule: \"@daily\"}, {name: a, handler: sql, schedule: " + written + "}]")
 	if err != nil {
 		t.Errorf("%s: %v", written, err)
 		return

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
@@ -45,7 +46,7 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 	first := true
 	for _, f := range fieldsOf(v.Type()) {
 		value := v.Field(f.index)
-		if f.file || absent(value) {
+		if f.file || absent(value, f.rules) {
 			continue
 		}
 		if !first {
@@ -63,10 +64,13 @@ func encodeStruct(out *bytes.Buffer, v reflect.Value) error {
 }
 
 // absent reports whether a value is left out: what has no form in the file.
-func absent(v reflect.Value) bool {
+func absent(v reflect.Value, rules reflect.StructTag) bool {
 	switch v.Type() {
-	case specType, timeType:
+	case specType, timeType, forEachType:
 		return v.IsZero()
+	}
+	if v.Kind() == reflect.Int && v.IsZero() {
+		return !inNumbers(0, rules) // then none means zero
 	}
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
@@ -82,6 +86,9 @@ func encodeValue(out *bytes.Buffer, v reflect.Value) error {
 		return encodeOther(out, value)
 	}
 	switch v.Kind() {
+	case reflect.String:
+		writeText(out, strings.ReplaceAll(v.String(), "${", "$${")) // it has been expanded
+		return nil
 	case reflect.Struct:
 		return encodeStruct(out, v)
 	case reflect.Pointer:

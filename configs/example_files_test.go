@@ -127,7 +127,7 @@ func schemaKeys(t reflect.Type, path string, out map[string]bool) {
 			inner = inner.Elem()
 		}
 		switch inner {
-		case secretType, paramsType, timeType:
+		case secretType, paramsType, timeType, forEachType:
 			continue
 		case specType:
 			inner = reflect.TypeFor[scheduleKeys]()

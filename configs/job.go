@@ -11,10 +11,13 @@ import (
 // Job is one entry of the cron table. What the file leaves out is filled in
 // from the Config around it or from the defaults.
 type Job struct {
-	Name        string        `yaml:"name"` // 1 to 200 bytes, unique
-	Description string        `yaml:"description"`
-	Spec        schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
-	Timezone    string        `yaml:"timezone"`
+	Name        string `yaml:"name"` // 1 to 200 bytes, unique
+	Description string `yaml:"description"`
+	// ForEach makes a job of it for each item. In a Config that was read all
+	// have been made, and none has it.
+	ForEach  ForEach       `yaml:"for_each"`
+	Spec     schedule.Spec `yaml:"schedule"` // as written; zero: only triggered
+	Timezone string        `yaml:"timezone"`
 	// ClockChanges is for schedules that are read in a zone.
 	ClockChanges ClockChanges `yaml:"clock_changes"`
 	Calendars    []string     `yaml:"calendars"` // names: each may exclude dues
@@ -25,10 +28,13 @@ type Job struct {
 	ReadTables []string      `yaml:"read_tables"` // read: locked shared
 	Resources  []Resource    `yaml:"resources"`   // anything else
 	Params     Params        `yaml:"params"`
-	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none
-	Retry      retry.Policy  `yaml:"retry"`                       // of the handler, after an error
-	Wait       retry.Policy  `yaml:"wait" delay:"10ms"`           // for held resources
-	Misfire    string        `yaml:"misfire" oneof:"run_once, skip, run_all"`
+	Group      string        `yaml:"group"` // whose limits and pauses it shares; "": none
+	Priority   int           `yaml:"priority" min:"1" max:"9"`
+	Deadline   time.Duration `yaml:"deadline" min:"0s" max:"168h"` // after the due, to start; 0: none
+	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"`  // of one attempt; 0: none
+	Retry      retry.Policy  `yaml:"retry"`                        // of the handler, after an error
+	Wait       retry.Policy  `yaml:"wait" delay:"10ms"`            // for held resources
+	Misfire    Misfire       `yaml:"misfire"`
 	// MisfireThreshold is how late a firing may start before it is a misfire.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	Overlap          string        `yaml:"overlap" oneof:"skip, queue, allow"`
@@ -54,4 +60,15 @@ type Resource struct {
 	// Slots is how many runs may hold it at the same time; 0 means that it is
 	// locked exclusively.
 	Slots int `yaml:"slots" min:"1" max:"1000"`
+}
+
+// Misfire says what becomes of firings that were not started in time, by what
+// kept them. In the file it may be one policy, which is for the first two causes.
+type Misfire struct {
+	NobodyUp string        `yaml:"nobody_up" oneof:"run_once, skip, run_all"`
+	NoWorker string        `yaml:"no_worker" oneof:"run_once, skip, run_all"`
+	Paused   string        `yaml:"paused" oneof:"run_once, skip, run_all"`
+	LockHeld string        `yaml:"lock_held" oneof:"run_once, skip, run_all"`
+	Limit    int           `yaml:"limit" min:"1" max:"1000"`      // of run_all
+	MaxAge   time.Duration `yaml:"max_age" min:"0s" max:"24000h"` // what is older is not run late; 0: no limit
 }

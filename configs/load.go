@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
 // Handlers answers for the handlers that a program has.
@@ -28,6 +30,7 @@ type ParamProblem struct {
 type options struct {
 	handlers Handlers
 	lookup   func(string) (string, bool)
+	jobs     map[string]schedule.Schedule // that a job alone may follow; nil: any
 }
 
 // Option changes how a configuration is read.

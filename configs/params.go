@@ -44,7 +44,7 @@ func (d *decoder) writeJSON(out *bytes.Buffer, n *node, path string, written boo
 			d.writeJSON(out, item, itemPath(path, i), written)
 		}
 		out.WriteByte(']')
-	case n.expanded && written:
+	case written && (n.expanded || n.kind == kindText):
 		writeText(out, n.written)
 	default:
 		d.writeScalar(out, n, path)

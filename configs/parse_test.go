@@ -125,6 +125,31 @@ locking: {wait: {attempts: 2, delay: 1s, backoff: constant}}
 	}
 }
 
+func TestPolicies(t *testing.T) {
+	c := mustParse(t, `
+groups: [{name: night, per_cluster: 4, per_replica: 2}]
+jobs:
+  - {name: a, handler: sql, misfire: run_all, group: night, priority: 9, deadline: 10m}
+  - {name: b, handler: sql, misfire: {nobody_up: skip, lock_held: run_once, limit: 3, max_age: 2h}, group: elsewhere}
+`)
+	a, b := c.Jobs[0], c.Jobs[1]
+	if want := (Misfire{NobodyUp: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip", Limit: 100}); a.Misfire != want {
+		t.Errorf("one policy: %+v, expected %+v", a.Misfire, want)
+	}
+	if want := (Misfire{NobodyUp: "skip", NoWorker: "run_once", Paused: "skip", LockHeld: "run_once", Limit: 3, MaxAge: 2 * time.Hour}); b.Misfire != want {
+		t.Errorf("policies by cause: %+v, expected %+v", b.Misfire, want)
+	}
+	if a.Priority != 9 || b.Priority != 5 || a.Deadline != 10*time.Minute || b.Deadline != 0 {
+		t.Errorf("priorities and deadlines of %s and %s", a, b)
+	}
+	if got := c.Group(a.Group); got != (Group{Name: "night", PerCluster: 4, PerReplica: 2}) {
+		t.Errorf("group %+v", got)
+	}
+	if got := c.Group(b.Group); got != (Group{Name: "elsewhere"}) {
+		t.Errorf("a group without limits is %+v", got)
+	}
+}
+
 func TestScheduleForms(t *testing.T) {
 	c := mustParse(t, `
 jobs:
@@ -158,7 +183,7 @@ jobs:
 		if !reflect.DeepEqual(j.Spec, want[i]) {
 			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
 		}
-		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql"}, {"name": "i", "handler": "sql"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
+		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql", "schedule": "@daily"}, {"name": "i", "handler": "sql", "schedule": "@daily"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
 		if got := again.Jobs[2].Schedule; got.String() != j.Schedule.String() {
 			t.Errorf("%s: written as %s and read as %s", j.Name, j.Schedule, got)
 		}

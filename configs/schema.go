@@ -15,6 +15,8 @@ type Config struct {
 	Replica  Replica  `yaml:"replica"`
 	Locking  Locking  `yaml:"locking"`
 	Session  Session  `yaml:"session"`
+	Clock    Clock    `yaml:"clock"`
+	History  History  `yaml:"history"`
 	// Workers is how many runs the replica executes at the same time.
 	Workers int `yaml:"workers" min:"1" max:"10000"`
 	// ShutdownGrace is how long runs may go on after the first signal.
@@ -26,10 +28,14 @@ type Config struct {
 	Timezone string `yaml:"timezone"`
 	// MisfireThreshold is how late a firing may start; jobs may differ.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
-	Admin            Admin         `yaml:"admin"`
-	Log              Log           `yaml:"log"`
-	Calendars        []Calendar    `yaml:"calendars"`
-	Jobs             []Job         `yaml:"jobs"` // last: jobs start from the rest
+	// CatchUp paces what an outage has left.
+	CatchUp   CatchUp    `yaml:"catch_up"`
+	Admin     Admin      `yaml:"admin"`
+	Log       Log        `yaml:"log"`
+	Calendars []Calendar `yaml:"calendars"`
+	Groups    []Group    `yaml:"groups"`
+	Webhooks  []Webhook  `yaml:"webhooks"`
+	Jobs      []Job      `yaml:"jobs"` // last: jobs start from the rest
 }
 
 // Database is the store: history, sessions, claims.
@@ -109,6 +115,20 @@ type Session struct {
 	Expires   time.Duration `yaml:"expires" min:"300ms" max:"1h"` // at least three heartbeats
 }
 
+// Clock is about this machine's wall clock.
+type Clock struct {
+	// MaxOffset is how far it may be off the database's for runs to be started
+	// here.
+	MaxOffset time.Duration `yaml:"max_offset" min:"1s" max:"24h"`
+}
+
+// History is what the store keeps of what was.
+type History struct {
+	// Keep is how long runs that have ended, with what belongs to them, and the
+	// audit log are kept.
+	Keep time.Duration `yaml:"keep" min:"1h" max:"87600h"`
+}
+
 // Admin is the page and its API.
 type Admin struct {
 	// Listen is host:port; "" serves no page. Beyond loopback it needs users,
@@ -169,6 +189,30 @@ type CookieKey struct {
 type ServerTLS struct {
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
+}
+
+// CatchUp says how many of the workers may be at work on late runs at the same
+// time; 0 is a quarter of them, at least one.
+type CatchUp struct {
+	Workers int `yaml:"workers" min:"0" max:"10000"`
+}
+
+// Group is jobs that share limits of how many of their runs go on at the same
+// time; 0 is no limit.
+type Group struct {
+	Name       string `yaml:"name"` // unique
+	PerCluster int    `yaml:"per_cluster" min:"0" max:"1000"`
+	PerReplica int    `yaml:"per_replica" min:"0" max:"1000"`
+}
+
+// Group returns the group of that name, which without a definition has no limits.
+func (c *Config) Group(name string) Group {
+	for _, g := range c.Groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return Group{Name: name}
 }
 
 // Log is the replica's own log, not that of its runs.

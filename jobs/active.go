@@ -15,12 +15,18 @@ type active struct {
 	mu      sync.Mutex
 	cared   map[uuid.UUID]bool // runs that a firing here will see to their end
 	begun   map[uuid.UUID]bool // since watch was called; nil while nobody watches
-	running map[Token]context.CancelCauseFunc
+	running map[Token]attempt
 	closed  error // once set, the cause with which whatever is added is cancelled
 }
 
+// attempt is a claim's run and what ends it.
+type attempt struct {
+	run    uuid.UUID
+	cancel context.CancelCauseFunc
+}
+
 func newActive() *active {
-	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]context.CancelCauseFunc{}}
+	return &active{cared: map[uuid.UUID]bool{}, running: map[Token]attempt{}}
 }
 
 // care marks a run as this replica's to see to, until the returned function is
@@ -59,10 +65,10 @@ func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool
 
 // add registers a granted claim with what cancels its run; the returned
 // function takes it out again.
-func (a *active) add(token Token, cancel context.CancelCauseFunc) (remove func()) {
+func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running[token] = cancel
+	a.running[token] = attempt{run, cancel}
 	if a.closed != nil {
 		cancel(a.closed)
 	}
@@ -94,11 +100,26 @@ func (a *active) len() int {
 func (a *active) cancel(token Token, cause error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	cancel, ok := a.running[token]
+	running, ok := a.running[token]
 	if ok {
-		cancel(cause)
+		running.cancel(cause)
 	}
 	return ok
+}
+
+// cancelRun ends the run, if it runs here. One that is only being started, or
+// rests between two attempts, is to be cancelled again.
+func (a *active) cancelRun(run uuid.UUID, cause error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found := false
+	for _, running := range a.running {
+		if running.run == run {
+			running.cancel(cause)
+			found = true
+		}
+	}
+	return found
 }
 
 // cancelAll ends every run, also those that are only being started.
@@ -118,7 +139,7 @@ func (a *active) strangers(claims map[Token]uuid.UUID) []Token {
 	defer a.mu.Unlock()
 	var unknown []Token
 	for token, run := range claims {
-		if a.running[token] == nil && !a.cared[run] {
+		if _, runs := a.running[token]; !runs && !a.cared[run] {
 			unknown = append(unknown, token)
 		}
 	}

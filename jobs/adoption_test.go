@@ -27,12 +27,12 @@ type adopting struct {
 	limits  []int
 }
 
-func (a *adopting) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+func (a *adopting) Adopt(ctx context.Context, session uuid.UUID, wanted jobs.Adoption) ([]jobs.Record, error) {
 	a.mu.Lock()
-	a.limits = append(a.limits, limit)
+	a.limits = append(a.limits, wanted.Limit)
 	a.mu.Unlock()
 	time.Sleep(a.before)
-	records, err := a.Store.Adopt(ctx, session, names, known, limit)
+	records, err := a.Store.Adopt(ctx, session, wanted)
 	if a.lost != nil && a.lost() {
 		return nil, fmt.Errorf("adoption: %w: the reply is lost", jobs.ErrUnavailable)
 	}
@@ -79,7 +79,7 @@ func TestAdoptionWhoseReplyIsLostIsFoundByTheNext(t *testing.T) {
 		o.Store = &adopting{Store: c.store, lost: until(time.Now().Add(10 * time.Second))}
 		stop := c.start(o)
 		time.Sleep(5 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), "job", "key"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
@@ -142,7 +142,7 @@ func TestTriggerDoesNotStarveBehindDuesThatNeverEnd(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(20 * time.Second) // by now more is due than can ever be done
 		for n := range 2 {
-			if _, err := c.store.Trigger(t.Context(), "extra", fmt.Sprint(n)); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "extra", Key: fmt.Sprint(n)}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -165,7 +165,7 @@ func TestBusyReplicaAdoptsOneRunAndNoMore(t *testing.T) {
 		stopBusy := c.start(o)
 		time.Sleep(10500 * time.Millisecond) // between two of its adoptions
 		for i := range 6 {
-			if _, err := c.store.Trigger(t.Context(), "job", fmt.Sprint(i)); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -207,7 +207,7 @@ func TestAdoptedRunThatWasQueuedUnderALostSessionIsAdoptedAgain(t *testing.T) {
 		o.Store, o.Workers, o.ShutdownGrace = store, 1, time.Second
 		stop := c.start(o)
 		time.Sleep(6500 * time.Millisecond)
-		if _, err := c.store.Trigger(t.Context(), "job", "key"); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)

@@ -16,6 +16,10 @@ import (
 // what is fired and how, and nothing else: a job that is only described anew,
 // or written in another order, is the same.
 func define(job Job, requests []locking.Request) (Definition, error) {
+	shown, err := job.shownRequests()
+	if err != nil {
+		return Definition{}, err
+	}
 	resources := make([]string, len(requests)) // in normal form, and so sorted
 	for i, r := range requests {
 		resources[i] = fmt.Sprintf("%s %s %d", r.Resource.Key(), r.Mode, r.Slots)
@@ -24,19 +28,35 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	if err != nil {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
-	decisive, err := json.Marshal(map[string]any{
+	fields := map[string]any{
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
 		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-	})
+		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(), "misfire_by": job.misfireRules(),
+		"places": job.GroupLimits.PerReplica,
+	}
+	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
+		fields["hooks"] = sortedHooks(job.Hooks)
+	}
+	decisive, err := json.Marshal(fields)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
 	sum := sha256.Sum256(decisive)
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
-		Handler: job.Handler, Resources: job.Resources, Recover: job.Recover, Description: job.Description,
+		Handler: job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
+		Hooks: sortedHooks(job.Hooks),
+		Group: job.Group, Priority: job.priority(), Source: FromConfig,
 	}, nil
+}
+
+// ofSpec is the definition of a job that was added at run time. The version of
+// its spec is part of it, so that one that is changed back is newer all the same.
+func (d Definition) ofSpec(version int64) Definition {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s of spec %d", d.Hash, version))
+	d.Hash, d.Source = hex.EncodeToString(sum[:16]), FromStore
+	return d
 }
 
 // canonical returns params in a form that does not depend on the order of keys
@@ -67,8 +87,15 @@ func (s *standing) register(version int64) {
 	s.inForce.CompareAndSwap(0, version)
 }
 
-// stale reports whether another definition is in force: others fire the job.
-func (s *standing) stale() bool { return s.version.Load() != s.inForce.Load() }
+// stale reports whether others fire the job: another definition is in force, or
+// it is not known yet which one is, and from when on its dues count.
+func (s *standing) stale() bool { return !s.heard() || s.elsewhere() }
+
+// heard reports whether the store was asked.
+func (s *standing) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
+
+// elsewhere reports whether another definition is known to be in force.
+func (s *standing) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
 
 // decidedUntil returns the instant up to which all dues have a run or a
 // record, or don't count. It may be behind.
@@ -85,10 +112,10 @@ func (s *standing) hear(now InForce) (changed bool) {
 	return s.stale() != before
 }
 
-// oldest returns the instant after which dues may be started at now; what was
-// before is the misfire policy's, or did not count.
+// oldest returns the instant after which dues may be started at now, if their
+// delays say so; what was before is the misfire policy's, or did not count.
 func (e *entry) oldest(now time.Time) time.Time {
-	oldest := now.Add(-e.MisfireThreshold)
+	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())
 	if decided := e.standing.decidedUntil(); decided.After(oldest) {
 		return decided
 	}

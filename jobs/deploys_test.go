@@ -246,7 +246,7 @@ func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(10 * time.Second)
 		for range 20 {
-			if _, err := c.store.Trigger(t.Context(), "job", ""); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: ""}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -359,6 +359,43 @@ func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
 		}
 		if err := scheduler.Run(t.Context()); !errors.Is(err, refused) {
 			t.Errorf("run returned %v, want %v", err, refused)
+		}
+	})
+}
+
+// TestJobThatOnlySomeReplicasKnowIsFiredOnceEach has a job that the new release
+// brings, and one that it no longer has, while replicas of both stand beside
+// each other.
+func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		both, brought, gone := job(t, "both", 5*time.Second, "orders"), job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
+		old := []jobs.Job{both, gone}
+		recent := []jobs.Job{both, brought}
+		begun := time.Now()
+		stops := []func(){c.start(c.options("a", takes(time.Second), old...)), c.start(c.options("b", takes(time.Second), old...))}
+		time.Sleep(31 * time.Second)
+		stops = append(stops, c.start(c.options("c", takes(time.Second), recent...)))
+		time.Sleep(30 * time.Second)
+		stops[0]()
+		stops = append(stops, c.start(c.options("d", takes(time.Second), recent...)))
+		time.Sleep(30 * time.Second)
+		stops[1]()
+		time.Sleep(30 * time.Second)
+		stops[2]()
+		stops[3]()
+		lasted := int(time.Since(begun) / (5 * time.Second))
+		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1, "gone": (31+30+30)/5 - 1} {
+			dues := map[time.Time]bool{}
+			for _, r := range c.runs(name) {
+				if r.State != jobs.Succeeded || r.Recovery != 0 || dues[r.Due] {
+					t.Errorf("%s of %s: %s %s, by %s", name, r.Due, r.State, r.Reason, r.Replica)
+				}
+				dues[r.Due] = true
+			}
+			if len(dues) < least {
+				t.Errorf("%s: %d dues were fired, expected at least %d", name, len(dues), least)
+			}
 		}
 	})
 }

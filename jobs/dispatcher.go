@@ -8,19 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSleep bounds the dispatcher's sleep, so that a jump of the clock is seen.
-const maxSleep = time.Minute
-
 // dispatcher turns the timetable into firings: it sleeps until a job is due,
 // and gives due firings to workers as they become free.
 type dispatcher struct {
 	*engine
-	table     cronTable
+	table     *cronTable
 	ready     *ready
 	keeper    *keeper
 	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
-	aside     []planned // of jobs that are others' to fire, from the first due on that was left to them
+	aside     []planned       // of jobs that are others' to fire or paused, from the first due on that was left
+	held      []pending       // of jobs that were paused while these were queued
+	known     map[*entry]bool // the entries that were planned
 	firings   sync.WaitGroup
 }
 
@@ -32,8 +31,10 @@ func (d *dispatcher) run(ctx context.Context) {
 		return
 	}
 	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
-	for _, name := range d.table.names() {
-		d.timetable.add(d.table[name], from)
+	d.known = map[*entry]bool{}
+	for _, e := range d.table.all() {
+		d.known[e] = true
+		d.timetable.begin(e, from)
 	}
 	for ctx.Err() == nil {
 		d.tick()
@@ -44,6 +45,10 @@ func (d *dispatcher) run(ctx context.Context) {
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
+		if !d.clockLimit.right(ctx) {
+			d.workers.release()
+			continue
+		}
 		d.tick()                      // what became due while all workers were busy takes its place in the order
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
@@ -52,7 +57,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every job that is due to the ready queue, or aside.
+// tick moves every due whose time to start has come to the ready queue, or aside.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -60,31 +65,77 @@ func (d *dispatcher) tick() {
 	default:
 	}
 	now := d.clock.now()
-	for due := d.timetable.next(); !due.IsZero() && !due.After(now); due = d.timetable.next() {
+	for at := d.timetable.next(); !at.IsZero() && !at.After(now); at = d.timetable.next() {
 		p := d.timetable.pop()
+		if !d.table.has(p.entry) {
+			continue // removed, or changed: then there is another entry
+		}
 		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
-			d.timetable.add(p.entry, oldest)
+			if !p.delayed {
+				d.timetable.add(p.entry, oldest)
+			}
 			continue
 		}
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) {
 			d.aside = append(d.aside, p)
 			continue
 		}
+		if !p.delayed {
+			d.timetable.add(p.entry, p.due)
+			if d.timetable.delay(p, now) {
+				continue
+			}
+		}
+		if p.entry.overdue(p.due, now) {
+			continue // the misfire policy decides
+		}
 		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
-		d.timetable.add(p.entry, p.due)
 	}
 }
 
-// revise plans again what is this replica's to fire again: from where it was
-// left to others, since they may have ended without firing it.
+// rests reports whether this replica begins no firing of the job for now: others
+// fire it, it is paused, or the replica is drained.
+func (d *dispatcher) rests(e *entry) bool {
+	_, paused := d.orders.paused(e.Name, e.Group)
+	return paused || e.standing.stale() || d.orders.draining()
+}
+
+// revise plans what was added, and again what is this replica's to fire again:
+// from where it was left, since nobody may have fired it.
 func (d *dispatcher) revise() {
-	left := d.aside
-	d.aside = nil
+	left, held := d.aside, d.held
+	d.aside, d.held = nil, nil
 	for _, p := range left {
-		if p.entry.standing.stale() {
+		if d.rests(p.entry) && d.table.has(p.entry) {
 			d.aside = append(d.aside, p)
 		} else {
 			d.timetable.put(p)
+		}
+	}
+	for _, p := range held {
+		d.ready.push(p)
+	}
+	if d.orders.draining() {
+		d.letGo()
+	}
+	known := make(map[*entry]bool, len(d.known))
+	now := d.clock.now()
+	for _, e := range d.table.all() {
+		if !d.known[e] && !e.standing.heard() {
+			continue
+		}
+		if known[e] = true; !d.known[e] {
+			d.timetable.add(e, e.oldest(now))
+		}
+	}
+	d.known = known
+}
+
+// letGo puts aside what is queued here, for others to adopt what they may.
+func (d *dispatcher) letGo() {
+	for _, p := range d.ready.takeAll() {
+		if !d.leaves(p) {
+			d.held = append(d.held, p) // there is no such thing while the replica is drained
 		}
 	}
 }
@@ -92,7 +143,7 @@ func (d *dispatcher) revise() {
 // sleep waits for the next due, for a run to be adopted, or for other jobs to
 // be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
-	wait := maxSleep
+	wait := d.pace.sleep
 	if due := d.timetable.next(); !due.IsZero() {
 		wait = min(wait, due.Sub(d.clock.now()))
 	}
@@ -117,20 +168,44 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			return false
 		}
 		if !p.stillOurs(session) {
+			p.hold.giveBack()
 			p.done()
+			continue
+		}
+		if d.leaves(p) {
+			p.hold.giveBack()
 			continue
 		}
 		if d.worthSieving(p) {
 			d.sieve(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && d.clock.now().Sub(p.firing.Due) > p.entry.MisfireThreshold {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
+			p.hold.giveBack()
 			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
 			continue
 		}
 		d.firings.Go(d.begin(p, session, ctx).run)
 		return true
 	}
+}
+
+// leaves reports whether nothing is begun of what was queued: its job was removed
+// or changed meanwhile, rests until the next revision, or is another's to adopt.
+func (d *dispatcher) leaves(p pending) bool {
+	switch {
+	case p.adopted != uuid.Nil:
+		if d.orders.draining() {
+			p.done()
+			return true
+		}
+	case !d.table.has(p.entry):
+		return true
+	case d.rests(p.entry):
+		d.held = append(d.held, p)
+		return true
+	}
+	return false
 }
 
 // begun is a firing with what ends its waiting.
@@ -148,5 +223,5 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 		p.done = d.active.care(run)
 	}
 	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log, giveUpAt: p.deadline()}, stop: stop}
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log}, stop: stop}
 }

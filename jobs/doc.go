@@ -5,7 +5,7 @@
 //
 // The files follow a firing from its tick to its release:
 //
-//	timetable.go   a heap of every job's next due
+//	timetable.go   a heap of every job's next due, and of dues that jitter delays
 //	dispatcher.go  tick: what is due becomes ready; a free worker takes the first ready firing
 //	ready.go       the queue between, in an order of each replica's own
 //	firing.go      gate, lock, start; wait and try again while something is held; skip in the end
@@ -14,11 +14,14 @@
 //	session.go     keep: one heartbeat renews a replica's session and with it all its claims
 //	follower.go    which jobs are this replica's to fire: those of which its definition is in force
 //	upkeep.go      sweep dead sessions, adopt waiting runs
+//	follow.go      make jobs due that follow others
 //	misfirepage.go look for dues that nobody started, a page of jobs at a time
 //	misfire.go     what becomes of those
+//	explain.go     say what became of a firing, and why
 //
 // A firing is the pair of a job and its due, the nominal instant that the
-// schedule gives; it is the same on every replica. The gate is an `add` in
+// schedule gives; it is the same on every replica. Where the job has jitter, it
+// starts later by a hash of both. The gate is an `add` in
 // memcached that tells all replicas but one, cheaply, that they are late; only
 // a clear no ends a firing there. The locks are stage 1: advisory, all or
 // nothing, cheap to poll. The start is stage 2: the store decides, and its
@@ -64,6 +67,15 @@
 // hold claims at the same time. Each due that passes while the cluster is up
 // ends as a run or as a record that says why there was none. What handlers do
 // outside the store's database is theirs to fence, with [Run].Token.
+//
+// # What runs keep
+//
+// A handler may save a state for the job's next run, and give a result
+// ([Run].Save, [Run].SetResult). Both are held until the run ends, and are
+// written by the statement that ends it: a superseded run keeps nothing. Which
+// webhooks are told of an end is part of a job's definition, and the store
+// writes it down with the end itself ([Outbox]); package jobs/webhook tells
+// them. What need not be certain, a [Listener] hears.
 //
 // # Stores
 //

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/outage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -18,17 +18,22 @@ import (
 type engine struct {
 	replica         string
 	store           Store
+	registry        *Registry
+	audience        *audience
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
+	pace            pace
 	clock           *clusterClock
+	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
 	starts          *lanes[sessionCall[StartRequest], StartResult]
 	notes           *lanes[sessionCall[Note], bool]
 	finishes        *lanes[FinishRequest, bool]
-	outage          *outage
-	doubt           func() // has the keeper ask which definitions are in force
+	outage          outage.Outage // of stage 1
+	doubt           func()        // has the keeper ask which definitions are in force
+	orders          *orders
 	log             zerolog.Logger
 	logOutput       io.Writer
 }
@@ -83,38 +88,9 @@ func (f *firing) runLogger(run *Run) zerolog.Logger {
 	return f.log.Output(writers).With().Int("attempt", run.Attempt).Logger()
 }
 
-// outage remembers that stage 1 could not be asked, so that firings do not
-// each wait for its timeout: while it lasts, one in a while asks. It may be
-// used concurrently.
-type outage struct {
-	mu     sync.Mutex
-	failed time.Time // when somebody last could not ask
-	logged time.Time
-}
-
-const (
-	outageAsk = 2 * time.Second  // how long nobody asks after a failure
-	outageLog = 10 * time.Second // between two lines that say so
-)
-
-// lasts reports whether stage 1 is not worth asking now.
-func (o *outage) lasts() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return !o.failed.IsZero() && time.Since(o.failed) < outageAsk
-}
-
-// note takes what stage 1 answered. Only that it can't be asked begins an
-// outage: a lost reply may be one connection's, a full server answers.
-func (o *outage) note(log zerolog.Logger, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := time.Now()
-	if errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear) {
-		o.failed = now
-	}
-	if o.logged.IsZero() || now.Sub(o.logged) > outageLog {
-		o.logged = now
-		log.Warn().Err(err).Msg("locks can't be asked, the store decides alone")
-	}
+// unheard notes that stage 1 could not be asked: a lost reply may be one
+// connection's, a full server answers.
+func (e *engine) unheard(err error) {
+	silent := errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear)
+	e.outage.Note(e.log, err, silent, "locks can't be asked, the store decides alone")
 }

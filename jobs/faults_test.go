@@ -57,11 +57,11 @@ func (f *faultyStore) Open(ctx context.Context, s jobs.Session) error {
 	return f.Store.Open(ctx, s)
 }
 
-func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
+func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	if f.down.Load() || f.dead.Load() {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrUnavailable)
 	}
-	return f.Store.Heartbeat(ctx, session)
+	return f.Store.Heartbeat(ctx, session, v)
 }
 
 // slowLocks answers each add after a while, or not at all when ctx ends first.

@@ -30,9 +30,10 @@ type firing struct {
 	run      uuid.UUID
 	session  *life
 	log      zerolog.Logger
-	giveUpAt time.Time // by cluster time: the next due, or zero
-	noted    *Blocker  // what the store says that it waits for
-	idle     bool      // it has given its worker back
+	patience patience
+	noted    *Blocker // what the store says that it waits for
+	idle     bool     // it has given its worker back
+	begun    bool     // it has started, now or in an earlier attempt
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
@@ -47,12 +48,18 @@ func (f *firing) live(stop context.Context) {
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
+	f.tellTaken()
 	f.attempts = f.entry.Retry.Start(time.Now())
 	for {
 		token, lock, err := f.obtain(stop)
 		if err != nil {
 			return
 		}
+		if f.tooLate() {
+			f.decline(token, lock)
+			return
+		}
+		f.begun = true
 		again := f.perform(token, lock)
 		if !again {
 			return
@@ -62,7 +69,6 @@ func (f *firing) live(stop context.Context) {
 		}
 		f.attempt++
 		f.since = f.clock.now()
-		f.giveUpAt = f.deadline()
 	}
 }
 
@@ -70,12 +76,12 @@ func (f *firing) live(stop context.Context) {
 // firing here: an error may be a lost reply, or no memcached, and then the
 // store decides.
 func (f *firing) gate(ctx context.Context) bool {
-	if f.locker == nil || f.outage.lasts() {
+	if f.locker == nil || f.outage.Lasts() {
 		return true
 	}
 	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
-		f.outage.note(f.engine.log, err)
+		f.unheard(err)
 	}
 	return won || err != nil
 }
@@ -90,9 +96,13 @@ func (f Firing) gateName(version int64) string {
 // while they are held. It returns errEnded when the firing was skipped, is
 // somebody else's, or is left to others.
 func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
-	tries := f.entry.Wait.Start(time.Now())
+	f.wait()
 	var blocked *blockage
 	for {
+		if f.tooLate() {
+			f.miss(blocked)
+			return 0, nil, errEnded
+		}
 		lock, found := f.lock(stop, blocked)
 		if stop.Err() != nil {
 			f.release(lock)
@@ -110,12 +120,12 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			return 0, nil, errEnded
 		}
 		blocked = found
-		delay, more := f.nextDelay(tries, found)
-		if !more || blocked.final(f) || f.tooLate(delay) {
-			f.skip(blocked, tries)
+		delay, end := f.refused(found)
+		if end != "" {
+			f.skip(found, end)
 			return 0, nil, errEnded
 		}
-		if !f.waitFor(stop, blocked, delay) {
+		if !f.waitFor(stop, found, delay) {
 			return 0, nil, errEnded
 		}
 	}
@@ -133,50 +143,13 @@ func (f *firing) leave(b *blockage) {
 	f.note(Waiting, b, b.detail)
 }
 
-// nextDelay is how long to wait before the next try. A firing that queues
-// behind its own job waits until the next due, whatever the policy says.
-func (f *firing) nextDelay(tries *retry.Series, b *blockage) (time.Duration, bool) {
-	delay, more := tries.Next(time.Now())
-	if !more && b.blocker != nil && b.blocker.Holder.Job == f.entry.Name && f.queues() {
-		return noteAfter, true
-	}
-	return delay, more
-}
-
-func (f *firing) queues() bool {
-	return f.late || f.entry.Overlap == OverlapQueue && !f.giveUpAt.IsZero()
-}
-
-// deadline is when a firing that waits must give way to the job's next due; a
-// late one need not.
-func (p pending) deadline() time.Time {
-	if p.late {
-		return time.Time{}
-	}
-	return p.entry.Schedule.Next(p.since)
-}
-
-// blockage is why a try to obtain failed.
-type blockage struct {
-	reason  Reason
-	blocker *Blocker
-	detail  string
-	granted bool // the store refused: the blocker's stage-1 key may tell when it is gone
-}
-
-// final reports whether waiting is not what the job asks for.
-func (b *blockage) final(f *firing) bool {
-	return b.reason == ReasonOverlap && f.entry.Overlap == OverlapSkip && !f.late
-}
-
-// tooLate reports whether the next try would come after the next due.
-func (f *firing) tooLate(delay time.Duration) bool {
-	return !f.giveUpAt.IsZero() && !f.clock.now().Add(delay).Before(f.giveUpAt)
-}
-
 // lock takes the stage-1 locks, or says what is in the way. Without stage 1,
-// or when it can't be asked, there is no lock and the store decides.
+// or when it can't be asked, there is no lock and the store decides. While this
+// machine's clock is off nothing is to start.
 func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *blockage) {
+	if err := f.clockLimit.check(time.Now()); err != nil {
+		return nil, &blockage{reason: ReasonClockOff, detail: err.Error()}
+	}
 	if f.locker == nil {
 		return nil, nil
 	}
@@ -191,8 +164,8 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	case errors.As(err, &held):
 		reason := ReasonLockHeld
 		if held.Holder.Job == f.entry.Name {
-			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip {
-				return nil, nil // it may be this very firing on another replica: the store knows
+			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip || before == nil || before.reason != ReasonOverlap {
+				return nil, nil // it may be this very firing on another replica, or one waits already: the store knows
 			}
 		}
 		return nil, &blockage{reason: reason, blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
@@ -208,13 +181,13 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 var errOutage = errors.New("locks could not be asked a moment ago")
 
 func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
-	if f.outage.lasts() {
+	if f.outage.Lasts() {
 		return nil, errOutage
 	}
 	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
 	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
 	if err != nil && !errors.Is(err, locking.ErrHeld) && ctx.Err() == nil {
-		f.outage.note(f.engine.log, err)
+		f.unheard(err)
 	}
 	return lock, err
 }
@@ -250,7 +223,7 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 		case f.session.ctx.Err() != nil:
 			return 0, nil
 		case !errors.Is(err, ErrUnavailable):
-			f.refused(err)
+			f.fail(err)
 			return 0, nil
 		case !f.rest(stop, startBackoff):
 			return 0, nil
@@ -258,8 +231,8 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 	}
 }
 
-// refused records a start that the store will never take.
-func (f *firing) refused(err error) {
+// fail records a start that the store will never take.
+func (f *firing) fail(err error) {
 	f.log.Error().Err(err).Msg("start refused by the store")
 	f.write(Note{State: Failed, Detail: "the store refused the start", Error: err.Error()})
 }
@@ -267,13 +240,15 @@ func (f *firing) refused(err error) {
 func (f *firing) started(result StartResult) (Token, *blockage) {
 	switch result.Outcome {
 	case StartGranted:
-		f.active.add(result.Token, func(error) {}) // until perform has a context to cancel
+		f.active.add(result.Token, f.run, func(error) {}) // until perform has a context to cancel
 		return result.Token, nil
 	case StartBlocked:
 		f.noted = result.Blocker
-		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true}
+		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued}
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
+	case StartPaused:
+		f.orders.look() // nor what was paused: the misfire policy has the due
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -306,23 +281,29 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 	return false
 }
 
-// skip records that the firing did not run, and why.
-func (f *firing) skip(b *blockage, tries *retry.Series) {
-	detail := b.detail
-	if b.blocker != nil {
-		detail = fmt.Sprintf("%s %s %s", b.blocker.Resource, b.reason.relation(), locking.Holder{Owner: b.blocker.Holder})
+// skip records that the firing did not run, what was in its way, and why it
+// waits no more.
+func (f *firing) skip(b *blockage, end Reason) {
+	detail := b.words()
+	if !b.final(f) && b.reason != "" {
+		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.patience.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
-	if !b.final(f) {
-		detail = fmt.Sprintf("%s; tried %d times in %s", detail, tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
+	switch {
+	case end == ReasonDeadline:
+		detail = f.entry.deadlineWords(detail)
+	case end == ReasonSuperseded:
+		detail += fmt.Sprintf("; it waited on until %s, and gave way to what was due since", f.patience.until.Format(time.RFC3339))
 	}
 	state := Skipped
 	if f.attempt > 1 { // it has run before: what is skipped is only another attempt
 		state, detail = Failed, fmt.Sprintf("attempt %d did not start: %s", f.attempt, detail)
 	}
-	if !f.note(state, b, detail) {
+	ended := *b
+	ended.reason = end
+	if !f.note(state, &ended, detail) {
 		return
 	}
-	event := f.log.Info().Str("state", string(state)).Str("reason", string(b.reason))
+	event := f.log.Info().Str("state", string(state)).Str("reason", string(end))
 	if b.blocker != nil {
 		event = event.Str("resource", b.blocker.Resource).Str("holder_job", b.blocker.Holder.Job).
 			Str("holder_replica", b.blocker.Holder.Replica).Str("holder_run", b.blocker.Holder.Run)
@@ -343,6 +324,9 @@ func (f *firing) write(n Note) bool {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
+			if stands && n.State.Final() {
+				f.tellUnstarted(n)
+			}
 			return stands
 		}
 		if !errors.Is(err, ErrUnavailable) || f.session.ctx.Err() != nil {
@@ -369,13 +353,39 @@ func (f *firing) rest(stop context.Context, d time.Duration) bool {
 	if f.session.ctx.Err() != nil || stop.Err() != nil {
 		return false
 	}
-	f.idle = !f.workers.tryAcquire()
+	f.idle = !f.tryWork()
 	return !f.idle || f.queue(stop)
+}
+
+// tryWork takes a worker and what it needs beside, if all of it is free.
+func (f *firing) tryWork() bool {
+	if !f.hold.tryTake() {
+		return false
+	}
+	if f.workers.tryAcquire() {
+		return true
+	}
+	f.hold.giveBack()
+	return false
+}
+
+// takeWork waits for what it needs beside a worker, and then for the worker,
+// which it would keep from others meanwhile.
+func (f *firing) takeWork(ctx context.Context) error {
+	if err := f.hold.take(ctx); err != nil {
+		return err
+	}
+	err := f.workers.acquire(ctx)
+	if err != nil {
+		f.hold.giveBack()
+	}
+	return err
 }
 
 // queue waits for a worker. For how long nobody knows: until then others need
 // not wait behind this firing. So it withdraws what it wants; its next start
-// puts that back, at its old place.
+// puts that back, at its old place. Without a worker it goes on where its
+// deadline has passed.
 func (f *firing) queue(stop context.Context) bool {
 	if !f.write(Note{State: Waiting, Reason: ReasonNoWorker}) {
 		return false
@@ -384,14 +394,21 @@ func (f *firing) queue(stop context.Context) bool {
 	ctx, cancel := context.WithCancel(f.session.ctx)
 	defer cancel()
 	defer context.AfterFunc(stop, cancel)()
-	f.idle = f.workers.acquire(ctx) != nil
-	return !f.idle
+	if by := f.startBy(); !by.IsZero() {
+		const beyond = time.Millisecond
+		var timeout context.CancelFunc
+		ctx, timeout = context.WithTimeout(ctx, by.Sub(f.clock.now())+beyond)
+		defer timeout()
+	}
+	f.idle = f.takeWork(ctx) != nil
+	return !f.idle || stop.Err() == nil && f.session.ctx.Err() == nil && f.tooLate()
 }
 
-// giveBack returns the worker, if the firing has one.
+// giveBack returns the worker and what the firing has beside, if it has one.
 func (f *firing) giveBack() {
 	if !f.idle {
 		f.idle = true
+		f.hold.giveBack()
 		f.workers.release()
 	}
 }

@@ -12,11 +12,12 @@ import (
 // its channels.
 type follower struct {
 	store Sessions
-	table cronTable
+	table *cronTable
 	log   zerolog.Logger
 	read  int64 // Beat.Definitions as it was when versions were last read
 
 	doubts  chan struct{} // holds a value when a start was refused as stale
+	added   chan struct{} // holds a value when the table has jobs that are not registered
 	revised chan struct{} // holds a value when the dispatcher is to look again who fires what
 }
 
@@ -24,26 +25,67 @@ type follower struct {
 // after the next beat, and further doubts wait until then.
 const unread = -1
 
-func newFollower(store Sessions, table cronTable, log zerolog.Logger) *follower {
-	return &follower{store: store, table: table, log: log, read: unread, doubts: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
+func newFollower(store Sessions, table *cronTable, log zerolog.Logger) *follower {
+	return &follower{store: store, table: table, log: log, read: unread, doubts: make(chan struct{}, 1), added: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
 // register has the session carry this replica's definitions.
 func (f *follower) register(ctx context.Context, session uuid.UUID) error {
-	versions, err := f.store.Register(ctx, session, f.table.definitions())
+	entries := f.table.all()
+	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
 	if err != nil {
 		return err
 	}
-	for name, version := range versions {
-		f.table[name].standing.register(version)
+	for _, e := range entries {
+		e.standing.register(versions[e.Name])
 	}
 	return nil
+}
+
+func definitionsOf(entries []*entry) []Definition {
+	definitions := make([]Definition, len(entries))
+	for i, e := range entries {
+		definitions[i] = e.definition
+	}
+	return definitions
+}
+
+// enroll has the session carry what came to the table since.
+func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
+	fresh := f.table.unregistered()
+	if len(fresh) == 0 {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	own, err := f.store.Register(bounded, session, definitionsOf(fresh))
+	if err != nil {
+		return err
+	}
+	versions, err := f.store.Versions(bounded)
+	if err != nil {
+		return err
+	}
+	for _, e := range fresh {
+		e.standing.register(own[e.Name])
+		e.standing.hear(versions[e.Name])
+		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job was added here")
+	}
+	signal(f.revised)
+	return nil
+}
+
+// tryEnroll is enroll for when it may wait until the next heartbeat.
+func (f *follower) tryEnroll(ctx context.Context, session uuid.UUID) {
+	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
+		f.log.Warn().Err(err).Msg("added jobs not registered, the next heartbeat tries again")
+	}
 }
 
 // follow reads which definitions are in force, where that may have changed
 // since it was last read.
 func (f *follower) follow(ctx context.Context, definitions int64) error {
-	if f.read == definitions || len(f.table) == 0 {
+	if f.read == definitions || f.table.len() == 0 {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -54,13 +96,18 @@ func (f *follower) follow(ctx context.Context, definitions int64) error {
 	}
 	f.read = definitions
 	var changed []*entry
-	for _, name := range f.table.names() {
-		if now, known := versions[name]; known && f.table[name].standing.hear(now) {
-			changed = append(changed, f.table[name])
+	revised := false
+	for _, e := range f.table.all() {
+		again := e.standing.heard()
+		if now, known := versions[e.Name]; known && e.standing.hear(now) {
+			revised = true
+			if again {
+				changed = append(changed, e)
+			}
 		}
 	}
-	if len(changed) > 0 {
-		f.tell(changed)
+	f.tell(changed)
+	if revised {
 		signal(f.revised)
 	}
 	return nil

@@ -9,6 +9,13 @@ import (
 // attempt; it must return soon after ctx ends, whose cause says why.
 type HandlerFunc func(ctx context.Context, run *Run) error
 
+// Middleware wraps the handlers of all jobs: it sees each attempt's run and
+// context before the handler does, and its error after. It is called once for
+// each job, and once more for a run with params of the moment; what it returns
+// may be called concurrently, and must return soon after its context ends. A
+// panic in that is the run's, as the handler's own would be.
+type Middleware func(next HandlerFunc) HandlerFunc
+
 // Registration is a named handler and the way it reads its params.
 type Registration struct {
 	Name string

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,13 +30,13 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		{time.Minute, time.Hour, MisfireRunAll, 60, 60, false},
 		{time.Minute, 100 * time.Minute, MisfireSkip, 100, 0, false},
 		{time.Minute, 101 * time.Minute, MisfireSkip, 100, 0, true},
-		{time.Minute, 10 * time.Hour, MisfireRunAll, 100, 100, true},
+		{time.Minute, 10 * time.Hour, MisfireRunAll, 101, 100, true},
 		{time.Second, 10 * time.Hour, MisfireRunOnce, 100, 1, true},
 		{time.Second, 400 * 24 * time.Hour, MisfireRunOnce, 100, 1, true},
 		{24 * time.Hour, 90 * 24 * time.Hour, MisfireRunOnce, 90, 1, false},
 	} {
 		until := from.Add(c.outage)
-		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from}, until)
+		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from, Until: until}, until.Add(30*time.Second))
 		late := 0
 		for i, m := range got {
 			if m.State == Waiting {
@@ -48,7 +49,10 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.Due != until {
 			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage, len(got), late, got[len(got)-1].Firing.Due)
 		}
-		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped {
+		if jumped := c.interval == time.Second && c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
+			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
+		}
+		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped || told && got[0].State != Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
 	}
@@ -57,7 +61,7 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 func TestStartedDuesAreNoMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
-	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Started: started}, from.Add(3*time.Minute))
+	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started}, from.Add(4*time.Minute))
 	if len(got) != 1 || got[0].Firing.Due != from.Add(2*time.Minute) || got[0].State != Waiting {
 		t.Errorf("%+v", got)
 	}
@@ -65,12 +69,12 @@ func TestStartedDuesAreNoMisfires(t *testing.T) {
 
 func TestReadyQueueIsByDueThenByAnOrderOfTheReplicasOwn(t *testing.T) {
 	order := func(replica string) string {
-		r := newReady(replica)
+		r := newReady(replica, 1)
 		due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{firing: Firing{Job: name, Due: due}})
+			r.push(pending{entry: &entry{}, firing: Firing{Job: name, Due: due}})
 		}
-		r.push(pending{firing: Firing{Job: "early", Due: due.Add(-time.Second)}})
+		r.push(pending{entry: &entry{}, firing: Firing{Job: "early", Due: due.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
 			names.WriteString(p.firing.Job)
@@ -83,5 +87,96 @@ func TestReadyQueueIsByDueThenByAnOrderOfTheReplicasOwn(t *testing.T) {
 	}
 	if one == two || one != order("replica-1") {
 		t.Errorf("orders %s and %s: want each replica its own, always the same", one, two)
+	}
+}
+
+func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time { return from.Add(time.Duration(minutes * float64(time.Minute))) }
+	resumed := at(6.5)
+	paused := Pause{Target: Target{Kind: TargetGroup, Name: "night"}, At: at(4), By: "alice", Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
+	// Up until just after the first two dues, paused for 4 to 6, up again from 8 on.
+	cursor := Cursor{
+		CheckedUntil: from, Until: at(9), Pauses: []Pause{paused},
+		Spans: []Span{{at(-10), at(2.6)}, {at(-20), at(1.2)}, {at(7.5), at(100)}},
+	}
+	const missed, runsLate = "missed ", "waiting "
+	for name, c := range map[string]struct {
+		set  func(e *entry)
+		want []string // of the dues at 1 to 9 minutes
+	}{
+		"the defaults": {func(*entry) {}, []string{
+			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused", missed + "paused", missed + "paused",
+			missed + "superseded", missed + "superseded", runsLate + "no_worker",
+		}},
+		"skip what nobody was up for": {func(e *entry) { e.Misfire = MisfireSkip }, []string{
+			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "misfire", missed + "superseded", runsLate + "no_worker",
+		}},
+		"run all that were paused": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = MisfireSkip, MisfireSkip, MisfireRunAll
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused", runsLate + "paused", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"the latest that was paused": {func(e *entry) {
+			e.MisfireBy = MisfireRules{NoWorker: MisfireSkip, Paused: MisfireRunOnce}
+			e.Misfire = MisfireSkip
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "superseded", missed + "superseded", runsLate + "paused",
+			missed + "misfire", missed + "no_worker", missed + "no_worker",
+		}},
+		"two at most": {func(e *entry) {
+			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, Limit: 2}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"of three minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, MaxAge: 3 * time.Minute}
+		}, []string{
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			runsLate + "misfire", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+		"by a deadline of two minutes": {func(e *entry) {
+			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = MisfireRunAll, MisfireRunAll, 2*time.Minute
+		}, []string{
+			"skipped deadline", "skipped deadline", "skipped deadline", missed + "paused", missed + "paused", missed + "paused",
+			"skipped deadline", runsLate + "no_worker", runsLate + "no_worker",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := entryEvery(t, time.Minute, MisfireRunOnce)
+			c.set(e)
+			var got []string
+			found := misfires(e, cursor, at(9.6))
+			for _, m := range found {
+				got = append(got, string(m.State)+" "+string(m.Reason))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got\n%v, want\n%v", got, c.want)
+			}
+			for i, words := range map[int]string{
+				2: "no replica was up since 2026-01-01T00:02:36Z", 0: "replicas were up, but none had a worker for it within 30s",
+				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob at 2026-01-01T00:06:30Z: deploy",
+			} {
+				if !strings.Contains(found[i].Detail, words) {
+					t.Errorf("due %d says %q, want %q", i+1, found[i].Detail, words)
+				}
+			}
+		})
+	}
+}
+
+// What waits for a worker already is not joined by a run for each further due.
+func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cursor := Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute), Waits: from.Add(-time.Minute)}
+	for policy, want := range map[Misfire]State{MisfireRunOnce: Missed, MisfireRunAll: Waiting} {
+		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor, from.Add(3*time.Minute)) {
+			if m.State != want || want == Missed && !strings.Contains(m.Detail, "the due of 2025-12-31T23:59:00Z is run in its place") {
+				t.Errorf("%s: %+v", policy, m)
+			}
+		}
 	}
 }

@@ -32,23 +32,30 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 }
 
 // undecided returns the jobs with dues that are too old to be started, and
-// that may have no record: those furthest behind first.
+// that may have no record: those furthest behind first, but those last whose
+// dues a pause held back when they were last looked at.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
-	for name, e := range u.table {
-		decided, until := e.standing.decidedUntil(), now.Add(-e.MisfireThreshold).Truncate(time.Microsecond)
+	for _, e := range u.table.all() {
+		decided := e.standing.decidedUntil()
+		until := e.decidable(decided, now)
 		due := e.Schedule.Next(decided)
 		if e.standing.stale() || due.IsZero() || due.After(until) {
 			continue
 		}
-		check := weighedCheck{MisfireCheck: MisfireCheck{Job: name, Version: e.standing.version.Load(), Due: due, Until: until}, decided: decided}
+		check := weighedCheck{
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided,
+		}
+		if check.held = u.held[e.Name]; check.held {
+			check.weight, due = 1, time.Time{}
+		}
 		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
 			check.weight++
 		}
 		checks = append(checks, check)
 	}
 	slices.SortFunc(checks, func(a, b weighedCheck) int {
-		return cmp.Or(a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
+		return cmp.Or(yesLast(a.held, b.held), a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
 	})
 	return checks
 }
@@ -57,8 +64,21 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 // at, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
+	entry   *entry
 	decided time.Time
+	held    bool
 	weight  int
+}
+
+func yesLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }
 
 // fill returns how many of the checks make a page; at least one.
@@ -77,14 +97,14 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	begun := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	checks, until := make([]MisfireCheck, len(page)), make(map[string]time.Time, len(page))
+	checks, entries := make([]MisfireCheck, len(page)), make(map[string]*entry, len(page))
 	for i, c := range page {
-		checks[i], until[c.Job] = c.MisfireCheck, c.Until
+		checks[i], entries[c.Job] = c.MisfireCheck, c.entry
 	}
-	found := map[string]int{}
+	found := map[string][]Misfired{}
 	cursors, err := u.store.CheckMisfires(bounded, checks, func(job string, c Cursor) []Misfired {
-		misfired := misfires(u.table[job], c, until[job])
-		found[job] = len(misfired)
+		misfired := misfires(entries[job], c, u.clock.now())
+		found[job] = misfired
 		return misfired
 	})
 	if err != nil {
@@ -97,11 +117,25 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	if time.Since(begun) < batchTimeout/4 {
 		u.page = min(2*u.page, maxMisfirePage)
 	}
-	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		u.table[job].standing.decide(cursors[job])
-		if found[job] > 0 {
-			u.log.Warn().Str("job", job).Int("dues", found[job]).Str("policy", string(u.table[job].Misfire)).Msg("dues were not started in time")
+	for _, c := range checks {
+		delete(u.held, c.Job)
+		if now, known := cursors[c.Job]; known && now.Before(c.Due) {
+			u.held[c.Job] = true
 		}
 	}
+	u.decided(cursors, entries, found)
 	return cursors != nil
+}
+
+// decided takes the cursors that a check has moved, and tells of what it found.
+func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
+	for _, job := range slices.Sorted(maps.Keys(cursors)) {
+		entries[job].standing.decide(cursors[job])
+		for _, m := range found[job] {
+			u.tellMissed(entries[job], m)
+		}
+		if len(found[job]) > 0 {
+			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("dues were not started in time")
+		}
+	}
 }

@@ -23,38 +23,57 @@ var errAbandoned = errors.New("handler ignored the end of its context and was le
 // perform runs the handler once under the claim, records how it ended and
 // gives everything back. It reports whether another attempt is to follow.
 func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
+	handler, params := f.handler()
 	run := &Run{
 		ID: f.run, Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
-		Replica: f.replica, Token: token, store: f.store, output: NewTail(maxOutput),
+		Replica: f.replica, Token: token, Params: params, store: f.store, output: NewTail(maxOutput),
 	}
 	run.log = f.runLogger(run)
 	ctx, cancel := context.WithCancelCause(f.session.ctx)
 	defer cancel(nil)
-	remove := f.active.add(token, cancel)
+	remove := f.active.add(token, f.run, cancel)
 	defer remove()
+	defer f.freeWhenLost(ctx, lock)()
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
 
+	f.tellStarted(run)
 	begun := time.Now()
-	ended, left := f.handle(ctx, run)
+	ended, left := f.handle(ctx, run, handler)
 	again = f.mayRetry(ended)
 	// Another attempt needs a claim of its own: while the end of this one is
 	// not recorded, the store would answer with the claim that it still has.
-	again = f.record(run, ended, again, left) && again
+	took := time.Since(begun)
+	recorded := f.record(run, ended, again, left)
+	again = recorded && again
 	f.release(lock)
-	f.logEnd(run, ended, time.Since(begun), again)
+	f.logEnd(run, ended, took, again)
+	if recorded {
+		f.tellEnded(run, ended, took, again)
+	}
 	return again
+}
+
+// freeWhenLost gives the stage-1 locks back as soon as the claim is known to be
+// gone: others may be granted what it held, and need not wait until the handler
+// has noticed. The returned function ends the watch.
+func (f *firing) freeWhenLost(ctx context.Context, lock *locking.Lock) (end func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrClaimLost) {
+			f.release(lock)
+		}
+	})
 }
 
 // handle calls the handler and waits for it, or leaves it behind when it does
 // not return after its context has ended.
-func (f *firing) handle(ctx context.Context, run *Run) (v verdict, leftBehind bool) {
+func (f *firing) handle(ctx context.Context, run *Run, handler HandlerFunc) (v verdict, leftBehind bool) {
 	if f.entry.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.entry.Timeout, timeoutCause(f.entry.Timeout))
 		defer cancel()
 	}
 	returned := make(chan error, 1)
-	go func() { returned <- protect(ctx, f.entry.handle, run) }()
+	go func() { returned <- protect(ctx, handler, run) }()
 	select {
 	case err := <-returned:
 		return f.judge(ctx, run, err), false
@@ -91,7 +110,8 @@ func protect(ctx context.Context, handle HandlerFunc, run *Run) (err error) {
 // and remembers after what delay. Whether this replica will be there to make
 // it does not matter: another adopts the run.
 func (f *firing) mayRetry(v verdict) bool {
-	if v.state != Failed && v.state != TimedOut {
+	var refused *momentError
+	if v.state != Failed && v.state != TimedOut || errors.As(v.err, &refused) {
 		return false
 	}
 	delay, more := f.attempts.Next(time.Now())
@@ -106,12 +126,12 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	if _, recorded := run.completed.get(); recorded {
 		return true
 	}
-	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText()}
+	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText(), Result: run.Result()}
 	if v.err != nil {
 		request.Error = PlainText(cut(v.err.Error(), maxErrorText))
 	}
 	if v.state == Succeeded {
-		request.Output = run.output.Text(maxOutputSucceeded)
+		request.Output, request.Saved = run.output.Text(maxOutputSucceeded), run.ToSave()
 	}
 	if again {
 		request.State, request.Reason = Waiting, ReasonRetry
@@ -132,8 +152,9 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 			f.log.Error().Err(err).Str("state", string(request.State)).Msg("run's end could not be recorded, a sweep records it as lost")
 			return false
 		case !errors.Is(err, ErrUnavailable):
-			// Something of the text is refused: the outcome alone must do.
-			request.Detail, request.Error, request.Output = "", "", ""
+			// Something of the text is refused: the outcome alone must do. The
+			// state is of the outcome.
+			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
 			f.log.Error().Err(err).Msg("run's end refused by the store, recording the outcome alone")
 		}
 		pause(ctx, startBackoff)

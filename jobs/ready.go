@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"cmp"
 	"container/heap"
+	"encoding/json"
 	"hash/fnv"
 	"sync"
 	"time"
@@ -12,31 +14,46 @@ import (
 // pending is a firing that waits for a worker: a due of the timetable, or a
 // waiting run that this replica has adopted.
 type pending struct {
-	entry   *entry
-	firing  Firing
-	adopted uuid.UUID // the run, where there is one in the store already
-	session uuid.UUID // that adopted it
-	attempt int
-	late    bool      // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
-	since   time.Time // when it began to wait
-	rank    uint64
-	looked  bool   // the sieve has let it through
-	done    func() // of an adopted one: called when this replica cares for it no more
+	entry    *entry
+	firing   Firing
+	adopted  uuid.UUID // the run, where there is one in the store already
+	session  uuid.UUID // that adopted it
+	attempt  int
+	late     bool            // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
+	since    time.Time       // when it began to wait here
+	queued   time.Time       // of an adopted one: when it began to wait anywhere
+	obstacle string          // of an adopted one: what was in its way until then, in words
+	moment   json.RawMessage // of an adopted one: its params of the moment
+	looked   bool            // the sieve has let it through
+	done     func()          // of an adopted one: called when this replica cares for it no more
+
+	hold  *hold     // what it takes beside a worker
+	place time.Time // as Place has it
+	rank  uint64
 }
 
-// ready is the queue of pending firings, by due and then in an order of the
-// replica's own: were it the same on every replica, all of them would ask for
-// the same firing at the same time. It may be used concurrently.
+// paced reports whether the firing is part of catching up: it is late, and its
+// run has not begun.
+func (p pending) paced() bool { return p.late && p.attempt <= 1 }
+
+// ready is the queue of pending firings, by their places and then in an order
+// of the replica's own: were it the same on every replica, all of them would
+// ask for the same firing at the same time. It may be used concurrently.
 type ready struct {
-	replica string
-	mu      sync.Mutex
-	queue   readyHeap
-	adopted int           // how many of the queue were adopted
-	wake    chan struct{} // holds a value when something was pushed
+	replica    string
+	mu         sync.Mutex
+	queue      readyHeap
+	adopted    int                // how many of the queue were adopted
+	late       *places            // for late runs
+	lateQueued int                // how many of those are queued or parked
+	groups     map[string]*places // for those that have a limit here
+	wake       chan struct{}      // holds a value when something was queued
 }
 
-func newReady(replica string) *ready {
-	return &ready{replica: replica, wake: make(chan struct{}, 1)}
+// newReady returns a queue for a replica of which that many workers may be at
+// work on late runs.
+func newReady(replica string, late int) *ready {
+	return &ready{replica: replica, late: newPlaces(late), groups: map[string]*places{}, wake: make(chan struct{}, 1)}
 }
 
 // push adds a firing. Rank is the rendezvous hash of job and replica, so that
@@ -45,30 +62,62 @@ func (r *ready) push(p pending) {
 	h := fnv.New64a()
 	h.Write([]byte(r.replica + "\x00" + p.firing.Job))
 	p.rank = h.Sum64()
+	since := p.queued
+	if since.IsZero() {
+		since = p.firing.Due
+	}
+	p.place = Place(since, p.entry.priority())
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.hold = r.holdOf(p)
+	if p.paced() {
+		r.lateQueued++
+	}
+	r.enqueue(p)
+}
+
+func (r *ready) enqueue(p pending) {
 	heap.Push(&r.queue, p)
 	if p.adopted != uuid.Nil {
 		r.adopted++
 	}
-	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	signal(r.wake)
 }
 
-// pop removes the first firing, or reports that there is none.
+// pop removes the first firing that has its places here, which are taken, or
+// reports that there is none. The caller gives them back.
 func (r *ready) pop() (pending, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.queue) == 0 {
-		return pending{}, false
+	for len(r.queue) > 0 {
+		p := heap.Pop(&r.queue).(pending)
+		if p.adopted != uuid.Nil {
+			r.adopted--
+		}
+		if full := r.tryTake(p.hold); full != nil {
+			r.park(p, full)
+			continue
+		}
+		if p.paced() {
+			r.lateQueued--
+		}
+		return p, true
 	}
-	p := heap.Pop(&r.queue).(pending)
-	if p.adopted != uuid.Nil {
-		r.adopted--
+	return pending{}, false
+}
+
+// takeAll removes all firings, also those that are parked, without taking places
+// for them.
+func (r *ready) takeAll() []pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append([]pending(nil), r.queue...)
+	r.queue, r.adopted, r.lateQueued = nil, 0, 0
+	all, r.late.parked = append(all, r.late.parked...), nil
+	for _, s := range r.groups {
+		all, s.parked = append(all, s.parked...), nil
 	}
-	return p, true
+	return all
 }
 
 // adoptedLen returns how many of the queued firings were adopted.
@@ -88,10 +137,7 @@ type readyHeap []pending
 
 func (h readyHeap) Len() int { return len(h) }
 func (h readyHeap) Less(i, j int) bool {
-	if c := h[i].firing.Due.Compare(h[j].firing.Due); c != 0 {
-		return c < 0
-	}
-	return h[i].rank < h[j].rank
+	return cmp.Or(h[i].place.Compare(h[j].place), h[i].firing.Due.Compare(h[j].firing.Due), cmp.Compare(h[i].rank, h[j].rank)) < 0
 }
 func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *readyHeap) Push(x any)   { *h = append(*h, x.(pending)) }

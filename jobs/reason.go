@@ -9,10 +9,11 @@ const (
 	ReasonLockHeld         Reason = "lock_held"         // a resource stayed held until the wait policy gave up
 	ReasonOverlap          Reason = "overlap"           // an earlier run of the same job was still active
 	ReasonOlderWaiter      Reason = "older_waiter"      // waits behind a run that has waited longer for the same resource
-	ReasonNoWorker         Reason = "no_worker"         // waits for a worker of its replica to be free
+	ReasonGroupFull        Reason = "group_full"        // as many runs of its group went on as may
+	ReasonNoWorker         Reason = "no_worker"         // waits for a worker of its replica to be free, or had none in time
 	ReasonLocksUnavailable Reason = "locks_unavailable" // memcached could not be asked, and the configuration says skip
-	ReasonMisfire          Reason = "misfire"           // no replica started it within the threshold
-	ReasonSuperseded       Reason = "superseded"        // a later due of the same outage was run in its place
+	ReasonMisfire          Reason = "misfire"           // no replica was up to start it
+	ReasonSuperseded       Reason = "superseded"        // another due of the job was run in its place
 	ReasonSessionLost      Reason = "session_lost"      // its replica died, or could not confirm that it lives
 	ReasonClaimLost        Reason = "claim_lost"        // its claim was taken away
 	ReasonTimeout          Reason = "timeout"           // it outlived its timeout
@@ -21,12 +22,30 @@ const (
 	ReasonPanic            Reason = "panic"             // the handler panicked
 	ReasonRetry            Reason = "retry"             // an attempt failed, another follows
 	ReasonTriggered        Reason = "triggered"         // waits for a replica to take it up
+	ReasonAfter            Reason = "after"             // the jobs that it follows have succeeded: it waits for a replica to take it up
+	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
+	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
+	ReasonReleased         Reason = "released"          // an operator took its locks away
+	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
 )
 
 // relation says what a blocker is to the resource that it blocks.
 func (r Reason) relation() string {
-	if r == ReasonOlderWaiter {
+	switch r {
+	case ReasonOlderWaiter:
 		return "was waited for longer by"
+	case ReasonGroupFull:
+		return "had no free place; one was held by"
+	default:
+		return "was held by"
 	}
-	return "was held by"
+}
+
+// Reasons lists all reasons.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable, ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
+		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonAfter, ReasonPaused, ReasonDeadline,
+		ReasonReleased, ReasonGroupFull, ReasonClockOff,
+	}
 }

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,5 +73,18 @@ type Record struct {
 	Detail     string     `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 	Error      string     `json:"error,omitempty"`
-	Output     string     `json:"output,omitempty"` // only where one run is asked for
+	// Params are those of the moment, of a run that was triggered with some.
+	Params json.RawMessage `json:"params,omitempty"`
+	Output string          `json:"output,omitempty"` // only where one run is asked for
+	// Result is what the handler gave, in the last attempt that gave something;
+	// only where one run is asked for.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// obstacle says what a waiting run waited for, as it was last written down.
+func (r Record) obstacle() string {
+	if r.BlockedBy == nil {
+		return r.Detail
+	}
+	return fmt.Sprintf("%s %s %s", r.BlockedBy.Resource, r.Reason.relation(), locking.Holder{Owner: r.BlockedBy.Holder})
 }

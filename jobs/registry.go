@@ -14,7 +14,8 @@ var ErrUnknownHandler = errors.New("unknown handler")
 // Registry holds the handlers of a program by name. It does not change after
 // NewRegistry and may be used concurrently.
 type Registry struct {
-	handlers map[string]Registration
+	handlers   map[string]Registration
+	middleware []Middleware
 }
 
 // NewRegistry returns a registry of the handlers. It refuses empty and
@@ -33,6 +34,12 @@ func NewRegistry(handlers ...Registration) (*Registry, error) {
 	return r, nil
 }
 
+// within returns the registry with what it binds wrapped in the middleware, the
+// outermost first.
+func (r *Registry) within(middleware []Middleware) *Registry {
+	return &Registry{handlers: r.handlers, middleware: middleware}
+}
+
 // Names returns the handlers' names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.handlers)) }
 
@@ -43,5 +50,12 @@ func (r *Registry) Bind(handler string, params json.RawMessage) (HandlerFunc, er
 	if !ok {
 		return nil, fmt.Errorf("%w %q: registered are %q", ErrUnknownHandler, handler, r.Names())
 	}
-	return h.bind(params)
+	bound, err := h.bind(params)
+	if err != nil {
+		return nil, err
+	}
+	for _, wrap := range slices.Backward(r.middleware) {
+		bound = wrap(bound)
+	}
+	return bound, nil
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 
@@ -19,11 +20,15 @@ type Run struct {
 	Recovery int       // 0, or the how-manieth recovery of the firing
 	Replica  string
 	Token    Token // to pass on to other systems, which should refuse smaller ones
+	// Params are what its handler was given: the job's, and over them those of
+	// the moment. Nil stands for {}.
+	Params json.RawMessage
 
 	store     Store
 	log       zerolog.Logger
 	output    *Tail
 	completed completion
+	kept      keepsake
 }
 
 // NewRun returns a Run for tests of handlers, with no store behind it.

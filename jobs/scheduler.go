@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,9 @@ type Options struct {
 	Locker   *locking.Locker // stage 1; nil where there is none
 	Registry *Registry
 	Jobs     []Job
+	// Build makes a Job of the text of one that was added at run time, as a Spec
+	// has it. Without it, such jobs are left to other replicas.
+	Build func(text json.RawMessage) (Job, error)
 
 	Replica string // this replica's name
 	// Succeeds says that Replica is a configured name, which no other living
@@ -30,13 +35,27 @@ type Options struct {
 	// that differ in it are told of. "" is not compared.
 	LockServers string
 
-	Workers       int           // firings at work at once; at least 1
+	// MaxClockOffset is how far this machine's clock may be off the store's for
+	// runs to be started here; 0: however far.
+	MaxClockOffset time.Duration
+
+	Workers int // firings at work at once; at least 1
+	// CatchUp is how many of the workers may be at work on late runs at once: an
+	// outage is caught up with beside what is due meanwhile. 0 is a quarter of the
+	// workers, at least one.
+	CatchUp       int
 	Heartbeat     time.Duration // between renewals of the session
 	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
+	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
+	// Where replicas differ, the shortest counts.
+	KeepHistory time.Duration
 	// SkipWithoutLocks skips firings while stage 1 can't be asked, rather
 	// than leaving them to the store alone.
 	SkipWithoutLocks bool
+
+	Middleware []Middleware // around all handlers, the outermost first
+	Listeners  []Listener   // told of what happens to firings here
 
 	Log zerolog.Logger
 	// LogOutput is where Log writes. What handlers log goes there, and is
@@ -55,6 +74,9 @@ func (o *Options) check() error {
 	if o.Workers < 1 {
 		problems = append(problems, fmt.Errorf("workers: at least 1, found %d", o.Workers))
 	}
+	if o.CatchUp < 0 || o.CatchUp > max(o.Workers, 1) {
+		problems = append(problems, fmt.Errorf("workers for late runs: 0 to %d, found %d", o.Workers, o.CatchUp))
+	}
 	if o.Heartbeat <= 0 || o.SessionTTL < 3*o.Heartbeat {
 		problems = append(problems, fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s", o.SessionTTL, o.Heartbeat))
 	}
@@ -65,12 +87,13 @@ func (o *Options) check() error {
 // and does its share of the upkeep. Its methods may be called concurrently.
 type Scheduler struct {
 	options    Options
-	table      cronTable
+	table      *cronTable
 	engine     *engine
 	keeper     *keeper
 	dispatcher *dispatcher
 	upkeep     *upkeep
-	lists      *serverLists
+	retention  *retention
+	drift      *drift
 	stopping   chan struct{} // closed when Run begins to stop
 }
 
@@ -80,29 +103,37 @@ func New(o Options) (*Scheduler, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	table, err := newCronTable(o.Registry, o.Jobs)
+	registry := o.Registry.within(o.Middleware)
+	table, err := newCronTable(registry, o.Jobs)
 	if err != nil {
 		return nil, err
 	}
 	s := &Scheduler{options: o, table: table, stopping: make(chan struct{})}
 	log := o.Log.With().Str("replica", o.Replica).Logger()
-	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica)
+	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
-		clock: clock, active: running, workers: newWorkers(o.Workers),
+		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		outage: &outage{}, log: log, logOutput: o.LogOutput,
+		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
-	s.keeper = &keeper{
-		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers,
-		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}),
+	s.engine.orders = &orders{
+		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
 	}
+	s.keeper = &keeper{
+		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
+		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
+	}
+	s.keeper.opened, s.engine.orders.hurry = s.engine.orders.look, s.keeper.hurry
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
-	s.lists = &serverLists{store: o.Store, replica: o.Replica, own: o.LockServers, now: clock.now, log: log}
+	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
+	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash(), clock.now, log)
 	s.upkeep = &upkeep{
-		engine: s.engine, lists: s.lists, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		held: map[string]bool{},
 	}
 	return s, nil
 }
@@ -115,7 +146,7 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.engine.log.Info().Int("jobs", len(s.table)).Int("workers", s.options.Workers).Msg("scheduler started")
+	s.engine.log.Info().Int("jobs", s.table.len()).Int("workers", s.options.Workers).Msg("scheduler started")
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
@@ -132,6 +163,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var front sync.WaitGroup
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
+	front.Go(func() { s.retention.run(ctx) })
+	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
@@ -147,7 +180,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	var serve []func(context.Context)
+	serve := []func(context.Context){e.audience.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
@@ -196,8 +229,38 @@ func (s *Scheduler) Ready(context.Context) error {
 		return fmt.Errorf("%w: it is stopping", ErrNotReady)
 	case s.keeper.session() == nil:
 		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
+	case s.engine.orders.draining():
+		return fmt.Errorf("%w: it was drained by an operator", ErrNotReady)
+	}
+	if err := s.engine.clockLimit.check(time.Now()); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
 	return nil
+}
+
+// Explainer returns an Explainer for the jobs of this replica, those added at
+// run time too, whose history is kept for so long.
+func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
+	x := NewExplainer(s.options.Store, nil, keep)
+	x.Job = func(name string) (Job, bool) {
+		if e := s.table.get(name); e != nil {
+			return e.Job, true
+		}
+		return Job{}, false
+	}
+	x.hash = func(name string) string {
+		if e := s.table.get(name); e != nil {
+			return e.definition.Hash
+		}
+		return ""
+	}
+	x.Names = func() (names []string) {
+		for _, e := range s.table.all() {
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	return x
 }
 
 // Session returns the id of this replica's session, or a zero id where there
@@ -209,15 +272,25 @@ func (s *Scheduler) Session() uuid.UUID {
 	return uuid.Nil
 }
 
-// Upcoming returns the first due after from of each job of this replica's cron
-// table, the soonest first, at most n of them.
+// Upcoming returns the due of each job of this replica's cron table that starts
+// first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
 
+// Dues returns the first dues after from of one job of this replica's cron
+// table, at most n of them; none of a job that is not its own to fire.
+func (s *Scheduler) Dues(job string, from time.Time, n int) []time.Time {
+	return s.table.dues(job, from, n)
+}
+
 // ClockOffset returns how far the store's clock is ahead of this machine's,
-// as last measured.
+// as last measured; 0 until it was.
 func (s *Scheduler) ClockOffset() time.Duration { return s.engine.clock.Offset() }
 
 // ServerLists returns how many different lists of stage-1 servers the living
 // replicas have, as last looked; 0 before the first look. More than one means
 // that they look for one lock on different servers.
-func (s *Scheduler) ServerLists() int { return int(s.lists.number.Load()) }
+func (s *Scheduler) ServerLists() int { return int(s.drift.servers.number.Load()) }
+
+// CronTables returns how many different cron tables the configurations of the
+// living replicas have, as ServerLists does the servers.
+func (s *Scheduler) CronTables() int { return int(s.drift.table.number.Load()) }

@@ -30,6 +30,9 @@ type cluster struct {
 	locks *memory.Backend
 }
 
+// byHand is who triggers in the tests.
+var byHand = jobs.Act{Actor: "ann", Via: "go"}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
@@ -431,11 +434,11 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), job(t, "job", time.Hour, "orders"))))
 		}
 		time.Sleep(5 * time.Second)
-		first, err := c.store.Trigger(t.Context(), "job", "key")
+		first, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.store.Trigger(t.Context(), "job", "key")
+		again, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil || again.ID != first.ID {
 			t.Errorf("the same key again: %s and %s, %v", first.ID, again.ID, err)
 		}

@@ -32,11 +32,15 @@ type keeper struct {
 	succeeds bool // the first session takes over from former lives
 	version  string
 	servers  string // see Session.LockServers
+	hash     string // see Session.Table
+	vitals   func() Vitals
 	interval time.Duration
 	ttl      time.Duration
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
+	opened   func()        // called when there is another session
+	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
 	current *life
@@ -93,6 +97,7 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		opened = true
 		k.set(l)
+		k.opened()
 		k.beat(ctx, l)
 		k.set(nil)
 		if ctx.Err() != nil {
@@ -110,7 +115,7 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now()}
-	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers}
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}
@@ -151,8 +156,12 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		delay := k.interval
 		select {
 		case <-next.C:
+		case <-k.hurry:
 		case <-k.follower.doubts:
 			k.follower.tryFollow(ctx, unread)
+			continue
+		case <-k.follower.added:
+			k.follower.tryEnroll(ctx, l.id)
 			continue
 		case <-l.ctx.Done():
 			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
@@ -164,6 +173,7 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		switch {
 		case err == nil:
 			failures = 0
+			k.follower.tryEnroll(ctx, l.id)
 			k.follower.tryFollow(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
@@ -184,7 +194,7 @@ func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err err
 	defer cancel()
 	known := k.active.tokens()
 	sent := time.Now()
-	beat, err := k.store.Heartbeat(bounded, l.id)
+	beat, err := k.store.Heartbeat(bounded, l.id, k.vitals())
 	if err != nil {
 		return 0, err
 	}

@@ -27,6 +27,7 @@ type scripted struct {
 	ahead   time.Duration // of the store's clock
 	claims  map[Token]uuid.UUID
 	revoked []Token
+	vitals  Vitals // of the last heartbeat
 
 	refuse      error // of registrations
 	definitions int64 // of beats
@@ -58,8 +59,9 @@ func (s *scripted) Versions(context.Context) (map[string]InForce, error) {
 	return maps.Clone(s.versions), s.fail
 }
 
-func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID) (Beat, error) {
+func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v Vitals) (Beat, error) {
 	s.mu.Lock()
+	s.vitals = v
 	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
@@ -115,11 +117,20 @@ func keep(t *testing.T, s *scripted, use func(t *testing.T, k *keeper)) {
 	})
 }
 
+func tableOf(entries ...*entry) *cronTable {
+	table := &cronTable{entries: map[string]*entry{}}
+	for _, e := range entries {
+		table.put(e)
+	}
+	return table
+}
+
 func newTestKeeper(s *scripted) *keeper {
-	table := cronTable{"job": {Job: Job{Name: "job"}, definition: Definition{Name: "job"}}}
+	table := tableOf(&entry{Job: Job{Name: "job"}, definition: Definition{Name: "job"}})
 	return &keeper{
 		store: s, follower: newFollower(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
-		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
+		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}), opened: func() {},
+		vitals: func() Vitals { return Vitals{Workers: 3} },
 	}
 }
 
@@ -216,8 +227,8 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		taken, stopTaken := context.WithCancelCause(t.Context())
 		standing, stopStanding := context.WithCancelCause(t.Context())
 		defer stopStanding(nil)
-		k.active.add(1, stopTaken)
-		k.active.add(2, stopStanding)
+		k.active.add(1, uuid.New(), stopTaken)
+		k.active.add(2, uuid.New(), stopStanding)
 		defer k.active.care(starting)()
 		s.set(func(s *scripted) { s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting} })
 		time.Sleep(6 * time.Second)
@@ -255,7 +266,7 @@ func TestClockFollowsTheStores(t *testing.T) {
 func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		standing := &k.follower.table["job"].standing
+		standing := &k.follower.table.get("job").standing
 		step := func(what string, change func(*scripted), stale bool, reads int) {
 			t.Helper()
 			s.set(change)
@@ -278,7 +289,7 @@ func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		standing := &k.follower.table["job"].standing
+		standing := &k.follower.table.get("job").standing
 		time.Sleep(time.Second)
 		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 2} })
 		for range 3 { // firings that are refused together

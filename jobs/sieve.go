@@ -29,6 +29,7 @@ func (d *dispatcher) sieve(ctx context.Context, first pending) {
 	}
 	begun := d.begunElsewhere(ctx, looked)
 	for _, p := range looked {
+		p.hold.giveBack()
 		if p.adopted == uuid.Nil && begun[p.firing.gateName(p.entry.standing.version.Load())] {
 			continue
 		}
@@ -51,7 +52,7 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	begun, err := d.locker.Passed(bounded, gates)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.outage.note(d.log, err)
+			d.unheard(err)
 		}
 		return nil
 	}
@@ -60,5 +61,5 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 
 // worthSieving reports whether to look at p and those behind it first.
 func (d *dispatcher) worthSieving(p pending) bool {
-	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom && !d.outage.lasts()
+	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom && !d.outage.Lasts()
 }

@@ -27,7 +27,7 @@ func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dispatcher{engine: &engine{locker: locker, outage: &outage{}, log: zerolog.Nop()}, ready: newReady("replica-1")}
+	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
 }
 
 func (d *dispatcher) pushDue(n int) {
@@ -73,7 +73,9 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	d := newSieving(t, backend)
 	due := Firing{Job: "lost", Due: time.Unix(100, 0), Recovery: 1}
 	beginElsewhere(t, backend, due) // when it first ran
-	d.sieve(t.Context(), pending{entry: &entry{}, firing: due, adopted: uuid.New()})
+	d.ready.push(pending{entry: &entry{}, firing: due, adopted: uuid.New()})
+	first, _ := d.ready.pop()
+	d.sieve(t.Context(), first)
 	if d.ready.len() != 1 {
 		t.Error("a run that this replica has adopted is gone")
 	}
@@ -89,7 +91,7 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	}
 	next, _ := d.ready.pop()
 	next.looked = false
-	if !d.outage.lasts() || d.worthSieving(next) {
+	if !d.outage.Lasts() || d.worthSieving(next) {
 		t.Error("it would look again at once")
 	}
 }

@@ -17,9 +17,14 @@ type Transactor interface {
 	// RunStatements runs the statements in one transaction that begins with
 	// the fence check on the run's claim and ends with the run recorded as
 	// succeeded: both or nothing. It reports the rows that each statement
-	// affected. It returns ErrSuperseded when the claim is gone, and refuses
+	// affected, and makes them the run's result, as RowsAffected. It returns ErrSuperseded when the claim is gone, and refuses
 	// statements that would end the transaction.
 	RunStatements(ctx context.Context, run *Run, statements []Statement) (rows []int64, err error)
+}
+
+// RowsAffected is the result of a run of statements.
+type RowsAffected struct {
+	Rows []int64 `json:"rows_affected"` // by each statement
 }
 
 // completion is the final state that a run's own transaction recorded, if any.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,7 +42,10 @@ type Store interface {
 	Sessions
 	Firings
 	Upkeep
+	Following
 	History
+	Memory
+	Control
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID
@@ -61,6 +65,19 @@ type Session struct {
 	// LockServers identifies the list of stage 1's servers that the replica
 	// locks on, "" where that is not known.
 	LockServers string
+	// Table identifies the cron table of the replica's configuration, as
+	// LockServers does the servers: "" where it is not compared.
+	Table string
+}
+
+// Vitals are what a replica tells of itself with each heartbeat.
+type Vitals struct {
+	// ClockOffset is how far the store's clock is ahead of the replica's wall
+	// clock; nil until it was measured.
+	ClockOffset *time.Duration
+	Workers     int
+	Busy        int    // of the workers
+	NotReady    string // why the replica starts nothing although it lives; "" where it does
 }
 
 // Beat is the answer to a heartbeat.
@@ -75,8 +92,8 @@ type Sessions interface {
 	// Open registers the session, live for its TTL from now.
 	Open(ctx context.Context, s Session) error
 	// Heartbeat extends a session that is neither ended nor expired by its
-	// TTL, or returns ErrSessionLost.
-	Heartbeat(ctx context.Context, session uuid.UUID) (Beat, error)
+	// TTL, or returns ErrSessionLost. The vitals take the place of those before.
+	Heartbeat(ctx context.Context, session uuid.UUID, v Vitals) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
 	// once, its claims, if any are left, are swept as if it had expired. What
 	// it carries counts no longer: from a further transaction on, or where that
@@ -106,13 +123,27 @@ type Definition struct {
 	Handler   string
 	Resources []locking.Request
 	Recover   bool // a run that is lost has a successor
+	Group     string
+	Priority  int // 1 to 9, of which 9 goes first
+
+	Hooks []Hook // which webhooks are told how its runs end
 
 	Description string // what it is for, in a sentence; the hash does not cover it
+	Source      Source // where it comes from; the hash does not cover it either
 }
+
+// Source is where a job comes from.
+type Source string
+
+// The sources.
+const (
+	FromConfig Source = "config" // the configuration file, or the program itself
+	FromStore  Source = "store"  // added at run time
+)
 
 // InForce is the definition of a job that counts.
 type InForce struct {
-	Version      int64
+	Version      int64     // negative where the job was removed: then none is in force, and this was the last
 	CheckedUntil time.Time // as in Cursor: dues up to here are decided
 }
 
@@ -136,6 +167,11 @@ const (
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
 	StartStale                         // another definition of the job is in force than the request's
+	// StartPaused says that the job, its group or everything is paused, or that
+	// the session is draining: nothing was done, or the waiting run goes on
+	// waiting, for whoever may adopt it. Further attempts are let through, and
+	// triggered runs where it is but a pause.
+	StartPaused
 )
 
 // StartResult answers a StartRequest.
@@ -143,7 +179,10 @@ type StartResult struct {
 	Outcome StartOutcome
 	Token   Token
 	Blocker *Blocker
-	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonOverlap or ReasonOlderWaiter
+	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	// Queued says, with ReasonOverlap, that another run of the job has waited for
+	// it to be free for longer.
+	Queued bool
 }
 
 // Note writes a firing down that has not started: as waiting (and for what),
@@ -170,6 +209,11 @@ type FinishRequest struct {
 	Detail string
 	Error  string
 	Output string // valid UTF-8 without NUL, at most 64 KiB
+	// Result is kept with the run; nil keeps that of the attempt before.
+	Result json.RawMessage
+	// Saved is what the job's next run finds, where this one ends as
+	// Succeeded; nil leaves what there is.
+	Saved json.RawMessage
 }
 
 // Firings starts and ends runs.
@@ -218,25 +262,9 @@ type Swept struct {
 type Misfired struct {
 	Firing Firing
 	Run    uuid.UUID
-	State  State // Missed, or Waiting where it is to be run late
+	State  State // Missed or Skipped, or Waiting where it is to be run late
 	Reason Reason
 	Detail string
-}
-
-// MisfireCheck asks for the dues of one job to be looked through.
-type MisfireCheck struct {
-	Job     string
-	Version int64     // by whose schedule they are found: nothing is done where another is in force
-	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
-	Until   time.Time // where the cursor moves to
-}
-
-// Cursor is how far a job's dues have been checked for misfires. It begins
-// where the job is first registered, and moves to where a definition with
-// another schedule or zone comes into force: dues count from there.
-type Cursor struct {
-	CheckedUntil time.Time
-	Started      []time.Time // dues after CheckedUntil that have a run or a record, sorted
 }
 
 // Upkeep is done by any replica, now and then.
@@ -247,14 +275,13 @@ type Upkeep interface {
 	// adopted. What ended sessions carried counts no longer, by a further
 	// transaction for each.
 	Sweep(ctx context.Context) (Swept, error)
-	// Adopt gives waiting runs without a living session to the session, the
-	// oldest first, at most limit of them, and returns them. With them it
-	// returns the session's own waiting runs, however many: an earlier call
-	// whose reply was lost may have given them. Both only of the named jobs,
-	// and none that is among known: those the caller cares for already. What
-	// is given keeps its place among the waiting, but nobody waits behind it
-	// until its next start.
-	Adopt(ctx context.Context, session uuid.UUID, jobs []string, known []uuid.UUID, limit int) ([]Record, error)
+	// Adopt gives waiting runs without a living session to the session, and
+	// returns them. With them it returns the session's own waiting runs, however
+	// many: an earlier call whose reply was lost may have given them. What is
+	// given keeps its place among the waiting, but nobody waits behind it until
+	// its next start. It leaves runs alone whose first start is refused as
+	// StartPaused, and gives nothing to a session that is draining.
+	Adopt(ctx context.Context, session uuid.UUID, a Adoption) ([]Record, error)
 	// CheckMisfires takes at most MaxBatch checks, each of another job. It
 	// calls find with the cursor of each that is to be done, by name, writes
 	// what find returns and moves the cursors, in one transaction. It returns
@@ -262,13 +289,63 @@ type Upkeep interface {
 	// version is in force. It does nothing and returns nil while another
 	// replica is at it.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
-	// Trigger adds a waiting run of the job that any replica may adopt. A
-	// key that was used before for the job returns that run.
-	Trigger(ctx context.Context, job, key string) (Record, error)
 	// Revoke ends a claim and its grants by force: the run becomes lost, and is
 	// recovered as by Sweep, or cancelled. Used for claims that the replica
 	// does not know of.
 	Revoke(ctx context.Context, token Token, state State, reason Reason) error
+	// Prune forgets a batch of what has been kept long enough, for the session,
+	// whose turn it then is for the next half minute: others are told Busy. Runs
+	// go when they ended longer ago than Keep, with all that belongs to them;
+	// never one that has not ended, nor a due that the misfire check may yet
+	// ask for. The audit log, pauses that are over, definitions that nobody has
+	// carried for as long, and failed sign-ins that no longer count go too.
+	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
+}
+
+// PruneRequest asks for a batch of the history to be forgotten.
+type PruneRequest struct {
+	Keep  time.Duration
+	Limit int        // rows of each kind that a batch looks at; 1 to MaxBatch
+	After *RunCursor // where the batch before has ended; nil for the first of a round
+}
+
+// Pruned is what a batch forgot.
+type Pruned struct {
+	Runs        int
+	Audited     int // lines of the audit log
+	Pauses      int
+	Definitions int
+	Next        *RunCursor // where the next batch begins; nil: all old runs were looked at
+	Busy        bool       // another replica is at it: nothing was done
+}
+
+// Adoption says which waiting runs a session would take up: late ones first,
+// since they have a limit of their own, each kind in the order in which it is
+// served where workers are short, as Place has it.
+type Adoption struct {
+	Jobs  []AdoptedJob // whose
+	Known []uuid.UUID  // not these: the caller cares for them already
+	Limit int          // at most so many
+	Late  int          // and of late ones at most so many: an outage is not taken up all at once
+}
+
+// AdoptedJob is a job whose waiting runs are to be taken up.
+type AdoptedJob struct {
+	Name     string
+	Priority int // 1 to 9
+	// Threshold is how long ago a scheduled firing may have been due for its run
+	// not to be late.
+	Threshold time.Duration
+}
+
+// Ageing is how much longer a firing waits than one of a priority that is
+// higher by 1, until it is served before it: a starved job overtakes in the end.
+const Ageing = time.Minute
+
+// Place returns the instant by which firings are served where workers are
+// short, the earliest first: since when it waits, moved by its priority.
+func Place(since time.Time, priority int) time.Time {
+	return since.Add(-time.Duration(priority-DefaultPriority) * Ageing)
 }
 
 // LockView is one granted resource.
@@ -286,7 +363,9 @@ type LockView struct {
 type JobView struct {
 	Definition
 	Version   int64
+	Removed   bool    // it was added at run time, and removed: it fires no more
 	Last      *Record // the last run that ended
+	Pauses    []Pause // those that cover it now; not where all jobs are asked for
 	UpdatedAt time.Time
 }
 
@@ -302,6 +381,23 @@ type ReplicaView struct {
 	Running   int        `json:"running"`
 	// LockServers is the same for replicas that lock on the same servers.
 	LockServers string `json:"lock_servers,omitempty"`
+	// ConfigHash is the same for replicas whose configurations have the same jobs.
+	ConfigHash string `json:"config_hash,omitempty"`
+	Draining   bool   `json:"draining"`
+	// What follows is as of the last heartbeat.
+	ClockOffset *int64 `json:"clock_offset_ms,omitempty"` // how far the store's clock is ahead of the replica's; nil where it is not known
+	Workers     int    `json:"workers"`                   // 0 where they are not known
+	Busy        int    `json:"busy"`
+	NotReady    string `json:"not_ready,omitempty"` // why it starts nothing although it lives
+}
+
+// JobDrift is a job that the configurations of living replicas do not have
+// alike. Each list has names of replicas, sorted.
+type JobDrift struct {
+	Job     string   `json:"job"`
+	Newest  []string `json:"newest"`            // they have its newest definition
+	Older   []string `json:"older,omitempty"`   // they have another, and leave it to the newest
+	Without []string `json:"without,omitempty"` // they don't know it
 }
 
 // RunFilter narrows a list of runs; zero fields do not.
@@ -309,8 +405,16 @@ type RunFilter struct {
 	Job     string
 	States  []State
 	Replica string
-	Before  *RunCursor // the page after this run
-	Limit   int        // 1 to MaxBatch; 0 means 100
+	Reason  Reason // why they did not run, wait, or did not end by themselves
+	// Resource asks for the runs of those jobs that lock it, or anything above
+	// or beneath it, by the definitions in force: what held it, and what it kept
+	// waiting, is among them.
+	Resource *locking.Resource
+	From     time.Time  // created then or later
+	Until    time.Time  // created before
+	Before   *RunCursor // the page after this run
+	After    *RunCursor // the page before this run: the oldest of those that are younger
+	Limit    int        // 1 to MaxBatch; 0 means 100
 }
 
 // RunCursor is a place in the list of runs.
@@ -321,6 +425,7 @@ type RunCursor struct {
 
 // History answers the page and the command line; it changes nothing.
 type History interface {
+	Listings
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, those on job names included.
@@ -331,6 +436,29 @@ type History interface {
 	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
+	// Firing returns a job with its scheduled runs for one due, or ErrNotFound
+	// where there is no such job.
+	Firing(ctx context.Context, job string, due time.Time) (FiringView, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
+	// Drift returns the jobs that the configurations of living replicas do not
+	// have alike, by name, at most limit of them. Where a replica has several
+	// living sessions, its youngest counts; those without a Table don't.
+	Drift(ctx context.Context, limit int) ([]JobDrift, error)
+}
+
+// FiringView is what the store knows of a job's scheduled firing for a due.
+type FiringView struct {
+	Now time.Time // the store's clock
+	// The job's definition in force, and since when it is.
+	Version   int64
+	Hash      string
+	Schedule  string
+	Zone      string
+	UpdatedAt time.Time
+	Removed   bool // as in JobView
+	// CheckedUntil is the job's cursor: dues up to here have a run or a record,
+	// or don't count.
+	CheckedUntil time.Time
+	Runs         []Record // of the firing, without output: first the one that is no recovery
 }

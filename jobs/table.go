@@ -7,15 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/locking"
 )
-
-// errNotFired refuses schedules that can be read but are not fired yet: a job
-// that would never run, or not as it says, is a mistake to be told at start.
-var errNotFired = errors.New("this version reads it, but does not fire by it yet")
 
 // entry is a job that is ready to be fired: its handler is bound, its
 // requests are in normal form.
@@ -25,32 +22,81 @@ type entry struct {
 	requests   []locking.Request
 	definition Definition
 	standing   standing
+	spec       *Spec // of a job that was added at run time
 }
 
-// cronTable is what a replica fires, by name.
-type cronTable map[string]*entry
+// cronTable is what a replica fires: the jobs that it was given, and those that
+// were added at run time. An entry is not changed but for its standing: a job
+// that changes gets another. It may be used concurrently.
+type cronTable struct {
+	mu      sync.RWMutex
+	entries map[string]*entry
+}
 
 // newCronTable binds every job, and reports all mistakes at once.
-func newCronTable(registry *Registry, jobs []Job) (cronTable, error) {
-	table := make(cronTable, len(jobs))
+func newCronTable(registry *Registry, jobs []Job) (*cronTable, error) {
+	table := &cronTable{entries: make(map[string]*entry, len(jobs))}
 	var problems []error
 	for _, job := range jobs {
 		e, err := newEntry(registry, job)
 		switch {
 		case err != nil:
 			problems = append(problems, fmt.Errorf("job %q: %w", job.Name, err))
-		case table[job.Name] != nil:
+		case table.entries[job.Name] != nil:
 			problems = append(problems, fmt.Errorf("job %q: defined twice", job.Name))
 		default:
-			table[job.Name] = e
+			table.entries[job.Name] = e
 		}
 	}
-	return table, errors.Join(problems...)
+	return table, errors.Join(append(problems, CheckAfter(jobs))...)
+}
+
+// get returns the job's entry, or nil.
+func (t *cronTable) get(name string) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.entries[name]
+}
+
+// has reports whether the entry is still the one of its job.
+func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
+
+// put takes an entry in place of the one of its job, if there is one. Until its
+// definition is registered nobody fires by it here.
+func (t *cronTable) put(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.entries[e.Name] = e
+}
+
+// remove forgets a job. What runs of it goes on.
+func (t *cronTable) remove(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, name)
+}
+
+// all returns the entries, by name.
+func (t *cronTable) all() []*entry {
+	t.mu.RLock()
+	all := slices.Collect(maps.Values(t.entries))
+	t.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (t *cronTable) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.entries)
 }
 
 func newEntry(registry *Registry, job Job) (*entry, error) {
 	handle, err := registry.Bind(job.Handler, job.Params)
 	if err != nil {
+		return nil, err
+	}
+	if err := job.checkPolicies(); err != nil {
 		return nil, err
 	}
 	requests, err := job.requests()
@@ -60,60 +106,88 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if job.Overlap == OverlapAllow && slices.ContainsFunc(requests, func(r locking.Request) bool { return r.Mode == locking.Exclusive }) {
 		return nil, fmt.Errorf("overlap: %q is only for jobs without exclusive resources", OverlapAllow)
 	}
-	if job.MisfireThreshold < time.Second {
-		return nil, fmt.Errorf("misfire threshold: at least 1s, found %s", job.MisfireThreshold)
-	}
-	if err := fireable(job.Schedule); err != nil {
+	if err := checkHooks(job.Hooks); err != nil {
 		return nil, err
 	}
 	definition, err := define(job, requests)
 	return &entry{Job: job, handle: handle, requests: requests, definition: definition}, err
 }
 
-func fireable(s schedule.Schedule) error {
-	switch {
-	case len(s.After()) > 0:
-		return fmt.Errorf("schedule: after other jobs: %w", errNotFired)
-	case s.MaxDelay() > 0:
-		return fmt.Errorf("jitter: %w", errNotFired)
+// checkPolicies returns every mistake in the numbers of the job's policies.
+func (j *Job) checkPolicies() error {
+	var problems []error
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
 	}
-	return nil
+	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
+	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
+		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q", cause, policies, j.misfire(cause))
+	}
+	limit := j.lateLimit()
+	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s", j.MisfireThreshold)
+	must(limit >= 1 && limit <= maxLateRuns, "misfire limit: 1 to %d, found %d", maxLateRuns, limit)
+	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s", j.MisfireBy.MaxAge)
+	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
+	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d", MaxPriority, j.Priority)
+	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
+	must(j.GroupLimits.PerReplica >= 0, "places of group %s: 0 for no limit, or more, found %d", j.Group, j.GroupLimits.PerReplica)
+	return errors.Join(problems...)
 }
 
-// definitions returns what Register writes.
-func (t cronTable) definitions() []Definition {
-	all := make([]Definition, 0, len(t))
-	for _, e := range t {
-		all = append(all, e.definition)
+// CheckAfter returns every mistake in the schedules of jobs that follow others
+// (schedule.CheckAfter), or nil. The jobs are all of one cron table.
+func CheckAfter(jobs []Job) error {
+	schedules := make(map[string]schedule.Schedule, len(jobs))
+	for _, job := range jobs {
+		schedules[job.Name] = job.Schedule
 	}
-	return all
+	var problems []error
+	for _, m := range schedule.CheckAfter(schedules) {
+		problems = append(problems, fmt.Errorf("job %q: schedule: after: %w", m.Job, m))
+	}
+	return errors.Join(problems...)
 }
 
-// names returns the jobs' names, sorted.
-func (t cronTable) names() []string { return slices.Sorted(maps.Keys(t)) }
+// unregistered returns the entries that the store was not asked about yet.
+func (t *cronTable) unregistered() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.heard() })
+}
 
-// inForce returns the names, sorted, of the jobs that are this replica's to
-// fire.
-func (t cronTable) inForce() []string {
-	return slices.DeleteFunc(t.names(), func(name string) bool { return t[name].standing.stale() })
+// inForce returns the entries, by name, that are this replica's to fire.
+func (t *cronTable) inForce() []*entry {
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.stale() })
 }
 
 // Due is an instant at which a job is to be fired.
 type Due struct {
 	Job       string
 	Due       time.Time
+	Start     time.Time // later than Due by the job's jitter
 	Resources []locking.Request
 }
 
-// upcoming returns the first due after from of each job, the soonest first,
-// at most n of them. When the others are due, it is not for this replica to say.
-func (t cronTable) upcoming(from time.Time, n int) []Due {
+// dues returns the first dues after from of one job. When others fire it, it is
+// not for this replica to say.
+func (t *cronTable) dues(job string, from time.Time, n int) []time.Time {
+	e := t.get(job)
+	if e == nil || e.standing.elsewhere() {
+		return nil
+	}
+	return e.Schedule.Upcoming(from, n)
+}
+
+// upcoming returns the due of each job that starts first after from, the
+// soonest first, at most n of them. When the others are due, it is not for this
+// replica to say.
+func (t *cronTable) upcoming(from time.Time, n int) []Due {
 	var dues []Due
-	for _, e := range t {
-		if due := e.Schedule.Next(from); !due.IsZero() && !e.standing.stale() {
-			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Resources: e.Resources})
+	for _, e := range t.all() {
+		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.elsewhere() {
+			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}
-	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.Job, b.Job)) })
+	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
 	return dues[:min(n, len(dues))]
 }

@@ -1,7 +1,8 @@
 package jobs
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,21 +42,38 @@ func TestDefinitionCoversDues(t *testing.T) {
 	}
 }
 
-func TestSchedulesThatAreNotFiredAreRefused(t *testing.T) {
-	after, err := schedule.ParseText("after: a", time.UTC)
+func TestMistakesInWhatJobsFollow(t *testing.T) {
+	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error { return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	daily, err := schedule.ParseText("30 2 * * *", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, s := range map[string]schedule.Schedule{"after": after, "jitter": daily.WithJitter(time.Minute)} {
-		if err := fireable(s); !errors.Is(err, errNotFired) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	if err := fireable(daily); err != nil {
-		t.Error(err)
+	for name, c := range map[string]struct {
+		schedules map[string]string
+		want      string // of the error, by line
+	}{
+		"none":           {map[string]string{"extract": "@daily", "load": "after:extract", "report": "after:extract,load"}, ""},
+		"unknown":        {map[string]string{"extract": "@daily", "load": "after:extrct"}, `job "load": schedule: after: unknown job "extrct"; did you mean "extract"?`},
+		"itself":         {map[string]string{"load": "after:load"}, `job "load": schedule: after: found the job itself, expected others`},
+		"only triggered": {map[string]string{"extract": "", "load": "after:extract"}, `job "load": schedule: after: found job "extract", which has no schedule: it is only triggered, and has no dues that another could follow`},
+		"a circle":       {map[string]string{"a": "after:b", "b": "after:c", "c": "after:a", "d": "after:a"}, `job "a": schedule: after: found jobs that wait for each other: a after b after c after a, expected no circle`},
+		"two circles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d", "d": "after:c"}, `job "a": schedule: after: found jobs that wait for each other: a after b after a, expected no circle
+job "c": schedule: after: found jobs that wait for each other: c after d after c, expected no circle`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var table []Job
+			for job, text := range c.schedules {
+				j := Job{Name: job, Handler: "work", MisfireThreshold: time.Second}
+				if text != "" {
+					if j.Schedule, err = schedule.ParseText(text, time.UTC); err != nil {
+						t.Fatal(err)
+					}
+				}
+				table = append(table, j)
+			}
+			_, err := newCronTable(registry, table)
+			if found := fmt.Sprint(err); found != c.want && (err != nil || c.want != "") {
+				t.Errorf("found\n%s\nexpected\n%s", found, c.want)
+			}
+		})
 	}
 }

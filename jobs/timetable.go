@@ -5,20 +5,46 @@ import (
 	"time"
 )
 
-// planned is a job's next due.
+// planned is a due of a job, and when it is to be looked at: at the due itself,
+// from where the one behind it is planned, and again, delayed, when it starts.
 type planned struct {
-	due   time.Time
-	entry *entry
+	at      time.Time
+	due     time.Time
+	delayed bool
+	entry   *entry
 }
 
-// timetable is a heap of every job's next due, the earliest first.
+// timetable is a heap of every job's next due, and of those before it whose
+// delay is not over. What is to be looked at first is first.
 type timetable []planned
+
+// begin plans what the entry has to start after t: its dues from then on, and
+// those of before that are delayed beyond it.
+func (t *timetable) begin(e *entry, after time.Time) {
+	for due := e.Schedule.Next(after.Add(-e.Schedule.MaxDelay())); !due.IsZero() && !due.After(after); due = e.Schedule.Next(due) {
+		if start := e.startOf(due); start.After(after) {
+			t.put(planned{at: start, due: due.UTC(), delayed: true, entry: e})
+		}
+	}
+	t.add(e, after)
+}
 
 // add plans the entry's first due after t, if there is one.
 func (t *timetable) add(e *entry, after time.Time) {
 	if due := e.Schedule.Next(after); !due.IsZero() {
-		t.put(planned{due: due.UTC(), entry: e})
+		t.put(planned{at: due.UTC(), due: due.UTC(), entry: e})
 	}
+}
+
+// delay plans the start of a due that was popped, and reports whether that is
+// after now.
+func (t *timetable) delay(p planned, now time.Time) bool {
+	p.at, p.delayed = p.entry.startOf(p.due), true
+	if p.at.After(now) {
+		t.put(p)
+		return true
+	}
+	return false
 }
 
 // put plans what pop removed.
@@ -27,18 +53,18 @@ func (t *timetable) put(p planned) { heap.Push((*planHeap)(t), p) }
 // pop removes the earliest.
 func (t *timetable) pop() planned { return heap.Pop((*planHeap)(t)).(planned) }
 
-// next returns the earliest due, or the zero time.
+// next returns when the earliest is to be looked at, or the zero time.
 func (t timetable) next() time.Time {
 	if len(t) == 0 {
 		return time.Time{}
 	}
-	return t[0].due
+	return t[0].at
 }
 
 type planHeap []planned
 
 func (h planHeap) Len() int           { return len(h) }
-func (h planHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h planHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h planHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *planHeap) Push(x any)        { *h = append(*h, x.(planned)) }
 func (h *planHeap) Pop() any {

@@ -8,22 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-const (
-	adoptEvery   = time.Second
-	misfireEvery = 5 * time.Second
-	listsEvery   = 5 * time.Second
-)
-
-// upkeep does what any replica may do for all: it sweeps dead sessions,
-// adopts waiting runs, and records dues that nobody started.
+// upkeep does what any replica may do for all: it sweeps dead sessions, makes
+// jobs due that follow others, adopts waiting runs, and records dues that nobody
+// started.
 type upkeep struct {
 	*engine
-	table  cronTable
+	table  *cronTable
 	ready  *ready
 	keeper *keeper
-	lists  *serverLists
-	every  time.Duration // between sweeps
-	page   int           // the weight of misfire checks that the store takes in one call, as far as is known
+	drift  *drift
+	every  time.Duration   // between sweeps
+	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
+	held   map[string]bool // jobs of which a pause held back dues when their misfires were last checked
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -37,18 +33,19 @@ func (u *upkeep) run(ctx context.Context) {
 				swept = now
 				u.sweep(ctx)
 			}
-			if now.Sub(checked) >= misfireEvery {
+			if now.Sub(checked) >= u.pace.misfires {
 				checked = now
 				u.checkMisfires(ctx)
 			}
-			if now.Sub(compared) >= listsEvery {
+			if now.Sub(compared) >= u.pace.lists {
 				compared = now
-				u.lists.compare(ctx)
+				u.drift.compare(ctx)
 			}
+			u.follow(ctx)
 			u.adopt(ctx, session)
 		}
 		select {
-		case <-time.After(adoptEvery):
+		case <-time.After(u.pace.adopt):
 		case <-ctx.Done():
 			return
 		}
@@ -70,6 +67,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 	for _, lost := range swept.Lost {
 		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("due", lost.Due).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
+		u.tellLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
@@ -98,14 +96,20 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // do. It also finds those that are this replica's without its knowledge: a
 // reply of the store was lost, or a firing could not write down how it ended.
 func (u *upkeep) adopt(ctx context.Context, session *life) {
-	limit, names := u.room(), u.table.inForce()
-	if limit == 0 || len(names) == 0 {
+	wanted := Adoption{Limit: u.room(), Late: u.ready.lateRoom()}
+	entries := map[string]*entry{}
+	for _, e := range u.adoptable() {
+		entries[e.Name] = e
+		wanted.Jobs = append(wanted.Jobs, AdoptedJob{Name: e.Name, Priority: e.priority(), Threshold: e.lateAfter()})
+	}
+	if wanted.Limit == 0 || len(entries) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	known, end := u.active.watch()
-	records, err := u.store.Adopt(bounded, session.id, names, known, limit)
+	wanted.Known = known
+	records, err := u.store.Adopt(bounded, session.id, wanted)
 	begun := end()
 	if err != nil {
 		if ctx.Err() == nil && session.ctx.Err() == nil {
@@ -114,14 +118,29 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		return
 	}
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
-	slices.SortFunc(records, func(a, b Record) int { return a.Due.Compare(b.Due) })
 	for _, r := range records {
+		e := entries[r.Job] // also where the job was removed meanwhile: nobody else would find the run
 		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
-			entry: u.table[r.Job], firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(r), since: u.clock.now(), done: u.active.care(r.ID),
+			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), queued: r.WaitSince,
+			obstacle: r.obstacle(), moment: r.Params, done: u.active.care(r.ID),
 		})
 	}
+}
+
+// adoptable returns the jobs of which to take up runs: not those whose group has
+// no place here, which another replica may have.
+func (u *upkeep) adoptable() []*entry { return slices.DeleteFunc(u.table.inForce(), u.ready.full) }
+
+// lateAfter is how long after its due a run is late, wherever it was delayed. Of
+// a job that follows others that can't be told by the due.
+func (e *entry) lateAfter() time.Duration {
+	if len(e.Schedule.After()) > 0 {
+		const never = 100 * 365 * 24 * time.Hour
+		return never
+	}
+	return e.MisfireThreshold + e.Schedule.MaxDelay()
 }
 
 // room is how many runs to adopt: no more than can start at once, but always
@@ -135,8 +154,11 @@ func (u *upkeep) room() int {
 
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
-func (u *upkeep) late(r Record) bool {
-	return r.Key == "" && r.Recovery == 0 && u.clock.now().Sub(r.Due) > u.table[r.Job].MisfireThreshold
+func (u *upkeep) late(e *entry, r Record) bool {
+	if len(e.Schedule.After()) > 0 { // its due says when others began
+		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+	}
+	return r.Key == "" && r.Recovery == 0 && e.overdue(r.Due, u.clock.now())
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that

@@ -38,7 +38,7 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()}, lost.Held); err != nil {
 		t.Fatal(err)
 	}
-	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()}, table: cronTable{}}
+	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()}, table: tableOf()}
 	u.sweep(t.Context())
 	if held, err := locker.Inspect(t.Context(), []locking.Resource{orders}); err != nil || len(held) != 0 {
 		t.Errorf("held after the sweep: %+v, %v", held, err)
@@ -47,7 +47,7 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 
 func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	u := &upkeep{table: cronTable{}, page: 50}
+	u := &upkeep{table: tableOf(), page: 50}
 	for name, behind := range map[string]time.Duration{
 		"an hour": time.Hour, "a day": 24 * time.Hour, "two minutes": 2 * time.Minute, "three minutes": 3 * time.Minute, "nothing": time.Minute,
 	} {
@@ -55,7 +55,7 @@ func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 		e.Name = name
 		e.standing.register(1)
 		e.standing.decide(now.Add(-behind))
-		u.table[name] = e
+		u.table.put(e)
 	}
 	checks := u.undecided(now)
 	var order []string

@@ -119,7 +119,7 @@ func (a *attempt) leave() {
 // stage 1 can't tell.
 func (a *attempt) poll(ctx context.Context) error {
 	b := a.blocker
-	if b == nil || a.outage.lasts() {
+	if b == nil || a.outage.Lasts() {
 		return nil
 	}
 	key := keyOf(a.options.Namespace, b.Resource.Key())
@@ -161,7 +161,7 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 }
 
 func (a *attempt) enterOne(ctx context.Context, as content, resource Resource) (held, error) {
-	if a.outage.lasts() {
+	if a.outage.Lasts() {
 		return held{}, ErrUnavailable
 	}
 	added, err := a.add(ctx, as, resource)
@@ -173,7 +173,7 @@ func (a *attempt) enterOne(ctx context.Context, as content, resource Resource) (
 
 func (a *attempt) noteOutage(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		a.outage.note(&a.options.Log, err)
+		a.unheard(err)
 	}
 }
 
@@ -227,4 +227,10 @@ func (a *attempt) end(ctx context.Context) {
 	if _, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
 		a.options.Log.Debug().Err(err).Msg("lock that was given up not withdrawn yet, a heartbeat does it")
 	}
+}
+
+// unheard notes that stage 1 could not be asked: a full server answers.
+func (l *Locker) unheard(err error) {
+	silent := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear)
+	l.outage.Note(l.options.Log, err, silent, "lock entries can't be kept, the grants decide alone")
 }

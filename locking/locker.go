@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/batch"
+	"github.com/holdfast-dev/holdfast/internal/outage"
 	"github.com/holdfast-dev/holdfast/internal/session"
 )
 
@@ -59,7 +60,7 @@ type Locker struct {
 	// Where there are Grants:
 	keeper   *session.Keeper[*standing] // else nil
 	releases *batch.Batch[Token, bool]
-	outage   outage
+	outage   outage.Outage // of stage 1
 }
 
 // New returns a Locker on b, or says which option is wrong. Where there are
@@ -280,6 +281,7 @@ func (l *Locker) giveUp(e entry, maybeThere bool) {
 	l.nonces.drop(e.nonce)
 	if maybeThere {
 		l.strays.note(e, time.Now().Add(l.options.Lease))
+		l.renewals.news()
 	}
 }
 

@@ -34,8 +34,7 @@ func (l *Locker) Run(ctx context.Context) error {
 func (l *Locker) keepEntries(ctx context.Context) error {
 	var workers errgroup.Group
 	workers.SetLimit(renewWorkers)
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+	swept := time.Now()
 	for ctx.Err() == nil {
 		for _, lock := range l.renewals.due(time.Now()) {
 			workers.Go(func() error {
@@ -43,7 +42,13 @@ func (l *Locker) keepEntries(ctx context.Context) error {
 				return nil
 			})
 		}
-		if l.renewals.wait(ctx, sweep.C) {
+		var sweepAt time.Time // zero while there is nothing to look for
+		if l.strays.any() {
+			sweepAt = swept.Add(sweepEvery)
+		}
+		l.renewals.wait(ctx, sweepAt)
+		if now := time.Now(); !sweepAt.IsZero() && !now.Before(sweepAt) && ctx.Err() == nil {
+			swept = now
 			workers.Go(func() error {
 				l.sweepStrays(ctx)
 				return nil
@@ -57,7 +62,7 @@ func (l *Locker) keepEntries(ctx context.Context) error {
 type renewals struct {
 	mu    sync.Mutex
 	queue lockQueue
-	wake  chan struct{} // has one item when the first of the queue has changed
+	wake  chan struct{} // has one item when the first of the queue has changed, or there are strays
 }
 
 func newRenewals() renewals { return renewals{wake: make(chan struct{}, 1)} }
@@ -69,12 +74,8 @@ func (r *renewals) add(lock *Lock, at time.Time) {
 	r.take(lock)
 	lock.renewAt = at
 	heap.Push(&r.queue, lock)
-	if lock.place != 0 {
-		return
-	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
+	if lock.place == 0 {
+		r.news()
 	}
 }
 
@@ -103,25 +104,33 @@ func (r *renewals) due(now time.Time) []*Lock {
 	return locks
 }
 
-// wait returns when a lock may be due, and at each tick of sweep, which it
-// reports, and when ctx ends.
-func (r *renewals) wait(ctx context.Context, sweep <-chan time.Time) (swept bool) {
+// wait returns when a lock may be due, at until unless that is zero, when there
+// is news, and when ctx ends.
+func (r *renewals) wait(ctx context.Context, until time.Time) {
 	r.mu.Lock()
 	next := time.Hour
 	if len(r.queue) > 0 {
 		next = time.Until(r.queue[0].renewAt)
 	}
 	r.mu.Unlock()
+	if !until.IsZero() {
+		next = min(next, time.Until(until))
+	}
 	timer := time.NewTimer(next)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-r.wake:
-	case <-sweep:
-		return true
 	case <-ctx.Done():
 	}
-	return false
+}
+
+// news has wait return.
+func (r *renewals) news() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 }
 
 // lockQueue is a heap of locks by renewAt. Each knows its place, -1 outside.

@@ -23,6 +23,7 @@ const (
 	KindPath  Kind = "path"  // any "/"-separated name
 	KindSlot  Kind = "slot"  // a name with a number of slots: a semaphore
 	KindJob   Kind = "job"   // a job's own name: its overlap policy
+	KindGroup Kind = "group" // a group of jobs: how many of their runs go on at once
 	KindMemo  Kind = "memo"  // a value that is being computed: see Memo
 )
 
@@ -51,10 +52,19 @@ func Slot(name string) (Resource, error) { return newResource(KindSlot, strings.
 // "/" but, as for every resource, no empty, "." or ".." segment.
 func Job(name string) (Resource, error) { return newResource(KindJob, name) }
 
+// Group returns the resource that stands for a group of jobs. Groups do not lie
+// beneath each other: a name has no "/".
+func Group(name string) (Resource, error) {
+	if strings.Contains(name, "/") {
+		return Resource{}, fmt.Errorf("%w: group name %q has a slash", ErrBadName, name)
+	}
+	return newResource(KindGroup, name)
+}
+
 // ParseKey is the inverse of Resource.Key.
 func ParseKey(key string) (Resource, error) {
 	kind, path, ok := strings.Cut(key, ":")
-	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindMemo}, Kind(kind)) {
+	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindGroup, KindMemo}, Kind(kind)) {
 		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName, key)
 	}
 	return newResource(Kind(kind), path)

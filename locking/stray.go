@@ -42,6 +42,12 @@ func (s *strays) forget(nonce string) {
 	delete(s.entries, nonce)
 }
 
+func (s *strays) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries) > 0
+}
+
 func (s *strays) list() []stray {
 	s.mu.Lock()
 	defer s.mu.Unlock()

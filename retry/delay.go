@@ -14,6 +14,25 @@ const (
 	reversePeriod  = 15
 )
 
+// After returns how long to wait before the next try of something that has
+// failed so often, the first time so long ago, or false when there is to be
+// none. It is Series.Next for those who keep count elsewhere.
+func (p Policy) After(failures int, waited time.Duration) (delay time.Duration, ok bool) {
+	return p.after(failures, waited, rand.Float64)
+}
+
+func (p Policy) after(failures int, waited time.Duration, random func() float64) (delay time.Duration, ok bool) {
+	if !p.allows(failures) {
+		return 0, false
+	}
+	delay = p.jittered(p.delay(failures), random)
+	if p.Elapsed > 0 {
+		left := p.Elapsed - waited
+		return min(delay, max(left, 0)), left > 0
+	}
+	return delay, true
+}
+
 // delay returns how long to wait after so many failures (from 1), before jitter.
 func (p Policy) delay(failures int) time.Duration {
 	var d time.Duration

@@ -22,15 +22,7 @@ func (p Policy) Start(now time.Time, options ...Option) *Series {
 // the next one, or false when there is to be none.
 func (s *Series) Next(now time.Time) (delay time.Duration, ok bool) {
 	s.failures++
-	if !s.policy.allows(s.failures) {
-		return 0, false
-	}
-	delay = s.policy.jittered(s.policy.delay(s.failures), s.random)
-	if s.policy.Elapsed > 0 {
-		left := s.policy.Elapsed - s.Waited(now)
-		return min(delay, max(left, 0)), left > 0
-	}
-	return delay, true
+	return s.policy.after(s.failures, s.Waited(now), s.random)
 }
 
 // Attempts returns how many tries have failed.

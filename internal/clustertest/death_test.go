@@ -93,7 +93,9 @@ func TestRecoveryOfALostRun(t *testing.T) {
 
 // TestFreezeOfAReplica stops a replica in a run until its session is over and
 // another has its table, and then lets it go on: its write is refused, the
-// other's is not, and it is a replica again.
+// other's is not, and it is a replica again. Its session is over because the
+// store is told so: one short enough to wait for would be too short for the
+// others, which live, on a machine that is busy.
 func TestFreezeOfAReplica(t *testing.T) {
 	for _, frozen := range []struct {
 		name, params string
@@ -109,7 +111,7 @@ func TestFreezeOfAReplica(t *testing.T) {
 	} {
 		t.Run(frozen.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, settings{expires: "1500ms", jobs: ledgerJob("frozen", "t", "", frozen.params) +
+			c := newCluster(t, settings{expires: "5m", jobs: ledgerJob("frozen", "t", "", frozen.params) +
 				ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "gate: next")})
 			c.start("a", "b")
 			c.trigger("frozen")
@@ -119,6 +121,8 @@ func TestFreezeOfAReplica(t *testing.T) {
 			if err := victim.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			session := c.sessionOf(first.Token)
+			c.expire(session)
 			c.trigger("next")
 			second := c.begun("next", first.Token)
 			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
@@ -137,6 +141,8 @@ func TestFreezeOfAReplica(t *testing.T) {
 			if n := askOne[int](c, `SELECT count(*) FROM ledger WHERE token = $1 AND step = 'end'`, first.Token); n != 0 {
 				t.Error("the write of the superseded run was committed")
 			}
+			c.awaitValue("another session of the replica", `
+SELECT EXISTS (SELECT FROM holdfast.sessions WHERE replica = $1 AND id <> $2 AND ended_at IS NULL AND expires_at > clock_timestamp())`, first.Replica, session)
 			if err := victim.Ready(c.ctx); err != nil {
 				t.Errorf("it did not become a replica again: %v", err)
 			}
@@ -160,6 +166,15 @@ SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND
 func (c *cluster) sessionOf(token int64) string {
 	c.t.Helper()
 	return askOne[string](c, `SELECT session::text FROM holdfast.runs WHERE token = $1`, token)
+}
+
+// expire has a session run out now, by the store's clock. Its replica is frozen,
+// and does not know.
+func (c *cluster) expire(session string) {
+	c.t.Helper()
+	if _, err := c.db.Exec(c.ctx, `UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1`, session); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 func (c *cluster) expiry(session string) time.Time {

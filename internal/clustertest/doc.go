@@ -25,6 +25,6 @@
 //
 // # Environment
 //
-// HOLDFAST_CLUSTER_SECONDS is how long the cluster runs in the test of its
-// invariants, in seconds; without it 20.
+// HOLDFAST_CLUSTER_SECONDS is how long the cluster runs in the tests of its
+// invariants and of each due, in seconds; without it 20.
 package clustertest

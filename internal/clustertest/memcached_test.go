@@ -25,7 +25,9 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 	} {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, settings{expires: "30s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
+			// It waits for the table as long as it takes: rivals that are slow may
+			// have it at each of a few tries.
+			c := newCluster(t, settings{expires: "30s", jobs: ledgerJob("hold", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "gate: hold") +
 				ledgerJob("rival", "t", "schedule: {every: 1s}", "") + ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 			c.start("a", "b")
 			c.awaitRun("job = 'rival' AND state = 'succeeded'")

@@ -41,8 +41,14 @@ type CommandParams struct {
 	Grace *jobs.Duration `json:"grace"`
 }
 
+// commandResult is the result of a run whose program was started.
+type commandResult struct {
+	ExitCode int `json:"exit_code"` // -1 where a signal ended it
+}
+
 // Command returns the handler "command", which runs a program and expects it
-// to exit with status 0. The end of what it writes is kept with the run.
+// to exit with status 0. The end of what it writes is kept with the run,
+// whose result is {"exit_code": …}.
 //
 // The program leads a process group of its own. When the run is ended, the
 // group gets SIGTERM and, after the grace, SIGKILL; when the program exits by
@@ -117,6 +123,11 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 	}
 	tail := jobs.NewTail(quotedBytes)
 	stopped, err := runGroup(ctx, cmd, p.grace(), run.Output(), tail)
+	if ended := cmd.ProcessState; ended != nil {
+		if err := run.SetResult(commandResult{ExitCode: ended.ExitCode()}); err != nil {
+			return fmt.Errorf("command %s: %w", name, err)
+		}
+	}
 	switch {
 	case stopped && err == nil:
 		return fmt.Errorf("command %s: stopped: %w", name, context.Cause(ctx))

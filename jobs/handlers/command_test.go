@@ -49,6 +49,7 @@ func TestCommandHasNoShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOutput(t, run, "$HOME|a b|*|; exit 3|")
+	wantResult(t, run, `{"exit_code":0}`)
 }
 
 func TestCommandErrors(t *testing.T) {

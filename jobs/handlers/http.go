@@ -33,13 +33,19 @@ const (
 // client may be nil; of its fields CheckRedirect is replaced.
 //
 // At most 5 redirects are followed, none whose status is an expected one. Of a
-// response 8 MiB are read; the end of what was read is kept with the run.
+// response 8 MiB are read; the end of what was read is kept with the run,
+// whose result is {"status": …}.
 func HTTP(client *http.Client) jobs.Registration {
 	if client == nil {
 		client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
 	h := httpHandler{client: client}
 	return jobs.Handle("http", h.run)
+}
+
+// httpResult is the result of a run that got a response.
+type httpResult struct {
+	Status int `json:"status"`
 }
 
 type httpHandler struct{ client *http.Client }
@@ -58,6 +64,9 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 		return fmt.Errorf("%s: %w", what, withCause(ctx, withoutURL(err)))
 	}
 	defer response.Body.Close()
+	if err := run.SetResult(httpResult{Status: response.StatusCode}); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	tail, err := keepResponse(run.Output(), response)
 	if !p.ExpectStatus.match(response.StatusCode) {
 		return fmt.Errorf("%s: expected %s, found %d%s", what, p.ExpectStatus, response.StatusCode, quote(tail))

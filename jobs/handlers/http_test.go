@@ -51,6 +51,37 @@ func wantOutput(t *testing.T, run *jobs.Run, want string) {
 	}
 }
 
+func wantResult(t *testing.T, run *jobs.Run, want string) {
+	t.Helper()
+	if got := string(run.Result()); got != want {
+		t.Errorf("result %s, want %s", got, want)
+	}
+}
+
+// TestFailuresHaveResults: a status or an exit code is worth most when it is not
+// the expected one; a program that did not start and a server that was not
+// reached have none.
+func TestFailuresHaveResults(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for _, c := range []struct {
+		handler string
+		params  object
+		want    string
+	}{
+		{"http", object{"url": url}, `{"status":418}`},
+		{"http", object{"url": "http://127.0.0.1:1"}, ""},
+		{"command", object{"command": shell("exit 3")}, `{"exit_code":3}`},
+		{"command", object{"command": shell("kill -9 $$")}, `{"exit_code":-1}`},
+		{"command", object{"command": []string{"/no/such/program"}}, ""},
+	} {
+		run := newRun("j")
+		if err := mustBind(t, c.handler, c.params)(t.Context(), run); err == nil {
+			t.Errorf("%s %v succeeded", c.handler, c.params)
+		}
+		wantResult(t, run, c.want)
+	}
+}
+
 func TestHTTPSendsWhatItIsTold(t *testing.T) {
 	var got *http.Request
 	var body []byte
@@ -76,6 +107,7 @@ func TestHTTPSendsWhatItIsTold(t *testing.T) {
 		}
 	}
 	wantOutput(t, run, "HTTP/1.1 200 OK\nthanks\uFFFD")
+	wantResult(t, run, `{"status":200}`)
 }
 
 func TestHTTPMethod(t *testing.T) {

@@ -27,7 +27,7 @@ type Args []any
 // SQL returns the handler "sql", which runs its statements in the database
 // that holds the store, in one fenced transaction: either all of them take
 // effect and the run is recorded as succeeded, or none does. The rows that
-// each affected are kept with the run.
+// each affected are the run's result: {"rows_affected": [3, 1]}.
 func SQL() jobs.Registration { return jobs.Handle("sql", runSQL) }
 
 // Validate reports every mistake.

@@ -119,8 +119,8 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.expectSales(t, "pen integer 2")
-	if record := f.expectState(t, run, jobs.Succeeded); record.Output != "statement 1: 1 rows\nstatement 2: 1 rows\nstatement 3: 0 rows\n" {
-		t.Errorf("kept output %q", record.Output)
+	if record := f.expectState(t, run, jobs.Succeeded); record.Output != "statement 1: 1 rows\nstatement 2: 1 rows\nstatement 3: 0 rows\n" || string(record.Result) != `{"rows_affected":[1,1,0]}` {
+		t.Errorf("kept output %q and result %s", record.Output, record.Result)
 	}
 }
 

@@ -63,7 +63,7 @@ var adoptRules = []rule{
 	}},
 	{"a run is adopted with all that is known of it", func(c *check) {
 		c.register("h", "a")
-		triggered, err := c.Store.Trigger(c.ctx, "a", "by hand")
+		triggered, err := c.trigger("a", "by hand")
 		c.must(err)
 		adopted := c.adopt(c.session("one"), 1, "a")
 		if len(adopted) != 1 {
@@ -135,7 +135,7 @@ var adoptRules = []rule{
 		equal(c, "note", c.note(s, noteOf(own, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.Expire(s)
 		// Whether it is told so by an error is the store's choice.
-		if adopted, _ := c.Store.Adopt(c.ctx, s, []string{"a"}, nil, 10); len(adopted) != 0 {
+		if adopted, _ := c.Store.Adopt(c.ctx, s, Adoption(nil, 10, "a")); len(adopted) != 0 {
 			c.Errorf("a dead session adopted %+v", adopted)
 		}
 		c.sweep()
@@ -185,7 +185,7 @@ func adoptConcurrently(c *check) {
 		adopters.Go(func() {
 			var mine []uuid.UUID
 			for ctx.Err() == nil {
-				records, err := store.Adopt(c.ctx, s, []string{"a"}, mine, 3)
+				records, err := store.Adopt(c.ctx, s, Adoption(mine, 3, "a"))
 				if err != nil {
 					c.Errorf("adopt: %v", err)
 					done()

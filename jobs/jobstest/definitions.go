@@ -66,7 +66,7 @@ var definitionRules = []rule{
 		want := jobs.Definition{
 			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin", Handler: "sql", Recover: true,
 			Resources:   []locking.Request{table("public/orders"), shared("public/sales"), slot("vendor", 5), path("a/b c")},
-			Description: `{"k": "<é>"}`,
+			Description: `{"k": "<é>"}`, Group: "yö", Priority: 9, Source: jobs.FromStore,
 		}
 		before := c.now()
 		_, err := c.Store.Register(c.ctx, c.session("one"), []jobs.Definition{want})
@@ -398,7 +398,7 @@ func (c *check) inForce(job string, version int64) {
 // definitions returns what a beat of the session says of them.
 func (c *check) definitions(session uuid.UUID) int64 {
 	c.Helper()
-	beat, err := c.Store.Heartbeat(c.ctx, session)
+	beat, err := c.Store.Heartbeat(c.ctx, session, jobs.Vitals{})
 	c.must(err)
 	return beat.Definitions
 }

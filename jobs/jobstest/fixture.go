@@ -20,6 +20,17 @@ type Fixture struct {
 	// Second is another replica's way to the same data, if that is another
 	// way: it is used beside Store, from other goroutines.
 	Second jobs.Store
+	// Pause writes down a pause of any time, which may be over.
+	Pause func(jobs.Pause)
+}
+
+// Adoption asks for runs of the jobs, all of middling priority and never late.
+func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
+	a := jobs.Adoption{Known: known, Limit: limit, Late: limit}
+	for _, name := range names {
+		a.Jobs = append(a.Jobs, jobs.AdoptedJob{Name: name, Priority: jobs.DefaultPriority, Threshold: 1000 * 24 * time.Hour})
+	}
+	return a
 }
 
 // rule is one thing that every store must do.
@@ -35,10 +46,13 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
-		{"Recoveries", recoveryRules},
-		{"Misfires", misfireRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules}, {"History", historyRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
+		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},
+		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
+		{"Specs", specRules}, {"Orders", orderRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
@@ -65,6 +79,7 @@ type check struct {
 	Fixture
 	ctx   context.Context
 	cared map[uuid.UUID][]uuid.UUID // by session: the runs that it has adopted
+	begun time.Time
 }
 
 func newCheck(t *testing.T, f Fixture) *check {
@@ -73,7 +88,7 @@ func newCheck(t *testing.T, f Fixture) *check {
 	if f.Second == nil {
 		f.Second = f.Store
 	}
-	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}}
+	return &check{T: t, Fixture: f, ctx: ctx, cared: map[uuid.UUID][]uuid.UUID{}, begun: time.Now()}
 }
 
 // must fails the test on an error.
@@ -221,9 +236,17 @@ func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Reco
 
 func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, names ...string) []jobs.Record {
 	c.Helper()
-	records, err := c.Store.Adopt(c.ctx, session, names, known, limit)
+	records, err := c.Store.Adopt(c.ctx, session, Adoption(known, limit, names...))
 	c.must(err)
 	return records
+}
+
+// act is what everybody does in the tests.
+var act = jobs.Act{Actor: "ann", Via: "go"}
+
+// trigger triggers the job with a key.
+func (c *check) trigger(job, key string) (jobs.Record, error) {
+	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
 }
 
 // record returns the run, which must be there in this state.

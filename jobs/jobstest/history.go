@@ -197,3 +197,45 @@ func (c *check) runs(f jobs.RunFilter) []jobs.Record {
 }
 
 func younger(a, b jobs.Record) bool { return a.CreatedAt.After(b.CreatedAt) }
+
+var firingRules = []rule{
+	{"a firing comes with all its runs, the first first, and with its job", func(c *check) {
+		c.recovering("a")
+		s, dying := c.session("replica"), c.session("dying")
+		lost := request("a", 1)
+		c.granted(dying, lost)
+		c.granted(s, request("a", 2))
+		manual := request("a", 1)
+		manual.Firing.Key = "k"
+		c.start(s, manual)
+		c.Expire(dying)
+		c.sweep()
+		before := c.now()
+		v, err := c.Store.Firing(c.ctx, "a", lost.Firing.Due)
+		c.must(err)
+		within(c, "now", v.Now, before, c.now())
+		if len(v.Runs) != 2 || v.Runs[0].ID != lost.Run || v.Runs[0].State != jobs.Lost || v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
+			c.Errorf("runs %+v, expected the lost one and its recovery", v.Runs)
+		}
+		c.same(v.Runs[0], c.record(lost.Run, jobs.Lost))
+		job, in := c.job("a"), c.versions()["a"]
+		if v.Version != 1 || v.Hash != job.Hash || v.Schedule != job.Schedule || v.Zone != job.Zone || !v.UpdatedAt.Equal(job.UpdatedAt) || !v.CheckedUntil.Equal(in.CheckedUntil) {
+			c.Errorf("found %+v, expected %+v with the cursor %s", v, job, in.CheckedUntil)
+		}
+	}},
+	{"a due without runs is a firing without runs", func(c *check) {
+		c.register("h", "a")
+		v, err := c.Store.Firing(c.ctx, "a", epoch)
+		c.must(err)
+		equal(c, "runs", len(v.Runs), 0)
+		equal(c, "version", v.Version, int64(1))
+	}},
+	{"the firing of an unknown job is not found", func(c *check) {
+		c.granted(c.session("replica"), request("never registered", 1))
+		for _, job := range []string{"nobody", "never registered"} {
+			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).Due); !errors.Is(err, jobs.ErrNotFound) {
+				c.Errorf("firing of %s: %v, expected ErrNotFound", job, err)
+			}
+		}
+	}},
+}

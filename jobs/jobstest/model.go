@@ -255,7 +255,7 @@ func (m *model) note(t *rapid.T) {
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
 	m.c.Expire(dead)
-	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
 	swept, err := m.c.Store.Sweep(m.c.ctx)
@@ -297,7 +297,7 @@ func (m *model) adopt(t *rapid.T) {
 			}
 		}
 	}
-	records, err := m.c.Store.Adopt(m.c.ctx, session, []string{m.prefix}, known, 1)
+	records, err := m.c.Store.Adopt(m.c.ctx, session, Adoption(known, 1, m.prefix))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,7 +13,7 @@ var sessionRules = []rule{
 	{"an open session beats by the store's clock", func(c *check) {
 		s := c.session("one")
 		before := c.now()
-		beat, err := c.Store.Heartbeat(c.ctx, s)
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
 		c.must(err)
 		within(c, "the beat's time", beat.Now, before, c.now())
 		equal(c, "claims", len(beat.Claims), 0)
@@ -20,7 +21,7 @@ var sessionRules = []rule{
 	{"a heartbeat extends the session", func(c *check) {
 		s := c.session("one")
 		before := c.replica(s)
-		_, err := c.Store.Heartbeat(c.ctx, s)
+		_, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
 		c.must(err)
 		after := c.replica(s)
 		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
@@ -32,7 +33,7 @@ var sessionRules = []rule{
 		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
 		c.must(c.Store.Open(c.ctx, s))
 		c.must(c.Store.Open(c.ctx, s))
-		_, err := c.Store.Heartbeat(c.ctx, s.ID)
+		_, err := c.Store.Heartbeat(c.ctx, s.ID, jobs.Vitals{})
 		c.must(err)
 		c.must(c.Store.End(c.ctx, s.ID))
 		c.must(c.Store.Open(c.ctx, s))
@@ -43,6 +44,35 @@ var sessionRules = []rule{
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
 		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
+	}},
+	{"a session says which jobs its replica's configuration has", func(c *check) {
+		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, Table: "77b0"}
+		c.must(c.Store.Open(c.ctx, with))
+		equal(c, "cron table", c.replica(with.ID).ConfigHash, "77b0")
+		equal(c, "cron table that nobody named", c.replica(c.session("two")).ConfigHash, "")
+	}},
+	{"a replica's vitals are those of its last heartbeat", func(c *check) {
+		s := c.session("one")
+		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 || r.NotReady != "" || r.Draining {
+			c.Errorf("before a heartbeat: %+v", r)
+		}
+		offset := -1500*time.Millisecond - 600*time.Microsecond
+		for _, v := range []jobs.Vitals{
+			{ClockOffset: &offset, Workers: 32, Busy: 7, NotReady: "its clock is off"},
+			{Workers: 32},
+		} {
+			_, err := c.Store.Heartbeat(c.ctx, s, v)
+			c.must(err)
+			for _, store := range []jobs.Store{c.Store, c.Second} {
+				r := c.replicaBy(store, s)
+				equal(c, "workers", r.Workers, v.Workers)
+				equal(c, "busy", r.Busy, v.Busy)
+				equal(c, "not ready", r.NotReady, v.NotReady)
+				if (r.ClockOffset == nil) != (v.ClockOffset == nil) || r.ClockOffset != nil && *r.ClockOffset != -1501 {
+					c.Errorf("clock offset %v", r.ClockOffset)
+				}
+			}
+		}
 	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},
 	{"an expired session never revives", func(c *check) {
@@ -83,7 +113,7 @@ var sessionRules = []rule{
 		later := c.session("one")
 		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
 		for _, living := range []uuid.UUID{s.ID, other, later} {
-			_, err := c.Store.Heartbeat(c.ctx, living)
+			_, err := c.Store.Heartbeat(c.ctx, living, jobs.Vitals{})
 			c.must(err)
 		}
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
@@ -99,7 +129,7 @@ var sessionRules = []rule{
 		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")), request("c", 1, table("s/c"))
 		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
 		c.granted(two, other)
-		beat, err := c.Store.Heartbeat(c.ctx, one)
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
 		c.must(err)
 		if len(beat.Claims) != 2 {
 			c.Fatalf("claims %v, expected %v", beat.Claims, want)
@@ -112,7 +142,7 @@ var sessionRules = []rule{
 		s := c.session("one")
 		a := request("a", 1, table("s/a"))
 		c.finished(a, c.granted(s, a), jobs.Succeeded)
-		beat, err := c.Store.Heartbeat(c.ctx, s)
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 	}},
@@ -145,7 +175,7 @@ var sessionRules = []rule{
 // dead fails the test unless the session is lost to all that a replica does.
 func (c *check) dead(session uuid.UUID) {
 	c.Helper()
-	if _, err := c.Store.Heartbeat(c.ctx, session); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
 		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
 	}
 	r := request("of-the-dead", 1, table("s/of-the-dead"))
@@ -161,7 +191,12 @@ func (c *check) dead(session uuid.UUID) {
 // replica returns the session's view.
 func (c *check) replica(session uuid.UUID) jobs.ReplicaView {
 	c.Helper()
-	replicas, err := c.Store.Replicas(c.ctx)
+	return c.replicaBy(c.Store, session)
+}
+
+func (c *check) replicaBy(store jobs.Store, session uuid.UUID) jobs.ReplicaView {
+	c.Helper()
+	replicas, err := store.Replicas(c.ctx)
 	c.must(err)
 	for _, r := range replicas {
 		if r.Session == session {

@@ -38,7 +38,7 @@ var startRules = []rule{
 		c.blocked(one, waits, jobs.ReasonLockHeld, holder)
 		equal(c, "note", c.note(one, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		equal(c, "note", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
-		_, err := c.Store.Trigger(c.ctx, "triggered", "k")
+		_, err := c.trigger("triggered", "k")
 		c.must(err)
 		after := c.now()
 		late := misfired("late", after.Add(time.Minute), jobs.Waiting, jobs.ReasonMisfire)

@@ -12,7 +12,7 @@ var triggerRules = []rule{
 	{"a trigger adds a waiting run that any replica may adopt", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
-		r, err := c.Store.Trigger(c.ctx, "a", "k")
+		r, err := c.trigger("a", "k")
 		c.must(err)
 		if r.Job != "a" || r.Key != "k" || r.State != jobs.Waiting || r.Reason != jobs.ReasonTriggered || r.Recovery != 0 {
 			c.Errorf("triggered %+v", r)
@@ -25,16 +25,16 @@ var triggerRules = []rule{
 	}},
 	{"a key that was used before returns its run", func(c *check) {
 		c.register("h", "a")
-		first, err := c.Store.Trigger(c.ctx, "a", "k")
+		first, err := c.trigger("a", "k")
 		c.must(err)
-		again, err := c.Store.Trigger(c.ctx, "a", "k")
+		again, err := c.trigger("a", "k")
 		c.must(err)
 		equal(c, "run", again.ID, first.ID)
 		s := c.session("one")
 		c.adopt(s, 1, "a")
 		r := jobs.StartRequest{Run: first.ID, Firing: jobs.Firing{Job: "a", Due: first.Due, Key: "k"}, Attempt: 1}
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
-		ended, err := c.Store.Trigger(c.ctx, "a", "k")
+		ended, err := c.trigger("a", "k")
 		c.must(err)
 		equal(c, "run", ended.ID, first.ID)
 		equal(c, "state", ended.State, jobs.Succeeded)
@@ -42,25 +42,25 @@ var triggerRules = []rule{
 	}},
 	{"a key is the job's own", func(c *check) {
 		c.register("h", "a", "b")
-		a, err := c.Store.Trigger(c.ctx, "a", "k")
+		a, err := c.trigger("a", "k")
 		c.must(err)
-		b, err := c.Store.Trigger(c.ctx, "b", "k")
+		b, err := c.trigger("b", "k")
 		c.must(err)
 		equal(c, "jobs", a.Job+b.Job, "ab")
 		equal(c, "one run", a.ID == b.ID, false)
 	}},
 	{"an empty key draws one", func(c *check) {
 		c.register("h", "a")
-		first, err := c.Store.Trigger(c.ctx, "a", "")
+		first, err := c.trigger("a", "")
 		c.must(err)
-		second, err := c.Store.Trigger(c.ctx, "a", "")
+		second, err := c.trigger("a", "")
 		c.must(err)
 		if first.Key == "" || first.Key == second.Key || first.ID == second.ID {
 			c.Errorf("triggered %+v and %+v", first, second)
 		}
 	}},
 	{"an unknown job is not found", func(c *check) {
-		if _, err := c.Store.Trigger(c.ctx, "unknown", "k"); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.trigger("unknown", "k"); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("trigger of an unknown job: %v, expected ErrNotFound", err)
 		}
 		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
@@ -77,7 +77,7 @@ var revokeRules = []rule{
 		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
-		beat, err := c.Store.Heartbeat(c.ctx, one)
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
@@ -95,7 +95,7 @@ var revokeRules = []rule{
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
-		beat, err := c.Store.Heartbeat(c.ctx, s)
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 1)
 		equal(c, "claim", beat.Claims[tokenB], b.Run)

@@ -132,7 +132,7 @@ var waiterRules = []rule{
 	{"a run without a session is no obstacle", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
-		_, err := c.Store.Trigger(c.ctx, "a", "")
+		_, err := c.trigger("a", "")
 		c.must(err)
 		c.granted(s, request("b", 1, ownName("a")))
 	}},

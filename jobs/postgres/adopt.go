@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,51 +13,61 @@ import (
 const (
 	// ownRuns are read only, in case a start of one is under way: a start may
 	// lock what one run needs in another order than an adoption.
-	ownRuns = selectRuns + `
+	ownRuns = `WITH ` + pausedJobs + selectRuns + `
 WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.run <> ALL($3)))
-    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + `)
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining) AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
+
+	// notHeldBack is whether a run that waits may start although its job may be
+	// paused.
+	notHeldBack = `(r.key <> '' OR r.attempt > 1 OR r.job NOT IN (SELECT job FROM paused))`
 
 	// Sessions are joined and not looked up (LATERAL): once a row of waits is
 	// locked its newest version is judged anew, and a look-up is not repeated.
+	// Rows are locked one by one, as they are taken.
 	adoptRuns = `
-WITH free AS (
-    SELECT w.run FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-    LEFT JOIN holdfast.sessions s ON s.id = w.session
-    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND r.job = ANY($2) AND w.run <> ALL($3)
-    ORDER BY w.since, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+WITH ` + pausedJobs + `, asked AS (
+    SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
+), late AS (
+    SELECT w.run ` + freeRuns + `
+        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.due < clock_timestamp() - a.threshold
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
+), prompt AS (
+    SELECT w.run ` + freeRuns + `
+        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.due >= clock_timestamp() - a.threshold)
+    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+), free AS (
+    SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
-    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp()
+    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
-RETURNING` + recordColumns + `, ''`
+RETURNING` + recordColumns + `, '', NULL::text`
 
-	triggerRun = `
-WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail)
-    SELECT $1, name, t, $3, 'waiting', t, 'triggered', 'triggered by hand'
-    FROM holdfast.jobs, date_trunc('microseconds', clock_timestamp()) t WHERE name = $2
-    ON CONFLICT DO NOTHING RETURNING id, created_at
-)
-INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
+	freeRuns = `
+    FROM holdfast.waits w
+    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    JOIN asked a ON a.job = r.job COLLATE "C"
+    LEFT JOIN holdfast.sessions s ON s.id = w.session
+    WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack
 
 	revokeClaim = `SELECT run FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
 )
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
-	cared := make([]rawID, len(known)) // never NULL, which nothing differs from
-	for i, run := range known {
-		cared[i] = run
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
+	for i, run := range a.Known {
+		known[i] = run
 	}
+	names, ahead, thresholds := adoptedColumns(a.Jobs)
 	var adopted []jobs.Record
 	collect := func(rows pgx.Rows) error {
 		records, err := pgx.CollectRows(rows, scanRecord)
@@ -65,8 +76,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	}
 	err := s.pipeline(ctx, "adoption", func(b *pgx.Batch) {
 		b.Queue(holdSession, session)
-		b.Queue(ownRuns, session, names, cared).Query(collect)
-		b.Queue(adoptRuns, session, names, cared, limit).Query(collect)
+		b.Queue(ownRuns, session, names, known).Query(collect)
+		b.Queue(adoptRuns, session, names, known, a.Limit, ahead, thresholds, a.Late).Query(collect)
 	})
 	if err != nil {
 		return nil, err
@@ -74,19 +85,14 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 	return adopted, nil
 }
 
-// Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	if key == "" {
-		key = uuid.NewString()
+// adoptedColumns are the jobs' names, by how much their runs come before others,
+// and their thresholds.
+func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
+	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)), make([]time.Duration, len(adopted))
+	for i, j := range adopted {
+		names[i], ahead[i], thresholds[i] = j.Name, time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
 	}
-	if _, err := s.pool.Exec(ctx, triggerRun, uuid.New(), job, key); err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	rows, err := s.pool.Query(ctx, selectRuns+` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery DESC LIMIT 1`, job, key)
-	if err != nil {
-		return jobs.Record{}, wrap("trigger", err)
-	}
-	return oneRecord("job "+job, rows)
+	return names, ahead, thresholds
 }
 
 // Revoke ends a claim by force. It does not wait for a transaction of the job

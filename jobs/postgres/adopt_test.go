@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 type adopted struct {
@@ -18,7 +19,7 @@ type adopted struct {
 func (s *stage) adopt(store *Store, session uuid.UUID, names ...string) <-chan adopted {
 	done := make(chan adopted, 1)
 	go func() {
-		records, err := store.Adopt(s.t.Context(), session, names, nil, 10)
+		records, err := store.Adopt(s.t.Context(), session, jobstest.Adoption(nil, 10, names...))
 		done <- adopted{records, err}
 	}()
 	return done

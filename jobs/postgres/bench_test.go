@@ -3,6 +3,7 @@ package postgres
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 			requests[i].Firing.Due, requests[i].WaitSince = time.Now(), time.Now()
 		}
 		holders := startMeasured(b, s, session, requests, &took[0])
-		if again := startMeasured(b, s, session, requests, &took[1]); !slices.Equal(again, holders) {
+		if again := startMeasured(b, s, session, requests, &took[1]); !reflect.DeepEqual(again, holders) {
 			b.Fatalf("granted %v, then %v", holders, again)
 		}
 		finishAll(b, s, holders)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/lockingtest"
@@ -14,7 +15,14 @@ import (
 func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := newStage(t)
-		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire}
+		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs}
+	})
+}
+
+func TestAttemptsConformance(t *testing.T) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+		s := newStage(t)
+		return s.a, s.b
 	})
 }
 

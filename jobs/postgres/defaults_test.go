@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
@@ -49,7 +50,7 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := s.a.Adopt(t.Context(), heir, []string{"late"}, nil, 10)
+	adopted, err := s.a.Adopt(t.Context(), heir, jobstest.Adoption(nil, 10, "late"))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
 		t.Errorf("adopted %+v, %v", adopted, err)
 	}

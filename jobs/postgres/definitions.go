@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,23 +23,35 @@ const (
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
 
 	addDefinitions = `
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description)
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source)
 SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"), 0),
-    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[])
-     AS d (job, hash, schedule, zone, handler, resources, recover, description)
-WHERE (SELECT o.description FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS DISTINCT FROM d.description
+    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[])
+     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source)
+WHERE (SELECT (o.description, o.source) = (d.description, d.source)
+    FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS NOT TRUE
 ORDER BY d.job COLLATE "C"
-ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description`
+ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source`
+
+	// What a definition is subscribed to never changes: its hash covers it.
+	addSubscriptions = `
+INSERT INTO holdfast.subscriptions (job, state, version, webhook)
+SELECT d.job, h.state, d.version, h.webhook FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS h (job, hash, state, webhook)
+CROSS JOIN LATERAL (
+    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = h.job COLLATE "C" AND d.hash = h.hash COLLATE "C" OFFSET 0) d
+ORDER BY 1, 2, 3, 4
+ON CONFLICT DO NOTHING`
 
 	// A session that ends meanwhile is settled after this: its end waits for
-	// lockDefinitions, and a sweep finds what is left.
+	// lockDefinitions, and a sweep finds what is left. What was removed nobody
+	// carries any more, not even who has not heard of it yet.
 	carryDefinitions = `
 INSERT INTO holdfast.session_jobs (session, job, version)
-SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[]) AS c (job, hash)
+SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash, source)
 CROSS JOIN LATERAL (
     SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p WHERE p.job = c.job COLLATE "C") IS NOT TRUE
 ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
@@ -109,14 +122,16 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 	if err != nil {
 		return err
 	}
-	names, hashes := columns[0], columns[1]
-	var carried int64
+	names, hashes, sources := columns[0], columns[1], columns[10]
+	var live bool
 	err = s.pipeline(ctx, "job registration", func(b *pgx.Batch) {
 		b.Queue(addFences, fencesOf(chunk))
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(addDefinitions, columns...)
-		b.Queue(carryDefinitions, session, names, hashes).Exec(func(tag pgconn.CommandTag) error {
-			carried = tag.RowsAffected()
+		queueSubscriptions(b, chunk)
+		b.Queue(carryDefinitions, session, names, hashes, sources)
+		b.Queue(sessionLives, session).Exec(func(tag pgconn.CommandTag) error {
+			live = tag.RowsAffected() > 0
 			return nil
 		})
 		b.Queue(enforceCarried, names)
@@ -130,7 +145,7 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 			return err
 		})
 	})
-	if err == nil && carried == 0 {
+	if err == nil && !live {
 		err = wrap("job registration", jobs.ErrSessionLost)
 	}
 	return err
@@ -140,6 +155,7 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 	n := len(definitions)
 	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n), make([]bool, n), make([]string, n)
+	groups, priorities, sources := make([]string, n), make([]int, n), make([]string, n)
 	for i, d := range definitions {
 		encoded, err := json.Marshal(storedRequests(d.Resources))
 		if err != nil {
@@ -147,8 +163,9 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 		}
 		names[i], hashes[i], schedules[i], zones[i] = d.Name, d.Hash, d.Schedule, d.Zone
 		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded), d.Recover, d.Description
+		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))
 	}
-	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions}, nil
+	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources}, nil
 }
 
 func fencesOf(definitions []jobs.Definition) []string {

@@ -27,8 +27,8 @@
 // round trip as one implicit transaction: a replica that is paused half way
 // holds no lock that another needs.
 //
-// Everybody locks in one order: sessions, fences that are new, waiting runs,
-// fences, claims, runs; within each, sorted by key in byte order. A Start
+// Everybody locks in one order: keys of acts, sessions, fences that are new,
+// waiting runs, fences, claims, runs; within each, sorted by key in byte order. A Start
 // holds its session FOR KEY SHARE until it commits, and a session is ended
 // only under FOR UPDATE. So no start is under way for a session that has
 // ended, and its waiting runs can be given to another.
@@ -44,6 +44,18 @@
 //
 // A session is renewed only while it is neither ended nor expired; it never
 // revives.
+//
+// # Acts of operators
+//
+// Each act ([jobs.Control]) is a transaction of its own, with its line in the
+// audit log. It takes an advisory lock on its key before all else, so that
+// a second act with the key sees what the first has done; it locks rows in the
+// order that everybody keeps, and the one row of meta last of all, in the round
+// trip that commits. A start decides once whether what it is asked for is
+// held back, by a pause or because its session drains: new firings where they
+// are inserted, those that wait where their places are locked. A job that was
+// removed keeps its version negative, which is in force for nobody. Replicas
+// are notified on a channel of the cluster's own; nothing rests on that.
 //
 // # Locks of programs
 //

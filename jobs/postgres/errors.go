@@ -69,6 +69,10 @@ func codeOf(err error) string {
 	return ""
 }
 
+// ownErrors are answers: a later try is answered alike.
+var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict, jobs.ErrFromConfig, jobs.ErrInTransaction,
+	jobs.ErrPaused, jobs.ErrBadInput, errMoved}
+
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +80,7 @@ func wrapAs(unavailable error, what string, err error) error {
 	if code := codeOf(err); code != "" && !slices.Contains(transient, code) && !slices.Contains(transient, code[:2]) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	for _, ours := range []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound} {
+	for _, ours := range ownErrors {
 		if errors.Is(err, ours) {
 			return fmt.Errorf("%s: %w", what, err)
 		}

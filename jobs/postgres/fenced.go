@@ -32,8 +32,8 @@ WITH gone AS (
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = $1
 ), kept AS (
-    INSERT INTO holdfast.outputs (run, output) SELECT run, $3::text FROM gone WHERE $3 <> ''
-    ON CONFLICT (run) DO UPDATE SET output = excluded.output
+    INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone WHERE $3 <> '' OR $4 IS NOT NULL
+    ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
 ), ended AS (
     UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '', finished_at = clock_timestamp()
     WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
@@ -218,7 +218,10 @@ func (s *Store) fenced(ctx context.Context, token locking.Token, use func(*pgxpo
 func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue(planByKey)
-	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText())).QueryRow(func(row pgx.Row) error {
+	if saved := run.ToSave(); saved != nil {
+		b.Queue(saveOwn, run.Token, run.ID, string(saved))
+	}
+	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText()), textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
 		err := row.Scan(&one)
 		if isRefused(err) {
@@ -293,7 +296,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1, tag)
 			rows = append(rows, tag.RowsAffected())
 		}
-		return nil
+		return run.SetResult(jobs.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err

@@ -14,15 +14,16 @@ const (
 
 	finishRuns = `
 WITH ended AS (
-    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
-        AS e (token, run, state, reason, detail, error, output)
+    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+        AS e (token, run, state, reason, detail, error, output, result)
 ), gone AS (
     DELETE FROM holdfast.claims c USING ended e WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE RETURNING c.token, c.run, c.session
 ), freed AS (
     DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
 ), kept AS (
-    INSERT INTO holdfast.outputs (run, output) SELECT e.run, e.output FROM ended e JOIN gone USING (token) WHERE e.output <> ''
-    ON CONFLICT (run) DO UPDATE SET output = excluded.output
+    INSERT INTO holdfast.outputs AS o (run, output, result)
+    SELECT e.run, e.output, e.result FROM ended e JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL
+    ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
     SELECT gone.run, gone.session, clock_timestamp() FROM ended e JOIN gone USING (token) WHERE e.state = 'waiting'
@@ -32,6 +33,10 @@ UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail
     attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
     finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
+
+	// keepBoth has an attempt without output or result leave that of the one
+	// before.
+	keepBoth = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END, result = coalesce(excluded.result, o.result)`
 
 	finishOutcomes = `
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
@@ -56,15 +61,18 @@ func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
 	reasons, details, errors, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	results := make([]*string, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State), string(r.Reason)
 		details[i], errors[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
+		results[i] = textOrNull(r.Result)
 		place[r.Run] = i
 	}
 	b.Queue(joinByHash)
 	b.Queue(lockClaims, sortedTokens(requests))
-	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs)
+	queueSaved(b, requests)
+	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs, results)
 	queueRecovery(b, requests)
 	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
 		var run uuid.UUID

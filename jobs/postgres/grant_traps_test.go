@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -521,7 +522,7 @@ func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
 			} else if err := s.a.Grants().EndSession(t.Context(), two); err != nil {
 				t.Fatal(err)
 			}
-			if adopted, err := s.b.Adopt(t.Context(), heir, []string{"program", ""}, nil, 10); err != nil || len(adopted) != 0 {
+			if adopted, err := s.b.Adopt(t.Context(), heir, jobstest.Adoption(nil, 10, "program", "")); err != nil || len(adopted) != 0 {
 				t.Errorf("adopted %+v, %v", adopted, err)
 			}
 			s.left(1, 1, 0, 0)

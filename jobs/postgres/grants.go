@@ -76,7 +76,7 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
 	beat, waiting := jobs.Beat{Claims: map[locking.Token]uuid.UUID{}}, []uuid.UUID(nil)
 	err := g.pipeline(ctx, "heartbeat", func(b *pgx.Batch) {
-		queueHeartbeat(b, session, &beat)
+		queueHeartbeat(b, session, jobs.Vitals{}, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err

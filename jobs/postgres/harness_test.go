@@ -258,3 +258,13 @@ func (s *stage) state(run uuid.UUID) string {
 	s.t.Helper()
 	return query[string](s, "SELECT state FROM holdfast.runs WHERE id = $1", run)
 }
+
+// pauseJobs writes down a pause.
+func (s *stage) pauseJobs(p jobs.Pause) {
+	s.t.Helper()
+	_, err := s.watcher.Exec(s.t.Context(), `INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		p.ID, p.Target.Kind, p.Target.Name, p.At, p.By, p.Reason, p.ResumedAt, p.ResumedBy)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}

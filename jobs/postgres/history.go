@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,12 +18,12 @@ import (
 const (
 	recordColumns = `
     r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.reason, r.detail, r.blocker, r.error, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
+    r.reason, r.detail, r.blocker, r.error, r.params, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
-	selectRuns = `SELECT` + recordColumns + `, '' FROM holdfast.runs r`
+	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
 	oneRun = `
-SELECT` + recordColumns + `, coalesce(o.output, '')
+SELECT` + recordColumns + `, coalesce(o.output, ''), o.result
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
@@ -33,17 +34,19 @@ LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
-SELECT` + recordColumns + `, ''
+SELECT` + recordColumns + `, '', NULL::text
 FROM holdfast.jobs j CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = j.name AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
 FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
@@ -88,7 +91,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &v.UpdatedAt); err != nil {
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &v.UpdatedAt); err != nil {
 			return v, err
 		}
 		requests, err := parseRequests(resources)
@@ -107,6 +111,9 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 		return nil, wrap("runs", err)
 	}
 	records, err := pgx.CollectRows(rows, scanRecord)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(records)
+	}
 	return records, wrap("runs", err)
 }
 
@@ -115,33 +122,114 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 // succeeded there is no index: they are most of it.
 func runsQuery(f jobs.RunFilter) (string, []any) {
 	var args []any
-	arg := func(v any) string {
+	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
+	}}
+	q.narrow(f)
+	q.order = " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		q.order = " ORDER BY created_at, id"
 	}
-	where := " WHERE true"
-	if f.Job != "" {
-		where += " AND r.job = " + arg(f.Job)
-	}
-	if f.Replica != "" {
-		where += " AND r.replica = " + arg(f.Replica)
-	}
-	if f.Before != nil {
-		where += " AND (r.created_at, r.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 100
-	}
-	order := fmt.Sprintf(" ORDER BY created_at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch))
-	if len(f.States) == 0 {
-		return selectRuns + where + order, args
+	q.order += fmt.Sprintf(" LIMIT %d", limit(f.Limit))
+	if f.Resource != nil {
+		q.names = fmt.Sprintf(jobsLocking, q.arg(relatedKeys(*f.Resource)), q.arg(f.Resource.Key()+"/"))
 	}
 	var parts []string
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
-		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND "+inState(state, arg)+order+") part")
+	switch {
+	case len(f.States) == 0 && f.Reason == "":
+		parts = []string{q.ofJobs("")}
+	case len(f.States) == 0:
+		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		condition := " AND " + inState(state, q.arg)
+		switch {
+		case f.Reason != "" && state.Final():
+			condition += q.caused(f)
+		case f.Reason != "":
+			condition += " AND r.reason = " + q.arg(f.Reason)
+		}
+		if state.Final() {
+			parts = append(parts, q.ofJobs(condition))
+		} else {
+			parts = append(parts, q.active(condition))
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0], args
+	}
+	for i, part := range parts {
+		parts[i] = "SELECT * FROM (" + part + ") part"
+	}
+	return strings.Join(parts, " UNION ALL ") + q.order, args
+}
+
+// pageOfRuns puts the parts of a page's query together.
+type pageOfRuns struct {
+	arg   func(any) string
+	where string
+	order string
+	names string // asks for the names of the jobs; "" where a resource is not asked for
+}
+
+func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+	if f.Job != "" {
+		q.where += " AND r.job = " + q.arg(f.Job)
+	}
+	if f.Replica != "" {
+		q.where += " AND r.replica = " + q.arg(f.Replica)
+	}
+	if !f.From.IsZero() {
+		q.where += " AND r.created_at >= " + q.arg(f.From)
+	}
+	if !f.Until.IsZero() {
+		q.where += " AND r.created_at < " + q.arg(f.Until)
+	}
+	if f.Before != nil {
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(f.Before.CreatedAt) + ", " + q.arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(f.After.CreatedAt) + ", " + q.arg(f.After.ID) + ")"
+	}
+}
+
+// ofJobs asks for each of the jobs by itself, where there are names: each then
+// walks its own index.
+func (q *pageOfRuns) ofJobs(condition string) string {
+	if q.names == "" {
+		return selectRuns + q.where + condition + q.order
+	}
+	each := "SELECT r.id, r.created_at FROM holdfast.runs r" + q.where + " AND r.job = named.name" + condition + q.order
+	page := "SELECT p.id FROM (" + q.names + ") named CROSS JOIN LATERAL (" + each + ") p" + q.order
+	return selectRuns + " WHERE r.id IN (" + page + ")" + q.order
+}
+
+// caused is the condition to have ended for the reason. Of one job, or of each,
+// it is looked for among what did not end well of that job: the index of the
+// causes has those of all.
+func (q *pageOfRuns) caused(f jobs.RunFilter) string {
+	if f.Job != "" || q.names != "" {
+		return " AND r.trouble IS NOT NULL AND r.reason = " + q.arg(f.Reason)
+	}
+	return " AND r.cause = " + q.arg(f.Reason)
+}
+
+// active is for what waits or runs, of which there is little.
+func (q *pageOfRuns) active(condition string) string {
+	if q.names != "" {
+		condition += " AND r.job = ANY(ARRAY(" + q.names + "))"
+	}
+	return selectRuns + q.where + condition + q.order
+}
+
+// relatedKeys are the resource's own key and those of what lies above it.
+func relatedKeys(resource locking.Resource) []string {
+	keys := []string{resource.Key()}
+	for _, above := range resource.Ancestors() {
+		keys = append(keys, above.Key())
+	}
+	return keys
 }
 
 // inState is the condition of a run to be in the state. What waits and what
@@ -181,13 +269,17 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var token *jobs.Token
 	var blocker []byte
 	var waits *time.Time
+	var result *string
 	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &waits, &r.Output)
+		&r.StartedAt, &r.FinishedAt, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
 	if token != nil {
 		r.Token = *token
+	}
+	if result != nil {
+		r.Result = json.RawMessage(*result)
 	}
 	if waits != nil {
 		r.WaitSince = waits.UTC()
@@ -213,7 +305,8 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers, &v.Running)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-var runsScan = regexp.MustCompile(`Index Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
+var runsScan = regexp.MustCompile(`Index (?:Only )?Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
 
 // TestPagesOfHistoryWalkAnIndex plans a page by each filter. How long it takes
 // over a long history the benchmark tells.

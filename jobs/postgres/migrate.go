@@ -20,7 +20,7 @@ import (
 
 // schemaVersion is the newest schema that this binary understands: the number
 // of migrations it carries.
-const schemaVersion = 2
+const schemaVersion = 3
 
 //go:embed migrations/*.sql
 var migrations embed.FS

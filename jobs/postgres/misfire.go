@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,25 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)
 SELECT j.name, j.checked_until FROM unnest($1::text[], $2::bigint[]) AS c (name, version)
 CROSS JOIN LATERAL (
     SELECT j.name, j.checked_until FROM holdfast.jobs j WHERE j.name = c.name COLLATE "C" AND j.version = c.version OFFSET 0) j`
+
+	pausesOf = `
+SELECT p.* FROM unnest($1::text[], $2::text[]) AS t (kind, name)
+CROSS JOIN LATERAL (
+    SELECT` + pauseColumns + ` FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C"
+        AND (p.resumed_at IS NULL OR p.resumed_at > $3) OFFSET 0) p
+ORDER BY p.paused_at, p.id`
+
+	// Until when a replica was up is when its heartbeats ended; of one that lives
+	// the next is still to come.
+	spans = `
+SELECT started_at, CASE WHEN ended_at IS NULL AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
+FROM holdfast.sessions WHERE NOT locks`
+
+	waitingDues = `
+SELECT r.job, max(r.due) FROM holdfast.waits w
+CROSS JOIN LATERAL (
+    SELECT r.job, r.due FROM holdfast.runs r WHERE r.id = w.run AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' OFFSET 0) r
+WHERE w.owner IS NULL AND r.job = ANY($1) GROUP BY r.job`
 
 	startedDues = `
 SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
@@ -68,14 +88,21 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		if cursors, err = readTimes(ctx, tx, readCursors, namesOf(checks), versionsOf(checks)); err != nil {
 			return err
 		}
+		given, err := s.misfireCursors(ctx, tx, checks, cursors)
+		if err != nil {
+			return err
+		}
 		checks = slices.DeleteFunc(checks, func(c jobs.MisfireCheck) bool {
-			cursor, inForce := cursors[c.Job]
-			return !inForce || !cursor.Before(c.Due)
+			cursor, inForce := given[c.Job]
+			return !inForce || cursor.Decided(c.Due)
 		})
 		if len(checks) == 0 {
 			return nil
 		}
-		found, err := findMisfires(ctx, tx, checks, cursors, find)
+		for i, c := range checks {
+			checks[i].Until = given[c.Job].Until
+		}
+		found, err := findMisfires(ctx, tx, checks, given, find)
 		if err != nil {
 			return err
 		}
@@ -117,28 +144,72 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 	return times, err
 }
 
-// findMisfires calls find for each check, with the dues that have runs.
-func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, cursors map[string]time.Time, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired, error) {
-	since := make([]time.Time, len(checks))
-	for i, c := range checks {
-		since[i] = cursors[c.Job]
+// misfireCursors returns the cursors of the checks whose definitions are in
+// force, but for what is to be known of single dues.
+func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, at map[string]time.Time) (map[string]jobs.Cursor, error) {
+	given := make(map[string]jobs.Cursor, len(checks))
+	if len(at) == 0 {
+		return given, nil
 	}
-	rows, err := tx.Query(ctx, startedDues, namesOf(checks), since, untilsOf(checks))
-	if err != nil {
+	var kinds, names []string
+	for _, target := range jobs.PauseTargets(checks) {
+		kinds, names = append(kinds, string(target.Kind)), append(names, target.Name)
+	}
+	first := slices.MinFunc(slices.Collect(maps.Values(at)), time.Time.Compare)
+	var pauses []jobs.Pause
+	var up []jobs.Span
+	b := &pgx.Batch{}
+	b.Queue(pausesOf, kinds, names, first).Query(func(rows pgx.Rows) (err error) {
+		pauses, err = pgx.CollectRows(rows, scanPause)
+		return err
+	})
+	b.Queue(spans).Query(func(rows pgx.Rows) (err error) {
+		up, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (span jobs.Span, err error) {
+			err = row.Scan(&span.From, &span.Until)
+			return jobs.Span{From: span.From.UTC(), Until: span.Until.UTC()}, err
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
-	started := map[string][]time.Time{}
-	var name string
-	var due time.Time
-	if _, err := pgx.ForEachRow(rows, []any{&name, &due}, func() error {
-		started[name] = append(started[name], due.UTC())
-		return nil
-	}); err != nil {
+	for _, c := range checks {
+		if cursor, inForce := at[c.Job]; inForce {
+			given[c.Job] = c.Cursor(cursor, pauses, up)
+		}
+	}
+	return given, nil
+}
+
+// findMisfires calls find for each check, with the dues that have runs.
+func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired, error) {
+	since := make([]time.Time, len(checks))
+	for i, c := range checks {
+		since[i] = given[c.Job].CheckedUntil
+	}
+	started, waiting := map[string][]time.Time{}, map[string]time.Time{}
+	b := &pgx.Batch{}
+	b.Queue(startedDues, namesOf(checks), since, untilsOf(checks)).Query(func(rows pgx.Rows) error {
+		var name string
+		var due time.Time
+		_, err := pgx.ForEachRow(rows, []any{&name, &due}, func() error {
+			started[name] = append(started[name], due.UTC())
+			return nil
+		})
+		return err
+	})
+	b.Queue(waitingDues, namesOf(checks)).Query(func(rows pgx.Rows) error {
+		_, err := scanTimes(rows, waiting)
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}
 	var found []jobs.Misfired
 	for _, c := range checks {
-		found = append(found, find(c.Job, jobs.Cursor{CheckedUntil: cursors[c.Job], Started: started[c.Job]})...)
+		cursor := given[c.Job]
+		cursor.Started, cursor.Waits = started[c.Job], waiting[c.Job]
+		found = append(found, find(c.Job, cursor)...)
 	}
 	return found, nil
 }

@@ -20,14 +20,17 @@ func TestPlansLookUpByKey(t *testing.T) {
 	statements := []struct{ name, settings, sql string }{
 		{"holdSession", planByHash, holdSession}, {"addFences", planByHash, addFences}, {"insertRuns", planByHash, insertRuns},
 		{"lockFencesAlone", planByHash, lockFencesAlone}, {"lockFencesShare", planByHash, lockFencesShare},
+		{"insertStarts", planByHash, insertStarts}, {"holdPlaces", planByHash, holdPlaces},
 		{"admit", planByHash, admit}, {"startOutcomes", planByHash, startOutcomes},
 		{"applyNotes", planByHash, applyNotes}, {"noteOutcomes", planByHash, noteOutcomes},
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
+		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
+		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
 		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
-		{"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"moveCursors", beginPipeline, moveCursors},
+		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openDues}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
@@ -35,7 +38,9 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
 		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
+		{"cancelWaiting", beginPipeline, cancelWaiting},
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
+		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

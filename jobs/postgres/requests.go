@@ -34,6 +34,10 @@ func parseRequests(encoded []byte) ([]locking.Request, error) {
 	if err := json.Unmarshal(encoded, &stored); err != nil {
 		return nil, fmt.Errorf("stored resources: %w", err)
 	}
+	return requestsOf(stored)
+}
+
+func requestsOf(stored []storedRequest) ([]locking.Request, error) {
 	requests := make([]locking.Request, len(stored))
 	for i, r := range stored {
 		resource, err := locking.ParseKey(r.Resource)

@@ -15,8 +15,8 @@ const (
 	// it is written: a resent request must not end what was opened since.
 	openSession = `
 WITH opened AS (
-    INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, started_at, renewed_at, expires_at, locks)
-    SELECT $1, $2, $3, $4, $7, t, t, t + $4, $5 FROM clock_timestamp() t
+    INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, config_hash, started_at, renewed_at, expires_at, locks)
+    SELECT $1, $2, $3, $4, $7, $8, t, t, t + $4, $5 FROM clock_timestamp() t
     ON CONFLICT (id) DO NOTHING RETURNING id
 )
 UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
@@ -27,7 +27,8 @@ UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
 	// Conditional: without it a paused replica would revive a session whose
 	// runs another has already taken over.
 	renewSession = `
-UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl FROM clock_timestamp() t
+UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2, workers = $3, busy = $4, not_ready = $5
+FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
 
@@ -56,20 +57,20 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 
 // openColumns are a session that has locks, or one that has runs.
 func openColumns(session jobs.Session, locks bool) []any {
-	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds, session.LockServers}
+	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds, session.LockServers, session.Table}
 }
 
 // Heartbeat renews a session and returns its claims.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	beat := jobs.Beat{Claims: map[jobs.Token]uuid.UUID{}}
-	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, &beat) })
+	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) })
 	return beat, err
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with
 // ErrSessionLost, and the look at its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, beat *jobs.Beat) {
-	b.Queue(renewSession, session).QueryRow(func(row pgx.Row) error {
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.Beat) {
+	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).QueryRow(func(row pgx.Row) error {
 		if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
 			return jobs.ErrSessionLost
 		} else {
@@ -106,6 +107,6 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 
 // Now returns PostgreSQL's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	err = s.views.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 	return now.UTC(), wrap("clock", err)
 }

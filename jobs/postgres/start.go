@@ -32,15 +32,44 @@ ON CONFLICT DO NOTHING`
 
 	// Sorted, so that replicas that insert the same firings wait for each
 	// other in one direction.
-	insertRuns = `
+	insertRuns  = insertAsked + insertSorted
+	insertAsked = `
 INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
 SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($2::uuid[], $3::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[])
-     AS r (id, job, due, key, recovery, version)
+FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[], $8::int[])
+     AS r (id, job, due, key, recovery, version, attempt)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE
+WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE`
+	insertSorted = `
 ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
+
+	// insertStarts decides alone whether a firing that has no run is held back:
+	// what is paused or drained a moment later comes too late for it.
+	insertStarts = `WITH ` + pausedJobs + insertAsked + `
+    AND (r.attempt > 1 OR NOT s.draining AND (r.key <> '' OR r.job NOT IN (SELECT job FROM paused)))` + insertSorted
+
+	// holdPlaces locks the places of those that wait already, so that a cancel
+	// comes before the start or after it. It decides alone which of them are held
+	// back: their places are then nobody's, so that others may adopt them, and
+	// nobody waits behind them. One that is held back no longer is the session's
+	// again.
+	holdPlaces = `
+WITH ` + pausedJobs + `, places AS MATERIALIZED (
+    SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
+), judged AS MATERIALIZED (
+    SELECT p.run, p.session, r.reason, h.detail AS paused, s.draining AND q.attempt <= 1 OR h.detail IS NOT NULL AS held
+    FROM (SELECT * FROM places WHERE session IS NULL OR session = $1) p
+    JOIN unnest($3::uuid[], $2::text[], $4::text[], $5::int[]) AS q (run, job, key, attempt) USING (run)
+    CROSS JOIN LATERAL (SELECT r.reason FROM holdfast.runs r WHERE r.id = p.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    LEFT JOIN paused h ON h.job = q.job AND q.key = '' AND q.attempt <= 1
+), moved AS (
+    UPDATE holdfast.waits w SET session = CASE WHEN j.held THEN NULL ELSE $1 END
+    FROM judged j WHERE w.run = j.run AND w.run = ANY(ARRAY(SELECT run FROM judged WHERE held = (session IS NOT NULL)))
+)
+UPDATE holdfast.runs r SET reason = 'paused', detail = j.paused, blocker = NULL
+FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
 
 	// They fail where one was forgotten since addFences found it there.
 	lockFencesAlone = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
@@ -58,8 +87,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt
     FROM unnest($2::uuid[], $3::timestamptz[], $4::int[]) AS q (run, since, attempt)
     CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
-    LEFT JOIN LATERAL (SELECT w.since FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
-    WHERE EXISTS (SELECT FROM alive)
+    LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+    WHERE EXISTS (SELECT FROM alive) AND w.held IS NOT TRUE
 ), stranded AS (
     INSERT INTO holdfast.waits (run, session, since)
     SELECT q.run, $1, q.since FROM unnest($2::uuid[], $3::timestamptz[]) AS q (run, since)
@@ -91,7 +120,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
-    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap' ELSE 'lock_held' END
+    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// keepUndecided is for a session that expired after its runs were
@@ -104,14 +134,24 @@ WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (
 ON CONFLICT (run) DO NOTHING`
 
 	// startOutcomes reads what became of each run, now or in an earlier try
-	// whose reply was lost.
+	// whose reply was lost. Of one that an earlier run of its job keeps waiting it
+	// looks for another that has waited for longer.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
-    coalesce(q.version > 0 AND j.version <> q.version, false)
-FROM unnest($2::uuid[], $3::text[], $4::bigint[]) AS q (run, job, version)
+    coalesce(q.version > 0 AND j.version <> q.version, false),
+    CASE r.state WHEN 'waiting' THEN (SELECT w.session IS NULL FROM holdfast.waits w WHERE w.run = q.run) IS TRUE ELSE r.state IS NULL AND NOT EXISTS (
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.due = q.due
+        UNION ALL
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END,
+    queued.run IS NOT NULL
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, due, key, recovery)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
-LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true`
+LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
+LEFT JOIN LATERAL (
+    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
+    CROSS JOIN LATERAL (` + livingWaiter + `) o
+    WHERE r.state = 'waiting' AND r.reason = 'overlap' LIMIT 1) queued ON queued.run <> q.run`
 )
 
 // Start decides on each request in one round trip.
@@ -126,7 +166,8 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 		b.Queue(joinByHash)
 		b.Queue(holdSession, session)
 		b.Queue(addFences, fenceNames(all))
-		b.Queue(insertRuns, append([]any{session}, runColumns(requests)...)...)
+		b.Queue(insertStarts, append([]any{session}, runColumns(requests)...)...)
+		b.Queue(holdPlaces, append([]any{session}, placeColumns(requests)...)...)
 		queueFences(b, all)
 		for _, wave := range waves(wanted) {
 			b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
@@ -166,12 +207,21 @@ func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
 	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	recoveries, versions := make([]int, n), make([]int64, n)
+	recoveries, versions, attempts := make([]int, n), make([]int64, n), make([]int, n)
 	for i, r := range requests {
 		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
-		recoveries[i], versions[i] = r.Firing.Recovery, r.Version
+		recoveries[i], versions[i], attempts[i] = r.Firing.Recovery, r.Version, r.Attempt
 	}
-	return []any{ids, names, dues, keys, recoveries, versions}
+	return []any{names, ids, dues, keys, recoveries, versions, attempts}
+}
+
+func placeColumns(requests []jobs.StartRequest) []any {
+	n := len(requests)
+	names, ids, keys, attempts := make([]string, n), make([]rawID, n), make([]string, n), make([]int, n)
+	for i, r := range requests {
+		names[i], ids[i], keys[i], attempts[i] = r.Firing.Job, r.Run, r.Firing.Key, r.Attempt
+	}
+	return []any{names, ids, keys, attempts}
 }
 
 // waves splits what several want, in order, into sets of places of which no
@@ -235,12 +285,14 @@ func admitColumns(requests []jobs.StartRequest, places []int) []any {
 func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
 	n := len(requests)
 	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
+	dues, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version
+		dues[i], keys[i], recoveries[i] = r.Firing.Due, r.Firing.Key, r.Firing.Recovery
 		place[r.Run] = i
 	}
-	b.Queue(startOutcomes, session, ids, names, versions).Query(func(rows pgx.Rows) error {
+	b.Queue(startOutcomes, session, ids, names, versions, dues, keys, recoveries).Query(func(rows pgx.Rows) error {
 		var row outcomeRow
 		_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
 			results[place[row.run]], err = row.result()
@@ -259,10 +311,12 @@ type outcomeRow struct {
 	reason      *jobs.Reason
 	blocker     []byte
 	staleByThen bool
+	held        bool // it waits for others to adopt it, or there is no run of its firing
+	queued      bool
 }
 
 func (o *outcomeRow) fields() []any {
-	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen}
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held, &o.queued}
 }
 
 func (o *outcomeRow) result() (jobs.StartResult, error) {
@@ -271,11 +325,13 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartGranted, Token: *o.token}, nil
 	case !o.live:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
-	case o.mine && o.state == jobs.Waiting:
-		blocker, err := parseBlocker(o.blocker)
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason}, err
 	case o.state == "" && o.staleByThen:
 		return jobs.StartResult{Outcome: jobs.StartStale}, nil
+	case o.held && (o.mine || o.state == ""):
+		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
+	case o.mine && o.state == jobs.Waiting:
+		blocker, err := parseBlocker(o.blocker)
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}, err
 	default:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
 	}

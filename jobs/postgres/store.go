@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -27,30 +28,33 @@ type Options struct {
 // Store is a jobs.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
 	pool    *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
-	views   *pgxpool.Pool // of the page's questions: however many ask, starts and heartbeats go on
+	views   *pgxpool.Pool // of the page: however many ask, and however long it takes, starts and heartbeats go on
 	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
 	cluster uuid.UUID
 	log     zerolog.Logger
 
-	lockTimeout string // how long a statement of the store waits for a row
+	listener       *pgx.ConnConfig // of the connection that is told of acts
+	listenPatience time.Duration   // how long a notification may take
+	lockTimeout    string          // how long a statement of the store waits for a row
 }
 
 var (
 	_ jobs.Store      = (*Store)(nil)
 	_ jobs.Transactor = (*Store)(nil)
+	_ jobs.Attempts   = (*Store)(nil)
 )
 
 // Open connects, migrates if asked to, and reads the cluster's id. It returns
 // an error that wraps jobs.ErrUnavailable when the database can't be reached,
 // and a *SchemaError when the schema refuses this binary.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil)
+	pool, err := newPool(ctx, o.URL, cmp.Or(o.MaxConnections, 10), nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, log: o.Log, lockTimeout: "1s"}
-	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), s.reset); err == nil {
-		s.views, err = newPool(ctx, o.URL, viewConnections, nil)
+	s := &Store{pool: pool, log: o.Log, listener: pool.Config().ConnConfig, listenPatience: answerPatience, lockTimeout: "1s"}
+	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
+		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)
 	}
 	if err == nil {
 		err = s.prepare(ctx, o.Migrate)
@@ -65,7 +69,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // viewConnections is how many connections the page's questions may use.
 const viewConnections = 2
 
-func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
+// viewSettings have PostgreSQL end a question that takes too long, also where
+// who asked is gone.
+func viewSettings() map[string]string { return map[string]string{"statement_timeout": "3s"} }
+
+func newPool(ctx context.Context, url string, size int, settings map[string]string, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database url: %w", err)
@@ -78,6 +86,7 @@ func newPool(ctx context.Context, url string, size int, afterUse func(*pgx.Conn)
 	// The protocol rests on each statement seeing what was committed before
 	// it, whatever the database's own default is.
 	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
+	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("database pool: %w", err)

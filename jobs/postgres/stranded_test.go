@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 // A session that expires between the statements of a start leaves a run that
@@ -66,7 +67,7 @@ func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	if _, err := s.b.Sweep(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
-	adopted, err := s.b.Adopt(s.t.Context(), session, []string{r.Firing.Job}, nil, 10)
+	adopted, err := s.b.Adopt(s.t.Context(), session, jobstest.Adoption(nil, 10, r.Firing.Job))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
 		s.t.Fatalf("adopted %+v, %v: run %s is %s, and nobody's", adopted, err, r.Run, s.state(r.Run))
 	}

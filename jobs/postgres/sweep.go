@@ -64,7 +64,7 @@ WITH dead AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost', finished_at = clock_timestamp(),
         detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1 AND ` + recovers + ` THEN $2 ELSE '' END
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
-    RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason
+    RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason, r.params
 ), ` + addSuccessors + `, waiting AS (
     INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors
 )
@@ -76,7 +76,9 @@ FROM lost ORDER BY job, due`
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
 WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.session = sessions.id)`
 
+	// The last that ended says since when nobody was up.
 	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
+    AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
 	// forgetFences deletes fences that nobody is locking. A name that is still
@@ -90,7 +92,7 @@ SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.sessi
 
 	backendID  = `SELECT pg_backend_pid()`
 	lockClaim  = `SELECT FROM holdfast.claims WHERE token = $1 FOR UPDATE`
-	endLockers = `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM unnest(pg_blocking_pids($1)) AS b (pid)`
+	endLockers = `SELECT b.pid FROM unnest(pg_blocking_pids($1)) AS b (pid) WHERE pg_terminate_backend(b.pid)`
 )
 
 // Sweep ends expired sessions. Any replica may call it at any time: it never
@@ -137,6 +139,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 			return err
 		})
 		b.Queue(endSwept, sweep)
+		b.Queue(cancelLeft)
 		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
 			left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
 			return err
@@ -147,6 +150,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 		})
 		b.Queue(forgetSessions)
 		b.Queue(forgetFences)
+		b.Queue(forgetCancels)
 	})
 	if err != nil {
 		return jobs.Swept{}, leftover{}, err
@@ -188,20 +192,35 @@ func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- s.waitForClaim(ctx, tx, token) }()
+	return s.endBlockers(ctx, pid, waited)
+}
+
+// endBlockers ends the backends that keep the backend pid waiting, until what
+// waits there says that it has waited. It returns how many it has ended.
+func (s *Store) endBlockers(ctx context.Context, pid int, waited <-chan error) (int, error) {
+	ended := map[int32]bool{}
 	for {
-		ended := 0
-		if err := s.pool.QueryRow(ctx, endLockers, pid).Scan(&ended); err != nil {
-			return 0, errors.Join(wrap("end of a claim's holder", err), <-waited)
+		pids, err := s.terminate(ctx, pid)
+		if err != nil {
+			return len(ended), errors.Join(wrap("end of a claim's holder", err), <-waited)
 		}
-		if ended > 0 {
-			return ended, <-waited
+		for _, pid := range pids {
+			ended[pid] = true
 		}
 		select {
-		case err := <-waited: // released by itself, or not in time
-			return 0, err
+		case err := <-waited: // released, by itself or so, or not in time
+			return len(ended), err
 		case <-time.After(10 * time.Millisecond): // until the waiter is seen to wait
 		}
 	}
+}
+
+func (s *Store) terminate(ctx context.Context, pid int) ([]int32, error) {
+	rows, err := s.views.Query(ctx, endLockers, pid)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
 // waitForClaim locks the claim and, in the same round trip, ends the

@@ -88,6 +88,16 @@ func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 	return c.name, true
 }
 
+// ExcludedAt reports whether a calendar excludes t, due or not, and that
+// calendar's name. It is for schedules without dues of their own.
+func (s Schedule) ExcludedAt(t time.Time) (calendar string, ok bool) {
+	c, _ := s.excluding(t)
+	if c == nil {
+		return "", false
+	}
+	return c.name, true
+}
+
 // hash is the fingerprint of what the calendar says, whatever its name.
 func (c *Calendar) hash() string {
 	var text strings.Builder

@@ -19,3 +19,20 @@ func Jitter(job string, due time.Time, most time.Duration) time.Duration {
 	share, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:8]), uint64(most))
 	return time.Duration(share)
 }
+
+// NextStart returns the due that starts first after t, and when it starts, by
+// the Delay of the job of that name; zero times where there is none. Where
+// delays may be longer than the time between two dues, a later due may start
+// before an earlier one.
+func (s Schedule) NextStart(job string, t time.Time) (due, start time.Time) {
+	if s.jitter <= 0 {
+		due = s.Next(t)
+		return due, due
+	}
+	for next := s.Next(t.Add(-s.jitter)); !next.IsZero() && (due.IsZero() || next.Before(start)); next = s.Next(next) {
+		if begins := next.Add(s.Delay(job, next)); begins.After(t) && (due.IsZero() || begins.Before(start)) {
+			due, start = next, begins
+		}
+	}
+	return due, start
+}

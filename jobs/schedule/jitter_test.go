@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,5 +63,34 @@ func TestJitterOfSchedule(t *testing.T) {
 	}
 	if got := schedule.Jitter("a", due, -1); got != 0 {
 		t.Errorf("delayed by %s of less than nothing", got)
+	}
+}
+
+// TestNextStart compares with all starts of some hours, in their order.
+func TestNextStart(t *testing.T) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, text := range []string{"every:10s", "*/5 * * * *", "0 * * * *", "@daily"} {
+		for _, most := range []time.Duration{0, 3 * time.Second, time.Minute, 2 * time.Hour} {
+			s := parse(t, text, time.UTC).WithJitter(most)
+			type start struct{ due, at time.Time }
+			var all []start
+			for _, due := range s.Upcoming(from.Add(-most), 3000) {
+				all = append(all, start{due, due.Add(s.Delay("a", due))})
+			}
+			slices.SortFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
+			for after := from; after.Before(from.Add(5 * time.Hour)); after = after.Add(7 * time.Minute) {
+				i := slices.IndexFunc(all, func(s start) bool { return s.at.After(after) })
+				if due, at := s.NextStart("a", after); due != all[i].due || at != all[i].at {
+					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after, due, at, all[i].due, all[i].at)
+				}
+			}
+		}
+	}
+	never := parse(t, "at:2026-01-01T00:00:00Z", time.UTC).WithJitter(time.Minute)
+	if due, at := never.NextStart("a", from.Add(time.Minute)); !due.IsZero() || !at.IsZero() {
+		t.Errorf("found %s at %s", due, at)
+	}
+	if due, _ := never.NextStart("a", from.Add(time.Second)); due != from {
+		t.Errorf("found %s, expected the due whose delay goes on", due)
 	}
 }

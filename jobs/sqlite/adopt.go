@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,28 +16,30 @@ import (
 
 const (
 	freeRuns = `
-SELECT id FROM holdfast_runs
-WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2)))
-    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?4))
-ORDER BY wait_since, id LIMIT ?3`
+SELECT id, job, due, key = '' AND recovery = 0 AND attempt <= 1, wait_since FROM holdfast_runs
+WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
+        OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
+    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))`
 
 	ownRuns = `
 SELECT id FROM holdfast_runs
-WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3))
+WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
 ORDER BY wait_since, id`
 
+	// notHeldBack is whether a run that waits may start although its job may be
+	// among those that are paused.
+	notHeldBack = `(key <> '' OR attempt > 1 OR job NOT IN (SELECT value FROM json_each(`
+
+	drainingSessions = `SELECT id FROM holdfast_sessions WHERE draining`
+
 	takeRuns = `UPDATE holdfast_runs SET session = ?2, replica = ?3 WHERE id IN (SELECT value FROM json_each(?1))`
-
-	jobExists = `SELECT 1 FROM holdfast_jobs WHERE name = ?1`
-
-	runByKey = `SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' ORDER BY recovery DESC LIMIT 1`
 
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it. A dead session adopts none.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, known []uuid.UUID, limit int) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
 	}
@@ -45,7 +49,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 		if !live {
 			return nil
 		}
-		own, free, err := s.adoptable(ctx, tx, session, names, known, limit)
+		own, free, err := s.adoptable(ctx, tx, session, a)
 		if err != nil {
 			return err
 		}
@@ -63,18 +67,76 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, names []string, kn
 
 // adoptable returns the waiting runs that are the session's already, and those
 // that are nobody's.
-func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string, known []uuid.UUID, limit int) (own, free []uuid.UUID, err error) {
-	var encoded [3]string
-	for i, list := range []any{append([]string{}, names...), append([]uuid.UUID{}, known...), s.lives.living()} {
+func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a jobs.Adoption) (own, free []uuid.UUID, err error) {
+	names := make([]string, len(a.Jobs))
+	for i, j := range a.Jobs {
+		names[i] = j.Name
+	}
+	held, err := loadHeldBack(ctx, tx, session, names)
+	if err != nil || held.draining {
+		return nil, nil, err
+	}
+	draining, err := idsBy(ctx, tx, drainingSessions)
+	if err != nil {
+		return nil, nil, err
+	}
+	var encoded [5]string
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.lives.living(), held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
 		}
 	}
-	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1]); err != nil {
+	if own, err = idsBy(ctx, tx, ownRuns, encoded[0], session, encoded[1], encoded[3]); err != nil {
 		return nil, nil, err
 	}
-	free, err = idsBy(ctx, tx, freeRuns, encoded[0], encoded[2], max(limit, 0), encoded[1])
-	return own, free, err
+	asked := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	for _, j := range a.Jobs {
+		asked[j.Name] = j
+	}
+	var runs []freeRun
+	now := time.Now()
+	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]}, func(rows *sql.Rows) error {
+		run, err := scanFreeRun(rows, asked, now)
+		runs = append(runs, run)
+		return err
+	})
+	return own, firstRuns(runs, a), err
+}
+
+// freeRun is a waiting run that nobody has.
+type freeRun struct {
+	id    uuid.UUID
+	due   int64
+	late  bool
+	place time.Time
+}
+
+func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time) (run freeRun, err error) {
+	var name string
+	var scheduled bool
+	var since int64
+	err = rows.Scan(&run.id, &name, &run.due, &scheduled, &since)
+	job := asked[name]
+	run.late = scheduled && run.due < micros(now.Add(-job.Threshold))
+	run.place = jobs.Place(fromMicros(since), job.Priority)
+	return run, err
+}
+
+// firstRuns returns those that are to be taken up, in their order.
+func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
+	slices.SortFunc(runs, func(a, b freeRun) int {
+		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.due, b.due), bytes.Compare(a.id[:], b.id[:]))
+	})
+	var late, prompt []uuid.UUID
+	for _, run := range runs {
+		if run.late {
+			late = append(late, run.id)
+		} else {
+			prompt = append(prompt, run.id)
+		}
+	}
+	first := append(late[:min(len(late), a.Late)], prompt...)
+	return first[:min(len(first), max(a.Limit, 0))]
 }
 
 // take gives the runs to the session. Nobody waits behind them until their
@@ -115,45 +177,6 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]jobs.Recor
 		}
 	}
 	return records, err
-}
-
-// Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, job, key string) (jobs.Record, error) {
-	if key == "" {
-		key = uuid.NewString()
-	}
-	var record jobs.Record
-	err := s.write(ctx, "trigger", func(tx *sql.Tx) error {
-		id, err := triggered(ctx, tx, job, key)
-		if err != nil {
-			return err
-		}
-		records, err := recordsOf(ctx, tx, []uuid.UUID{id})
-		if err == nil {
-			record = records[0]
-		}
-		return err
-	})
-	return record, err
-}
-
-// triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, tx *sql.Tx, job, key string) (id uuid.UUID, err error) {
-	var one int
-	if err := tx.QueryRowContext(ctx, jobExists, job).Scan(&one); errors.Is(err, sql.ErrNoRows) {
-		return id, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
-	} else if err != nil {
-		return id, err
-	}
-	err = tx.QueryRowContext(ctx, runByKey, job, key).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
-	}
-	now := time.Now()
-	at := micros(now)
-	run := newRun(uuid.New(), jobs.Firing{Job: job, Due: now, Key: key}, at)
-	run.Since, run.Reason, run.Detail = &at, jobs.ReasonTriggered, "triggered by hand"
-	return run.ID, execRows(ctx, tx, addRun, []runRow{run})
 }
 
 // Revoke ends a claim by force; one that is gone already needs nothing. It

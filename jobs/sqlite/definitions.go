@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -13,17 +14,22 @@ import (
 
 const (
 	addDefinitions = `
-INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description)
+INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source)
 SELECT q.value->>'job', q.value->>'hash',
     1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'), 0),
-    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description'
+    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description',
+    q.value->>'group', q.value->>'priority', q.value->>'source'
 FROM json_each(?1) q WHERE true
-ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description WHERE d.description <> excluded.description`
+ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
+WHERE d.description <> excluded.description OR d.source <> excluded.source`
 
+	// What was removed nobody carries any more, not even who has not heard of
+	// it yet.
 	carryDefinitions = `
 INSERT INTO holdfast_session_jobs (session, job, version)
 SELECT ?2, d.job, d.version FROM json_each(?1) q
-CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash' WHERE true
+CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'
+WHERE q.value->>'source' = 'config' OR NOT EXISTS (SELECT 1 FROM holdfast_specs s WHERE s.job = q.value->>'job' AND s.removed)
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
 	carriedVersions = `
@@ -65,6 +71,9 @@ type definitionRow struct {
 	Resources   string `json:"resources"`
 	Recover     bool   `json:"recover"`
 	Description string `json:"description"`
+	Group       string `json:"group"`
+	Priority    int    `json:"priority"`
+	Source      string `json:"source"`
 }
 
 // Register writes down which definitions the session carries.
@@ -79,7 +88,8 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 			return nil, fmt.Errorf("job %s: %w", d.Name, err)
 		}
 		names[i] = d.Name
-		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description}
+		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description,
+			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))}
 	}
 	encoded, err := encode(rows)
 	if err != nil {
@@ -94,6 +104,9 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, addDefinitions, encoded); err != nil {
+			return err
+		}
+		if err := subscribe(ctx, tx, definitions); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, carryDefinitions, encoded, session); err != nil {

@@ -7,7 +7,7 @@
 // (path + ".lock") for as long as the store is open. So exactly one process
 // runs jobs on a file, and all sessions live in it: several replicas of that
 // process share one [Store]. Command-line tools open the file without the
-// lock, beside a running scheduler, to read and to trigger.
+// lock, beside a running scheduler, to read and to do what operators do.
 //
 // The file is in WAL mode with synchronous=FULL: what was committed survives a
 // loss of power, and readers see the last commit without waiting for the

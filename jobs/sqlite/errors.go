@@ -19,7 +19,7 @@ var (
 	ErrLocked = errors.New("in use by another scheduler")
 	// ErrNotExclusive refuses what only the process that holds the file lock
 	// may do: sessions live in it.
-	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads and triggers only")
+	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what operators do")
 	// ErrTransactionControl refuses a statement that would end the fenced
 	// transaction or reach beyond it.
 	ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")

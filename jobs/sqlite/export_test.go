@@ -42,9 +42,19 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"takenKeys", takenKeys, "SEARCH r USING COVERING INDEX holdfast_runs_key (job=? AND key=? AND recovery=?)"},
 	{"endRun", endRun, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"takeRuns", takeRuns, "SEARCH holdfast_runs USING COVERING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"cancelWaiting", cancelWaiting, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
+	{"waitingOf", waitingOf, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"leftOfRemoved", leftOfRemoved, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"pausesBetween", pausesBetween, "SEARCH holdfast_pauses USING INDEX holdfast_pauses_over (kind=?"},
 	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
+	{"waitingDue", waitingDue, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key (job=? AND key=?)"},
 	{"startedDues", startedDues, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_due (job=? AND due>? AND due<?)"},
+	{"openDues", openDues, "SEARCH r USING INDEX holdfast_runs_due (job=? AND due>?)"},
+	{"openDues, of others", openDues, "SEARCH p USING INDEX holdfast_runs_due (job=? AND due=?)"},
+	{"openDues, own", openDues, "SEARCH own USING COVERING INDEX holdfast_runs_due (job=? AND due=?)"},
+	{"firingRuns", firingRuns, "SEARCH r USING INDEX holdfast_runs_due (job=? AND due=?)"},
+	{"pausedNow", pausedNow, "SEARCH p USING"},
 	{"lastRuns", lastRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"lastRuns, the last", lastRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_job (job=?)"},
 	{"nearbyGrants, named", nearbyGrants, "SEARCH g USING PRIMARY KEY (resource=?)"},
@@ -57,4 +67,21 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"claimedRuns", claimedRuns, "SEARCH c USING INDEX holdfast_claims_session (session=?)"},
 	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
+}
+
+// PutPause writes down a pause, which may be over.
+func (s *Store) PutPause(p jobs.Pause) {
+	var resumed *int64
+	if p.ResumedAt != nil {
+		at := micros(*p.ResumedAt)
+		resumed = &at
+	}
+	err := s.write(context.Background(), "pause", func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO holdfast_pauses VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
+			p.ID, p.Target.Kind, p.Target.Name, micros(p.At), p.By, p.Reason, resumed, p.ResumedBy)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
 }

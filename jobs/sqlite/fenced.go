@@ -46,12 +46,23 @@ func storeOf(run *jobs.Run) (*Store, error) {
 }
 
 func (s *Store) inTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
-	return s.write(ctx, "fenced transaction", func(tx *sql.Tx) error {
+	what := "fenced transaction"
+	if err := s.enter(ctx); err != nil {
+		return wrap(what, err)
+	}
+	defer s.leave()
+	fenced, end := s.fencing.begin(ctx, run.Token)
+	defer end()
+	err := s.transact(fenced, func(tx *sql.Tx) error {
 		if err := fence(ctx, tx, run); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
+	if err != nil && errors.Is(context.Cause(fenced), errEnded) {
+		err = errors.Join(errEnded, err)
+	}
+	return wrap(what, err)
 }
 
 // fence is the fence check. Nobody can delete the claim before the
@@ -70,7 +81,7 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		if err := fn(tx); err != nil {
 			return err
 		}
-		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText()}
+		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
 		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = jobs.ErrSuperseded
@@ -103,7 +114,7 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			fmt.Fprintf(run.Output(), "statement %d: %d rows\n", i+1, affected)
 			rows = append(rows, affected)
 		}
-		return nil
+		return run.SetResult(jobs.RowsAffected{Rows: rows})
 	})
 	if err != nil {
 		return nil, err

@@ -21,7 +21,10 @@ UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finis
     attempt = attempt + (?3 = 'waiting')
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
-	keepOutput = `INSERT INTO holdfast_outputs (run, output) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET output = excluded.output`
+	// An attempt without output or result leaves that of the one before.
+	keepOutput = `
+INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3) ON CONFLICT (run) DO UPDATE SET
+    output = CASE excluded.output WHEN '' THEN o.output ELSE excluded.output END, result = coalesce(excluded.result, o.result)`
 )
 
 // endRow is the end of an attempt.
@@ -80,10 +83,7 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 		delete(claims, r.Token)
 		ends = append(ends, endOf(r, now))
 		done[i] = true
-		if r.Output == "" {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output)); err != nil {
+		if err := keep(ctx, tx, r, now); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,11 +19,11 @@ import (
 const (
 	runColumns = `
 r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, 0`
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
-	readOutput = `SELECT output FROM holdfast_outputs WHERE run = ?1`
+	readOutput = `SELECT output, result FROM holdfast_outputs WHERE run = ?1`
 
 	listLocks = `
 SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session, coalesce(s.expires_at, 0)
@@ -31,8 +32,9 @@ JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.s
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, j.version, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version ORDER BY j.name`
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
 SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
@@ -40,6 +42,7 @@ SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.i
 
 	listReplicas = `
 SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.lock_servers,
+    s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
 ORDER BY s.replica, s.started_at, s.id`
@@ -91,7 +94,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Version, &updated)
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
 		}
@@ -105,42 +109,101 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 
 // Runs returns a page of the history.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
-	query, args := runsQuery(f)
+	query, args, err := runsQuery(f)
+	if err != nil {
+		return nil, wrap("runs", err)
+	}
 	records, err := s.records(ctx, query, args...)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(records)
+	}
 	return records, wrap("runs", err)
 }
 
 // runsQuery asks for each state by itself: every part then walks an index
 // from its end and stops at the limit, however long the history.
-func runsQuery(f jobs.RunFilter) (string, []any) {
+func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	var args []any
-	arg := func(v any) string {
+	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("?%d", len(args))
+	}}
+	q.narrow(f)
+	q.order = " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		q.order = " ORDER BY created_at, id"
 	}
-	where := " WHERE true"
-	if f.Job != "" {
-		where += " AND r.job = " + arg(f.Job)
+	q.order += " LIMIT " + q.arg(limit(f.Limit))
+	if f.Resource != nil {
+		keys, err := encode(relatedKeys(*f.Resource))
+		if err != nil {
+			return "", nil, err
+		}
+		q.names = fmt.Sprintf(jobsLocking, q.arg(keys), q.arg(f.Resource.Key()+"/"))
 	}
-	if f.Replica != "" {
-		where += " AND r.replica = " + arg(f.Replica)
-	}
-	if f.Before != nil {
-		where += " AND (r.created_at, r.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
-	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	order := " ORDER BY created_at DESC, id DESC LIMIT " + arg(min(limit, jobs.MaxBatch))
 	if len(f.States) == 0 {
-		return selectRuns + where + order, args
+		return q.ofJobs(""), args, nil
 	}
 	var parts []string
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
-		parts = append(parts, "SELECT * FROM ("+selectRuns+where+" AND r.state = "+arg(state)+order+")")
+		condition := " AND r.state = " + q.arg(state)
+		if state.Final() && state != jobs.Succeeded {
+			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')" // as the index of troubled runs has it
+		}
+		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")")
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	return strings.Join(parts, " UNION ALL ") + q.order, args, nil
+}
+
+// pageOfRuns puts the parts of a page's query together.
+type pageOfRuns struct {
+	arg   func(any) string
+	where string
+	order string
+	names string // asks for the names of the jobs; "" where a resource is not asked for
+}
+
+func (q *pageOfRuns) narrow(f jobs.RunFilter) {
+	if f.Job != "" {
+		q.where += " AND r.job = " + q.arg(f.Job)
+	}
+	if f.Replica != "" {
+		q.where += " AND r.replica = " + q.arg(f.Replica)
+	}
+	if f.Reason != "" {
+		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''" // as the index has it
+	}
+	if !f.From.IsZero() {
+		q.where += " AND r.created_at >= " + q.arg(micros(f.From))
+	}
+	if !f.Until.IsZero() {
+		q.where += " AND r.created_at < " + q.arg(micros(f.Until))
+	}
+	if f.Before != nil {
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(micros(f.Before.CreatedAt)) + ", " + q.arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(micros(f.After.CreatedAt)) + ", " + q.arg(f.After.ID) + ")"
+	}
+}
+
+// ofJobs asks for each of the jobs by itself, where there are names: each then
+// walks its own index.
+func (q *pageOfRuns) ofJobs(condition string) string {
+	if q.names == "" {
+		return selectRuns + q.where + condition + q.order
+	}
+	each := "SELECT r.id FROM holdfast_runs r" + q.where + " AND r.job = named.name" + condition + q.order
+	return selectRuns + " WHERE r.id IN (SELECT o.id FROM (" + q.names + ") named CROSS JOIN holdfast_runs o ON o.id IN (" + each + "))" + q.order
+}
+
+// relatedKeys are the resource's own key and those of what lies above it.
+func relatedKeys(resource locking.Resource) []string {
+	keys := []string{resource.Key()}
+	for _, above := range resource.Ancestors() {
+		keys = append(keys, above.Key())
+	}
+	return keys
 }
 
 func (s *Store) records(ctx context.Context, query string, args ...any) ([]jobs.Record, error) {
@@ -167,9 +230,13 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 		return jobs.Record{}, wrap("run "+id.String(), err)
 	}
 	record := records[0]
-	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output)
+	var result sql.NullString
+	err = s.readers.QueryRowContext(ctx, readOutput, id).Scan(&record.Output, &result)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
+	}
+	if result.Valid {
+		record.Result = json.RawMessage(result.String)
 	}
 	return record, wrap("output of run "+id.String(), err)
 }
@@ -182,11 +249,14 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		if err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers, &v.Running); err != nil {
+		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
+		if err != nil {
 			return err
 		}
-		if known, live := s.lives.get(v.Session); live {
+		if known, live := s.lives.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
+			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.vitals.OffsetMilliseconds(), known.vitals.Workers, known.vitals.Busy, known.vitals.NotReady
 		}
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)

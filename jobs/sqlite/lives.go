@@ -13,6 +13,7 @@ import (
 type life struct {
 	jobs.Session
 	started, beat, expires time.Time
+	vitals                 jobs.Vitals
 	ended                  bool
 }
 
@@ -53,7 +54,7 @@ func (l *lives) succeed(s jobs.Session) {
 }
 
 // renew extends the session if it lives.
-func (l *lives) renew(id uuid.UUID) (life, bool) {
+func (l *lives) renew(id uuid.UUID, v jobs.Vitals) (life, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -61,7 +62,7 @@ func (l *lives) renew(id uuid.UUID) (life, bool) {
 	if known == nil || !known.live(now) {
 		return life{}, false
 	}
-	known.beat, known.expires = now, now.Add(known.TTL)
+	known.beat, known.expires, known.vitals = now, now.Add(known.TTL), v
 	return *known, true
 }
 
@@ -74,6 +75,20 @@ func (l *lives) get(id uuid.UUID) (life, bool) {
 		return life{}, false
 	}
 	return *known, known.live(time.Now())
+}
+
+// spans returns since when those that live do, and until when by their last
+// heartbeat.
+func (l *lives) spans() []jobs.Span {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var up []jobs.Span
+	for _, known := range l.all {
+		if known.live(time.Now()) {
+			up = append(up, jobs.Span{From: fromMicros(micros(known.started)), Until: fromMicros(micros(known.expires))})
+		}
+	}
+	return up
 }
 
 // end makes the session dead.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,15 @@ import (
 const (
 	startedDues = `
 SELECT due FROM holdfast_runs WHERE job = ?1 AND due > ?2 AND due <= ?3 AND recovery = 0 AND key = '' ORDER BY due`
+
+	pausesSince = `
+SELECT` + pauseColumns + ` FROM holdfast_pauses
+WHERE resumed_at IS NULL OR resumed_at > ?1 ORDER BY paused_at, id`
+
+	renewedSpans = `SELECT started_at, renewed_at FROM holdfast_sessions`
+
+	waitingDue = `
+SELECT max(due) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
 
 	cursorInForce = `SELECT checked_until FROM holdfast_jobs WHERE name = ?1 AND version = ?2`
 
@@ -44,20 +54,27 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		if inForce {
 			cursors[c.Job] = cursor
 		}
-		if !inForce || !cursor.Before(c.Due) {
+	}
+	given, err := s.misfireCursors(ctx, checks, cursors)
+	if err != nil {
+		return nil, wrap("misfire check", err)
+	}
+	for _, c := range checks {
+		cursor, inForce := given[c.Job]
+		if !inForce || cursor.Decided(c.Due) {
 			continue
 		}
-		started, err := s.startedDues(ctx, c.Job, cursor, c.Until)
-		if err != nil {
+		c.Until = cursor.Until
+		if err := s.knownDues(ctx, c, &cursor); err != nil {
 			return nil, wrap("misfire check", err)
 		}
 		behind = append(behind, c)
-		found[c.Job] = find(c.Job, jobs.Cursor{CheckedUntil: cursor, Started: started})
+		found[c.Job] = find(c.Job, cursor)
 	}
 	if len(behind) == 0 {
 		return cursors, nil
 	}
-	err := s.write(ctx, "misfire check", func(tx *sql.Tx) error { return saveMisfires(ctx, tx, behind, found, cursors) })
+	err = s.write(ctx, "misfire check", func(tx *sql.Tx) error { return saveMisfires(ctx, tx, behind, found, cursors) })
 	if err != nil {
 		return nil, err
 	}
@@ -74,15 +91,52 @@ func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor ti
 	return fromMicros(at), err == nil, err
 }
 
-func (s *Store) startedDues(ctx context.Context, job string, since, until time.Time) ([]time.Time, error) {
-	var dues []time.Time
-	err := each(ctx, s.readers, startedDues, []any{job, micros(since), micros(until)}, func(rows *sql.Rows) error {
-		var due int64
-		err := rows.Scan(&due)
-		dues = append(dues, fromMicros(due))
+// misfireCursors returns the cursors of the checks whose definitions are in
+// force, but for what is to be known of single dues.
+func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, at map[string]time.Time) (map[string]jobs.Cursor, error) {
+	given := make(map[string]jobs.Cursor, len(at))
+	if len(at) == 0 {
+		return given, nil
+	}
+	first := slices.MinFunc(slices.Collect(maps.Values(at)), time.Time.Compare)
+	pauses, err := pausesBy(ctx, s.readers, pausesSince, micros(first))
+	if err != nil {
+		return nil, err
+	}
+	up := s.lives.spans()
+	err = each(ctx, s.readers, renewedSpans, nil, func(rows *sql.Rows) error {
+		var from, until int64
+		err := rows.Scan(&from, &until)
+		up = append(up, jobs.Span{From: fromMicros(from), Until: fromMicros(until)})
 		return err
 	})
-	return dues, err
+	for _, c := range checks {
+		if cursor, inForce := at[c.Job]; inForce {
+			given[c.Job] = c.Cursor(cursor, pauses, up)
+		}
+	}
+	return given, err
+}
+
+// knownDues fills in which dues have a run or a record, and which waits.
+func (s *Store) knownDues(ctx context.Context, c jobs.MisfireCheck, cursor *jobs.Cursor) error {
+	err := each(ctx, s.readers, startedDues, []any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)}, func(rows *sql.Rows) error {
+		var due int64
+		err := rows.Scan(&due)
+		cursor.Started = append(cursor.Started, fromMicros(due))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var waits sql.NullInt64
+	if err := s.readers.QueryRowContext(ctx, waitingDue, c.Job).Scan(&waits); err != nil {
+		return err
+	}
+	if due := fromNullMicros(waits); due != nil {
+		cursor.Waits = *due
+	}
+	return nil
 }
 
 // saveMisfires writes what was found, and brings the cursors up to date. It

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
@@ -38,7 +39,7 @@ func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); err == nil {
 		t.Fatal("opened twice")
 	}
-	if _, err := s.Heartbeat(t.Context(), session); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
 		t.Error(err)
 	}
 	startFinish(t, s, session, 1)
@@ -133,7 +134,7 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	s.Close()
 	s.Close()
 	_, started := s.Start(t.Context(), session, batch(t, 1))
-	_, beat := s.Heartbeat(t.Context(), session)
+	_, beat := s.Heartbeat(t.Context(), session, jobs.Vitals{})
 	_, read := s.Runs(t.Context(), jobs.RunFilter{})
 	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
 		if !errors.Is(err, jobs.ErrUnavailable) {
@@ -160,14 +161,14 @@ func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
 // and the third waited.
 func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest, granted []jobs.StartResult) {
 	t.Helper()
-	if _, err := s.Heartbeat(t.Context(), session); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
 	}
 	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 || replicas[0].ExpiresAt.After(time.Now()) {
 		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
 	}
 	next := openSession(t, s)
-	adopted, err := s.Adopt(t.Context(), next, []string{requests[2].Firing.Job}, nil, 10)
+	adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[2].Firing.Job))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
 		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
 	}
@@ -178,7 +179,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
 		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
 	}
-	if adopted, err := s.Adopt(t.Context(), next, []string{requests[1].Firing.Job}, nil, 10); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
+	if adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
 		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
@@ -288,16 +289,16 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() || !locks[0].Expires.After(time.Now()) {
 		t.Errorf("locks %+v (%v)", locks, err)
 	}
-	triggered, err := tool.Trigger(t.Context(), "a", "k")
+	triggered, err := tool.Trigger(t.Context(), jobs.Act{Actor: "test", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if adopted, err := s.Adopt(t.Context(), session, []string{"a"}, nil, 1); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
+	if adopted, err := s.Adopt(t.Context(), session, jobstest.Adoption(nil, 1, "a")); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
 		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
 	}
 	refuseSessions(t, tool, session)
 	before := beatOf(t, tool, session)
-	if _, err := s.Heartbeat(t.Context(), session); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := beatOf(t, tool, session); !after.After(before) {
@@ -308,11 +309,11 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	_, beat := tool.Heartbeat(ctx, session)
+	_, beat := tool.Heartbeat(ctx, session, jobs.Vitals{})
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
 	_, sweep := tool.Sweep(ctx)
-	_, adopt := tool.Adopt(ctx, session, []string{"a"}, nil, 1)
+	_, adopt := tool.Adopt(ctx, session, jobstest.Adoption(nil, 1, "a"))
 	_, misfires := tool.CheckMisfires(ctx, nil, nil)
 	_, register := tool.Register(ctx, session, nil)
 	for what, err := range map[string]error{

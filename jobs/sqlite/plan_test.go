@@ -75,7 +75,10 @@ func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 		"job and states": {jobs.RunFilter{Job: "a", States: []jobs.State{jobs.Failed, jobs.Lost}}, "runs_"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			query, args := sqlite.RunsQuery(c.filter)
+			query, args, err := sqlite.RunsQuery(c.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
 			steps := plan(t, s, query, args...)
 			noBareScan(t, steps)
 			if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, " USING INDEX holdfast_"+c.want) }) {

@@ -10,11 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// recoveredRuns finds the runs whose jobs are recovered, by the definitions in
-// force.
+// recoveredRuns finds the runs that are recovered: by the definitions in force,
+// unless they were to be cancelled.
 const recoveredRuns = `
 SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS JOIN holdfast_jobs j ON j.name = r.job
-CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE d.recover`
+CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE d.recover
+    AND NOT EXISTS (SELECT 1 FROM holdfast_cancels k WHERE k.run = r.id)`
 
 // recoverRuns adds the successors of runs that end as lost, and completes the
 // details of those that have none any more.
@@ -67,7 +68,7 @@ func recovered(ctx context.Context, tx *sql.Tx, runs []uuid.UUID) ([]runRow, err
 func successor(lost runRow, reason jobs.Reason, now int64) runRow {
 	firing := jobs.Firing{Job: lost.Job, Due: fromMicros(lost.Due), Key: lost.Key, Recovery: lost.Recovery + 1}
 	next := newRun(uuid.New(), firing, now)
-	next.Since, next.Reason = &now, reason
+	next.Since, next.Reason, next.Params = &now, reason, lost.Params
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
 	return next
 }

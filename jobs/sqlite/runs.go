@@ -14,8 +14,8 @@ import (
 const (
 	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
-    wait_since, reason, detail, blocker, error)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)`
+    wait_since, reason, detail, blocker, error, params)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
@@ -30,7 +30,7 @@ ON CONFLICT (id) DO UPDATE SET
 
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, c.token IS NOT NULL
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
 	takenDues = `
@@ -70,13 +70,14 @@ type runRow struct {
 	Detail  string
 	Blocker *string
 	Error   string
+	Params  *string
 
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error}
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.
@@ -114,7 +115,7 @@ func (r *runRow) setBlocker(b *jobs.Blocker) error {
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
-		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.claimed)
+		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.claimed)
 	return r, err
 }
 
@@ -136,6 +137,9 @@ func (r *runRow) record() (jobs.Record, error) {
 	if r.Finished != nil {
 		at := fromMicros(*r.Finished)
 		record.FinishedAt = &at
+	}
+	if r.Params != nil {
+		record.Params = json.RawMessage(*r.Params)
 	}
 	if r.Blocker != nil {
 		if err := json.Unmarshal([]byte(*r.Blocker), &record.BlockedBy); err != nil {

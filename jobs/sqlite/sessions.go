@@ -12,12 +12,14 @@ import (
 
 const (
 	openSession = `
-INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at, lock_servers) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
+INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at, lock_servers, config_hash) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)
 ON CONFLICT (id) DO NOTHING`
 
 	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3) WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
 
-	renewSession = `UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3 WHERE id = ?1 AND ended_at IS NULL`
+	renewSession = `
+UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3, clock_offset_ms = ?4, workers = ?5, busy = ?6, not_ready = ?7
+WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
 
@@ -38,7 +40,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	// Known before it is written: a sweep ends what is written but unknown.
 	opened, added := s.lives.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires), session.LockServers)
+		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
 		if err == nil && added && session.Succeeds {
 			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica, micros(opened.started))
 		}
@@ -55,11 +57,11 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 
 // Heartbeat renews a session and returns its claims. It does not wait for the
 // writer.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}
-	renewed, ok := s.lives.renew(session)
+	renewed, ok := s.lives.renew(session, v)
 	if !ok {
 		return jobs.Beat{}, wrap("heartbeat", jobs.ErrSessionLost)
 	}
@@ -85,7 +87,8 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID) (jobs.Beat, er
 // session has been renewed either way.
 func (s *Store) persistBeat(ctx context.Context, renewed life) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat), micros(renewed.expires))
+		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat), micros(renewed.expires),
+			renewed.vitals.OffsetMilliseconds(), renewed.vitals.Workers, renewed.vitals.Busy, renewed.vitals.NotReady)
 		return err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -159,6 +160,14 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 	return first
 }
 
+// queued reports whether another run has waited for longer for the name of a
+// job that keeps the run waiting.
+func (st *standing) queued(run uuid.UUID, since int64, job locking.Resource) bool {
+	return slices.ContainsFunc(st.exact[job], func(p *party) bool {
+		return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
+	})
+}
+
 // older reports whether p has waited longer than the run.
 func older(p *party, run uuid.UUID, since int64) bool {
 	return cmp.Or(cmp.Compare(p.since, since), bytes.Compare(p.run[:], run[:])) < 0
@@ -199,6 +208,8 @@ func (p *party) reason() jobs.Reason {
 		return jobs.ReasonOlderWaiter
 	case p.Resource.Kind() == locking.KindJob:
 		return jobs.ReasonOverlap
+	case p.Resource.Kind() == locking.KindGroup:
+		return jobs.ReasonGroupFull
 	default:
 		return jobs.ReasonLockHeld
 	}

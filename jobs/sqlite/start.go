@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,12 +38,13 @@ type starter struct {
 	token    int64 // the last one drawn
 	ledger   *ledger
 	standing *standing
+	held     *heldBack
 
-	runs    []runRow
-	claims  []claimRow
-	grants  []grantRow
-	wants   []wantRow
-	granted []uuid.UUID
+	runs   []runRow
+	claims []claimRow
+	grants []grantRow
+	wants  []wantRow
+	ended  []uuid.UUID // that want nothing any more
 }
 
 // Start decides on each request in one transaction.
@@ -73,10 +75,10 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 }
 
 func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, requests []jobs.StartRequest) (*starter, error) {
-	ids, firings := make([]uuid.UUID, len(requests)), make([]firing, len(requests))
+	ids, firings, names := make([]uuid.UUID, len(requests)), make([]firing, len(requests)), make([]string, len(requests))
 	var wanted []locking.Request
 	for i, r := range requests {
-		ids[i], firings[i] = r.Run, firingOf(r.Firing)
+		ids[i], firings[i], names[i] = r.Run, firingOf(r.Firing), r.Firing.Job
 		wanted = append(wanted, r.Requests...)
 	}
 	st := &starter{now: micros(time.Now())}
@@ -87,6 +89,9 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, r
 		return nil, err
 	}
 	if st.standing, err = loadStanding(ctx, tx, wanted, s.lives.living()); err != nil {
+		return nil, err
+	}
+	if st.held, err = loadHeldBack(ctx, tx, session, names); err != nil {
 		return nil, err
 	}
 	return st, tx.QueryRowContext(ctx, lastToken).Scan(&st.token)
@@ -100,6 +105,9 @@ func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartGranted, Token: jobs.Token(*known.Token)}, nil
 	case !st.live:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}, nil
+	case mine && known.State == jobs.Waiting && st.held.firstAttempt(r):
+		st.holdBack(*known)
+		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	case mine && known.State == jobs.Waiting:
 		return st.admit(*known, r)
 	case known != nil:
@@ -108,6 +116,8 @@ func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartStale}, nil
 	case st.ledger.taken[firingOf(r.Firing)]:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
+	case st.held.firstAttempt(r):
+		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	}
 	st.ledger.taken[firingOf(r.Firing)] = true
 	run := newRun(r.Run, r.Firing, st.now)
@@ -125,6 +135,7 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	var err error
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
+		result.Queued = result.Reason == jobs.ReasonOverlap && st.standing.queued(run.ID, since, p.Resource)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		err = run.setBlocker(result.Blocker)
 		st.wait(run, r.Requests)
@@ -134,6 +145,16 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	}
 	st.runs = append(st.runs, run)
 	return result, err
+}
+
+// holdBack leaves a waiting run waiting. Nobody waits behind it.
+func (st *starter) holdBack(run runRow) {
+	if pause, paused := st.held.pause(run.Job); paused {
+		run.Reason, run.Blocker = jobs.ReasonPaused, nil
+		run.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
+	}
+	st.standing.granted(run.ID)
+	st.runs, st.ended = append(st.runs, run), append(st.ended, run.ID)
 }
 
 func (st *starter) wait(run runRow, requests []locking.Request) {
@@ -152,7 +173,7 @@ func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 		st.standing.add(&party{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
 	}
 	st.claims = append(st.claims, claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
-	st.granted = append(st.granted, run.ID)
+	st.ended = append(st.ended, run.ID)
 	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token, nil, nil, "", ""
 	if run.Started == nil {
 		run.Started = &st.now
@@ -174,11 +195,11 @@ func (st *starter) save(ctx context.Context, tx *sql.Tx) error {
 	if err := execRows(ctx, tx, addWant, st.wants); err != nil {
 		return err
 	}
+	if err := execBatch(ctx, tx, endWants, st.ended); err != nil {
+		return err
+	}
 	if len(st.claims) == 0 {
 		return nil
-	}
-	if err := execBatch(ctx, tx, endWants, st.granted); err != nil {
-		return err
 	}
 	if err := execRows(ctx, tx, addClaim, st.claims); err != nil {
 		return err

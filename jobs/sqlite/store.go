@@ -27,7 +27,7 @@ const (
 type Options struct {
 	// Exclusive takes the file lock and creates and migrates the file where
 	// needed: for the one process that runs jobs. Without it the file must
-	// exist and be up to date, and the store only reads and triggers.
+	// exist and be up to date, and the store only reads and does what operators do.
 	Exclusive bool
 	// Readers is how many reading connections are kept; 0 means 4.
 	Readers int
@@ -51,13 +51,17 @@ type Store struct {
 	closed  chan struct{}
 	closing sync.Once
 
-	lives    lives
-	checking sync.Mutex // held while misfires are checked
+	lives     lives
+	listeners listeners
+	fencing   fencing
+	checking  sync.Mutex // held while misfires are checked
+	pruning   turn
 }
 
 var (
 	_ jobs.Store      = (*Store)(nil)
 	_ jobs.Transactor = (*Store)(nil)
+	_ jobs.Attempts   = (*Store)(nil)
 )
 
 // Open opens the file. It returns an error that wraps ErrLocked when the file
@@ -69,7 +73,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives()}
+	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
 			return nil, err

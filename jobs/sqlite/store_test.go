@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
@@ -28,6 +29,13 @@ func openAt(t testing.TB, path string) *sqlite.Store {
 func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := open(t)
-		return jobstest.Fixture{Store: s, Expire: s.Expire}
+		return jobstest.Fixture{Store: s, Expire: s.Expire, Pause: s.PutPause}
+	})
+}
+
+func TestAttemptsConformance(t *testing.T) {
+	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
+		s := open(t)
+		return s, s
 	})
 }

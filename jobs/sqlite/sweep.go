@@ -23,7 +23,15 @@ const (
 	endSessions = `
 UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHERE id IN (SELECT value FROM json_each(?1))`
 
-	forgetSessions = `DELETE FROM holdfast_sessions WHERE ended_at < ?1 RETURNING id`
+	// Nobody adopts them any more.
+	leftOfRemoved = `
+SELECT id FROM holdfast_runs WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?1)))
+    AND job IN (SELECT j.name FROM holdfast_jobs j WHERE j.version < 0)`
+
+	// The last that ended says since when nobody was up.
+	forgetSessions = `
+DELETE FROM holdfast_sessions WHERE ended_at < ?1
+    AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
 )
 
 // sessionsKept is how long an ended session is shown.
@@ -48,6 +56,12 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 			err = s.settle(ctx, tx)
 		}
 		if err != nil {
+			return err
+		}
+		if err := s.cancelLeft(ctx, tx, now); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, forgetCancels); err != nil {
 			return err
 		}
 		return s.forgetOld(ctx, tx, now)
@@ -142,6 +156,19 @@ func endDead(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) e
 	}
 	_, err = tx.ExecContext(ctx, endSessions, encoded, micros(now))
 	return err
+}
+
+// cancelLeft ends what waits of removed jobs and is no living session's.
+func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error {
+	living, err := encode(s.lives.living())
+	if err != nil {
+		return err
+	}
+	left, err := idsBy(ctx, tx, leftOfRemoved, living)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return cancelRuns(ctx, tx, left, "its job was removed", micros(now))
 }
 
 func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error {

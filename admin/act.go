@@ -1,0 +1,179 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// errNoActs says that the server was made to show only.
+var errNoActs = errors.New("this page only shows: nothing can be done through it")
+
+// anonymous is who acts where nobody is told apart.
+const anonymous = "anonymous"
+
+// acting says who sends a request that acts, and why they say they do.
+func (s *Server) acting(r *http.Request, via, reason string) jobs.Act {
+	return jobs.Act{
+		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica, Reason: reason, Key: r.Header.Get("Idempotency-Key"),
+	}
+}
+
+// refusal of an act: what there is to know, for machines.
+type refusedAct struct {
+	Error    string             `json:"error"`
+	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
+	Paused   *jobs.Pause        `json:"paused,omitempty"`
+	Holders  []Lock             `json:"holders,omitempty"` // who holds the resource now
+	Option   map[string]any     `json:"option,omitempty"`  // what may be added to the request, so that it is done
+}
+
+// refusedActOf says with which status and in which words an act was refused.
+// It returns 0 where the store could not be asked.
+func refusedActOf(err error) (status int, refused refusedAct) {
+	refused.Error = oneLine(err.Error(), 2000)
+	var bad *badRequest
+	var act *jobs.BadInputError
+	var params *jobs.ParamsError
+	var spec *jobs.SpecError
+	var paused *jobs.PausedError
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &bad):
+		return http.StatusBadRequest, refused
+	case errors.As(err, &act):
+		return http.StatusBadRequest, refused
+	case errors.As(err, &large):
+		refused.Error = fmt.Sprintf("The request has more than %d bytes.", large.Limit)
+		return http.StatusRequestEntityTooLarge, refused
+	case errors.As(err, &params):
+		for _, p := range params.Problems {
+			refused.Problems = append(refused.Problems, jobs.SpecProblem{Key: p.Key, Message: p.Message})
+		}
+		return http.StatusUnprocessableEntity, refused
+	case errors.As(err, &spec):
+		for _, p := range spec.Problems {
+			refused.Problems = append(refused.Problems, jobs.SpecProblem{Key: p.Key, Message: p.Message}) // places in what was sent are no help
+		}
+		return http.StatusUnprocessableEntity, refused
+	case errors.As(err, &paused):
+		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
+		return http.StatusConflict, refused
+	case errors.Is(err, jobs.ErrInTransaction):
+		refused.Option = map[string]any{"end_transaction": true}
+		return http.StatusConflict, refused
+	case errors.Is(err, jobs.ErrConflict), errors.Is(err, jobs.ErrFromConfig):
+		return http.StatusConflict, refused
+	case errors.Is(err, jobs.ErrNotFound):
+		return http.StatusNotFound, refused
+	case errors.Is(err, errNoActs):
+		return http.StatusNotImplemented, refused
+	}
+	return 0, refused
+}
+
+// act does something for a request and writes what came of it as JSON. The body
+// is read into fields, by their names, before.
+func act[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any, do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
+	var value T
+	err := s.readAct(r, fields)
+	if err == nil {
+		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+			value, err = do(ctx, s.options.Operations)
+			return err
+		})
+	}
+	if err == nil {
+		s.heard()
+		s.writeJSON(w, http.StatusOK, value)
+		return
+	}
+	s.refuseAct(w, r, err, refusedAct{})
+}
+
+// refuseAct writes why an act was not done.
+func (s *Server) refuseAct(w http.ResponseWriter, r *http.Request, err error, more refusedAct) {
+	status, refused := refusedActOf(err)
+	refused.Holders = more.Holders
+	if status == 0 {
+		s.unheard(r.Context(), err)
+		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
+	}
+	s.writeJSON(w, status, refused)
+}
+
+func (s *Server) readAct(r *http.Request, fields map[string]any) error {
+	if s.options.Operations == nil {
+		return errNoActs
+	}
+	if err := onlyParams(r); err != nil {
+		return err
+	}
+	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 {
+		return &badRequest{fmt.Sprintf("Idempotency-Key is given %d times, expected once", len(keys))}
+	}
+	return readBody(r, fields)
+}
+
+// readBody reads a body that is empty or an object in JSON, each of whose fields
+// is known and has the type of what fields points to.
+func readBody(r *http.Request, fields map[string]any) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if body = bytes.TrimSpace(body); len(body) == 0 {
+		return nil
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil || given == nil {
+		return &badRequest{"The body can't be read, expected an object in JSON" + syntaxOf(err)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		into, known := fields[name]
+		if !known {
+			return &badRequest{fmt.Sprintf("field %q is unknown, expected %s", cut(name, 100), expectedFields(fields))}
+		}
+		if err := json.Unmarshal(given[name], into); err != nil {
+			return &badRequest{fmt.Sprintf("%s is %s, expected %s", name, cut(string(given[name]), 100), fieldWords(into))}
+		}
+	}
+	return nil
+}
+
+func syntaxOf(err error) string {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Sprintf(": %s at byte %d", syntax.Error(), syntax.Offset)
+	}
+	return ""
+}
+
+func expectedFields(fields map[string]any) string {
+	if len(fields) == 0 {
+		return "none"
+	}
+	return "some of " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+}
+
+func fieldWords(into any) string {
+	switch into.(type) {
+	case *string:
+		return "text"
+	case *bool:
+		return "true or false"
+	case *int64, *jobs.Token:
+		return "a whole number"
+	}
+	return "a value of another type"
+}

@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
+	var reason string
+	request := jobs.TriggerRequest{Job: r.PathValue("name"), Key: r.Header.Get("Idempotency-Key")}
+	fields := map[string]any{"reason": &reason, "params": &request.Params, "even_paused": &request.EvenPaused}
+	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
+		a := s.acting(r, "api", reason)
+		a.Key = "" // the run has it
+		run, err := ops.Trigger(ctx, a, request)
+		return plainRecord(run), err
+	})
+}
+
+func (s *Server) pauseJobJSON(w http.ResponseWriter, r *http.Request) {
+	s.pause(w, r, jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")})
+}
+
+func (s *Server) resumeJobJSON(w http.ResponseWriter, r *http.Request) {
+	s.resume(w, r, jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")})
+}
+
+// putJobJSON adds a job, or changes one that was added and has the version given.
+func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
+	var reason string
+	var version int64
+	var text json.RawMessage
+	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
+	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Spec, error) {
+		if len(text) == 0 || text[0] != '{' {
+			return jobs.Spec{}, &badRequest{"job is missing, expected an object: the job as a configuration has it"}
+		}
+		if version < 0 {
+			return jobs.Spec{}, &badRequest{fmt.Sprintf("version is %d, expected that of the job that is changed, or 0 for a new one", version)}
+		}
+		return ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
+	})
+}
+
+func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
+	var reason string
+	version := int64(jobs.AnyVersion)
+	act(s, w, r, map[string]any{"reason": &reason, "version": &version}, func(ctx context.Context, ops *jobs.Operations) (removed, error) {
+		name := r.PathValue("name")
+		return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason), name, version)
+	})
+}
+
+// removed is a job that fires no more.
+type removed struct {
+	Job     string `json:"job"`
+	Removed bool   `json:"removed"`
+}
+
+// specJSON shows a job that was added as it is kept, for who changes it.
+func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (jobs.Spec, error) {
+		if err := onlyParams(r); err != nil {
+			return jobs.Spec{}, err
+		}
+		if s.options.Operations == nil {
+			return jobs.Spec{}, fmt.Errorf("added jobs: %w here", jobs.ErrNotFound)
+		}
+		specs, err := s.options.Operations.Specs(ctx)
+		if err != nil {
+			return jobs.Spec{}, err
+		}
+		name := r.PathValue("name")
+		for _, spec := range specs {
+			if spec.Job == name {
+				return spec, nil
+			}
+		}
+		return jobs.Spec{}, fmt.Errorf("added job %q: %w", cut(name, 200), jobs.ErrNotFound)
+	})
+}

@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// released is what a lock's holder lost.
+type released struct {
+	Holder    locking.Owner `json:"holder"`
+	Token     jobs.Token    `json:"token"`
+	Resources []Resource    `json:"resources"` // all that it held by the claim
+}
+
+func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
+	var reason, resource string
+	var request jobs.ReleaseRequest
+	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token, "end_transaction": &request.EndTransaction}
+	var conflict refusedAct
+	err := s.readAct(r, fields)
+	var value released
+	if err == nil {
+		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
+			if errors.Is(err, jobs.ErrConflict) {
+				conflict.Holders = s.holders(ctx, resource)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		s.refuseAct(w, r, err, conflict)
+		return
+	}
+	s.heard()
+	s.writeJSON(w, http.StatusOK, value)
+}
+
+// release takes a lock, by its name as it is shown, away from the holder with the
+// token.
+func (s *Server) release(ctx context.Context, a jobs.Act, resource string, request jobs.ReleaseRequest) (released, error) {
+	var err error
+	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
+		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the list of locks has it", cut(resource, 200))}
+	}
+	if request.Token <= 0 {
+		return released{}, &badRequest{fmt.Sprintf("token is %d, expected that of the holder as the list of locks has it", request.Token)}
+	}
+	gone, err := s.options.Operations.Release(ctx, a, request)
+	if err != nil {
+		return released{}, err
+	}
+	return released{Holder: gone.Owner, Token: gone.Token, Resources: resourcesOf(gone.Requests)}, nil
+}
+
+// holders returns who holds a resource now; where that can't be asked, nobody.
+func (s *Server) holders(ctx context.Context, resource string) []Lock {
+	set, err := s.reader.grants(ctx)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(append(set.locks, set.own...), func(l Lock) bool { return l.Resource != resource })
+}

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func (s *Server) pause(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+	var reason string
+	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+		p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
+		return plainPause(p), err
+	})
+}
+
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+	var reason string
+	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+		p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
+		return plainPause(p), err
+	})
+}
+
+func (s *Server) pauseGroupJSON(w http.ResponseWriter, r *http.Request) {
+	s.pause(w, r, jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")})
+}
+
+func (s *Server) resumeGroupJSON(w http.ResponseWriter, r *http.Request) {
+	s.resume(w, r, jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")})
+}
+
+func (s *Server) pauseAllJSON(w http.ResponseWriter, r *http.Request) {
+	s.pause(w, r, jobs.Target{Kind: jobs.TargetAll})
+}
+
+func (s *Server) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
+	s.resume(w, r, jobs.Target{Kind: jobs.TargetAll})
+}
+
+// pausesJSON shows the pauses that stand.
+func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) ([]jobs.Pause, error) {
+		if err := onlyParams(r); err != nil || s.options.Operations == nil {
+			return []jobs.Pause{}, err
+		}
+		standing, err := s.options.Operations.Standing(ctx)
+		pauses := make([]jobs.Pause, 0, len(standing))
+		for _, p := range standing {
+			pauses = append(pauses, plainPause(p))
+		}
+		return pauses, err
+	})
+}
+
+func plainPause(p jobs.Pause) jobs.Pause {
+	p.At, p.ResumedAt = p.At.UTC(), inUTC(p.ResumedAt)
+	return p
+}

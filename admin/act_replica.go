@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// drained says whether a session starts runs.
+type drained struct {
+	Session  uuid.UUID `json:"session"`
+	Draining bool      `json:"draining"`
+}
+
+func (s *Server) drainJSON(w http.ResponseWriter, r *http.Request)   { s.drain(w, r, true) }
+func (s *Server) undrainJSON(w http.ResponseWriter, r *http.Request) { s.drain(w, r, false) }
+
+func (s *Server) drain(w http.ResponseWriter, r *http.Request, draining bool) {
+	var reason string
+	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (drained, error) {
+		session, err := pathID(r, "session", "a session's id")
+		if err != nil {
+			return drained{}, err
+		}
+		return drained{session, draining}, ops.Drain(ctx, s.acting(r, "api", reason), session, draining)
+	})
+}

@@ -1,0 +1,275 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// post sends a body from loopback.
+func post(handler http.Handler, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	request.Host = "localhost:8080"
+	for _, c := range change {
+		c(request)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// answered reads an answer of the API.
+func answered[T any](t *testing.T, reply *httptest.ResponseRecorder, status int) T {
+	t.Helper()
+	var value T
+	if reply.Code != status {
+		t.Fatalf("%d %s, want %d", reply.Code, reply.Body, status)
+	}
+	if err := json.Unmarshal(reply.Body.Bytes(), &value); err != nil {
+		t.Fatalf("%v in %s", err, reply.Body)
+	}
+	return value
+}
+
+const addedJob = `{"job": {"name": "added", "handler": "work"}}`
+
+func TestActsAreDoneByWhoAsksAndAudited(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	run, session := id(10).String(), id(9001).String()
+	for _, a := range []struct{ path, body, action, target string }{
+		{"/api/v1/jobs/rollup-sales/pause", `{"reason": "night"}`, "pause", "job rollup-sales"},
+		{"/api/v1/jobs/report%2Fweekly/pause", `{"reason": "night"}`, "pause", "job report/weekly"},
+		{"/api/v1/jobs/rollup-sales/resume", `{"reason": "night"}`, "resume", "job rollup-sales"},
+		{"/api/v1/groups/loads/pause", `{"reason": "night"}`, "pause", "group loads"},
+		{"/api/v1/groups/loads/resume", `{"reason": "night"}`, "resume", "group loads"},
+		{"/api/v1/pause", `{"reason": "night"}`, "pause", "everything"},
+		{"/api/v1/resume", `{"reason": "night"}`, "resume", "everything"},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"reason": "night", "params": {"rows": 3}}`, "trigger", "job rollup-sales"},
+		{"/api/v1/runs/" + run + "/cancel", `{"reason": "night"}`, "cancel", "run " + run},
+		{"/api/v1/locks/release", `{"reason": "night", "resource": "public/orders", "token": 1810}`, "release", "public/orders"},
+		{"/api/v1/replicas/" + session + "/drain", `{"reason": "night"}`, "drain", "replica replica-1"},
+		{"/api/v1/replicas/" + session + "/undrain", `{"reason": "night"}`, "undrain", "replica replica-1"},
+		{"/api/v1/jobs", `{"reason": "night", "job": {"name": "added", "handler": "work"}}`, "put_job", "job added"},
+		{"/api/v1/jobs", `{"reason": "night", "job": {"name": "added", "handler": "work"}, "version": 1}`, "put_job", "job added"},
+		{"/api/v1/jobs/added/remove", `{"reason": "night"}`, "remove_job", "job added"},
+	} {
+		before := len(c.audit)
+		reply := post(handler, a.path, a.body)
+		if reply.Code != http.StatusOK || !json.Valid(reply.Body.Bytes()) || len(c.audit) != before+1 {
+			t.Errorf("%s: %d %s, %d lines", a.path, reply.Code, reply.Body, len(c.audit)-before)
+			continue
+		}
+		want := jobs.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api", Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
+		if diff := cmp.Diff(want, c.audit[0]); diff != "" {
+			t.Errorf("%s: %s", a.path, diff)
+		}
+	}
+	if string(c.params["rollup-sales drawn 0"]) != `{"rows": 3}` || c.drained[id(9001)] {
+		t.Errorf("params %s, drained %v", c.params, c.drained)
+	}
+}
+
+func TestActorIsWhoIsSignedIn(t *testing.T) {
+	o, c := withActs(guardedOptions(t))
+	handler := newServer(t, o).Handler()
+	for _, proof := range []func(*http.Request){withCookie(cookieOf(t, handler, "anna", "correct horse")), withHeader("Authorization", "Bearer "+deployToken)} {
+		if reply := ask(handler, http.MethodPost, "/api/v1/pause", proof); reply.Code != http.StatusOK {
+			t.Fatalf("%d %s", reply.Code, reply.Body)
+		}
+		if reply := ask(handler, http.MethodPost, "/api/v1/resume", proof); reply.Code != http.StatusOK {
+			t.Fatalf("%d %s", reply.Code, reply.Body)
+		}
+	}
+	if len(c.acts) != 4 || c.acts[0].Actor != "anna" || c.acts[2].Actor != "deploy" {
+		t.Errorf("acts: %+v", c.acts)
+	}
+}
+
+func TestActsThatAreRefused(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	answered[jobs.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
+	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
+	before := len(c.audit)
+	long := strings.Repeat("x", 501)
+	for _, r := range []struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		{"/api/v1/pause", `{"reason": 3}`, 400, `reason is 3, expected text`},
+		{"/api/v1/pause", `{"raeson": "x"}`, 400, `field "raeson" is unknown, expected some of reason`},
+		{"/api/v1/pause", `{"Reason": "x"}`, 400, `field "Reason" is unknown, expected some of reason`},
+		{"/api/v1/pause", `[]`, 400, `The body can't be read, expected an object in JSON`},
+		{"/api/v1/pause", `null`, 400, `The body can't be read, expected an object in JSON`},
+		{"/api/v1/pause", `{} {}`, 400, `The body can't be read, expected an object in JSON: invalid character '{' after top-level value at byte 4`},
+		{"/api/v1/pause", `{"reason": "` + long + `"}`, 400, `reason: found 501 bytes, expected at most 500`},
+		{"/api/v1/pause?x=1", ``, 400, `parameter "x" is unknown: this address takes none`},
+		{"/api/v1/jobs/nobody/pause", ``, 404, `job nobody: not found`},
+		{"/api/v1/jobs/rollup-sales/resume", ``, 404, `job rollup-sales: not found`},
+		{"/api/v1/jobs/nobody/trigger", ``, 404, `job nobody: not found`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": "many", "colour": 1}}`, 422, `params: colour: unknown key "colour", expected one of rows; rows: found a string, expected int`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"params": [1]}`, 400, `params: expected an object`},
+		{"/api/v1/jobs/added/trigger", `{"params": {"rows": "many"}}`, 422, `params: rows: found a string, expected int`},
+		{"/api/v1/jobs/sync-vendors/trigger", `{"params": {"rows": 1}}`, 404, `job sync-vendors: not found here, so that nobody can check its params: ask a replica that has the job`},
+		{"/api/v1/jobs/merge-events/trigger", ``, 409, `job merge-events is paused since 2026-03-14T03:12:15Z by anonymous`},
+		{"/api/v1/runs/42/cancel", ``, 400, `id is "42", expected a run's id, a UUID`},
+		{"/api/v1/runs/" + id(777).String() + "/cancel", ``, 404, "run " + id(777).String() + ": not found"},
+		{"/api/v1/runs/" + id(31).String() + "/cancel", ``, 409, "run " + id(31).String() + ": it has ended as failed: conflict"},
+		{"/api/v1/locks/release", ``, 400, `resource is "", expected a resource as the list of locks has it`},
+		{"/api/v1/locks/release", `{"resource": "public/orders"}`, 400, `token is 0, expected that of the holder as the list of locks has it`},
+		{"/api/v1/locks/release", `{"resource": "public/orders", "token": "1810"}`, 400, `token is "1810", expected a whole number`},
+		{"/api/v1/locks/release", `{"resource": "public/nothing", "token": 1810}`, 404, `public/nothing: not found`},
+		{"/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`, 409, `public/orders: another holds it now: conflict`},
+		{"/api/v1/replicas/one/drain", ``, 400, `session is "one", expected a session's id, a UUID`},
+		{"/api/v1/replicas/" + id(777).String() + "/drain", ``, 404, "session " + id(777).String() + ": not found"},
+		{"/api/v1/jobs", ``, 400, `job is missing, expected an object: the job as a configuration has it`},
+		{"/api/v1/jobs", `{"job": {"handler": "work"}}`, 422, `job: name: found nothing, expected the job's name`},
+		{"/api/v1/jobs", `{"job": {"name": "x", "handler": "wrok"}}`, 422, `job: unknown handler "wrok": registered are ["work"]`},
+		{"/api/v1/jobs", `{"job": {"name": "x", "handler": "work"}, "version": -1}`, 400, `version is -1, expected that of the job that is changed, or 0 for a new one`},
+		{"/api/v1/jobs", addedJob, 409, `job added: it has version 1: conflict`},
+		{"/api/v1/jobs", `{"job": {"name": "rollup-sales", "handler": "work"}}`, 409, `rollup-sales: job comes from the configuration file`},
+		{"/api/v1/jobs/rollup-sales/remove", ``, 409, `rollup-sales: job comes from the configuration file`},
+		{"/api/v1/jobs/nobody/remove", ``, 404, `added job nobody: not found`},
+		{"/api/v1/jobs/added/remove", `{"version": 7}`, 409, `job added: conflict`},
+		{"/api/v1/pause", `{"reason": "` + strings.Repeat("x", 70_000) + `"}`, 413, `The request has more than 65536 bytes.`},
+	} {
+		refused := answered[refusedAct](t, post(handler, r.path, r.body), r.status)
+		if refused.Error != r.text {
+			t.Errorf("%s %.80s: %q, want %q", r.path, r.body, refused.Error, r.text)
+		}
+	}
+	if len(c.audit) != before {
+		t.Errorf("%d refused acts are in the audit log", len(c.audit)-before)
+	}
+}
+
+func TestRefusalsTellMachinesMore(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	answered[jobs.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
+	paused := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""), 409)
+	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" || paused.Option["even_paused"] != true {
+		t.Errorf("%+v", paused)
+	}
+	answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"even_paused": true}`), 200)
+	wrong := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
+	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row", Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
+		t.Error(diff)
+	}
+	missing := answered[refusedAct](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
+	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the job's name"}}, missing.Problems); diff != "" {
+		t.Error(diff)
+	}
+	stale := answered[refusedAct](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)
+	if len(stale.Holders) != 1 || stale.Holders[0].Token != 1810 || stale.Holders[0].Holder.Job != "rollup-sales" {
+		t.Errorf("holders: %+v", stale.Holders)
+	}
+	c.inside = true
+	inside := answered[refusedAct](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
+	if inside.Option["end_transaction"] != true || len(c.ended) != 0 {
+		t.Errorf("%+v", inside)
+	}
+	gone := answered[released](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810, "end_transaction": true}`), 200)
+	if gone.Token != 1810 || gone.Holder.Job != "rollup-sales" || len(gone.Resources) != 1 || !c.ended[0].EndTransaction {
+		t.Errorf("released %+v", gone)
+	}
+}
+
+func TestOneKeyActsOnce(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	key := withHeader("Idempotency-Key", "click-1")
+	first := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
+	again := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
+	if first.ID != again.ID || first.Key != "click-1" || len(c.runs) != 1 {
+		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))
+	}
+	answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": 1}}`, key), 409)
+	answered[jobs.Pause](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", "click-2")), 200)
+	answered[refusedAct](t, post(handler, "/api/v1/resume", "", withHeader("Idempotency-Key", "click-2")), 409)
+	answered[refusedAct](t, post(handler, "/api/v1/pause", "", key, key), 400)
+	answered[refusedAct](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
+}
+
+func TestActsWithTheStoreDown(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	c.history.err = jobs.ErrUnavailable
+	for _, r := range server.routes() {
+		if r.who != forOperators || r.path == "/login" {
+			continue
+		}
+		reply := send(handler, r.method, addressOf(server, r.path), nil)
+		if r.method == http.MethodPost {
+			reply = post(handler, addressOf(server, r.path), bodyOf(r.path))
+		}
+		if reply.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", r.path, reply.Code, reply.Body)
+		}
+	}
+}
+
+func TestPageThatOnlyShowsActsNot(t *testing.T) {
+	o := contention()
+	o.Operations = nil
+	server := newServer(t, o)
+	for _, r := range server.routes() {
+		if r.who != forOperators || r.method != http.MethodPost {
+			continue
+		}
+		if reply := post(server.Handler(), addressOf(server, r.path), bodyOf(r.path)); reply.Code != http.StatusNotImplemented {
+			t.Errorf("%s: %d %s", r.path, reply.Code, reply.Body)
+		}
+	}
+}
+
+func TestAuditIsPaged(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	for range 3 {
+		answered[jobs.Pause](t, post(handler, "/api/v1/pause", ""), 200)
+		answered[jobs.Pause](t, post(handler, "/api/v1/resume", ""), 200)
+	}
+	var seen []string
+	for path := "/api/v1/audit?limit=4"; path != ""; {
+		reply := get(t, handler, path)
+		for _, line := range answered[[]jobs.Audited](t, reply, 200) {
+			seen = append(seen, line.Action)
+		}
+		path, _, _ = strings.Cut(strings.TrimPrefix(reply.Header().Get("Link"), "<"), ">")
+	}
+	if got := strings.Join(seen, " "); got != "resume pause resume pause resume pause" {
+		t.Errorf("audit: %s", got)
+	}
+	if lines := answered[[]jobs.Audited](t, get(t, handler, "/api/v1/audit?action=pause&actor=anonymous&target=everything"), 200); len(lines) != 3 {
+		t.Errorf("%d pauses", len(lines))
+	}
+	for _, path := range []string{"?limit=0", "?before=x", "?who=anna", "?before=2026-01-01T00:00:00Z"} {
+		answered[refusedAct](t, get(t, handler, "/api/v1/audit"+path), 400)
+	}
+}
+
+func TestStandingPausesAndSpecsAreShown(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	if body := get(t, handler, "/api/v1/pauses").Body.String(); body != "[]\n" {
+		t.Errorf("pauses: %s", body)
+	}
+	answered[jobs.Pause](t, post(handler, "/api/v1/pause", ""), 200)
+	if pauses := answered[[]jobs.Pause](t, get(t, handler, "/api/v1/pauses"), 200); len(pauses) != 1 || pauses[0].Target.Kind != jobs.TargetAll {
+		t.Errorf("pauses: %+v", pauses)
+	}
+	answered[refusedAct](t, get(t, handler, "/api/v1/jobs/added/spec"), 404)
+	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
+	if spec := answered[jobs.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"), 200); spec.Version != 1 || !json.Valid(spec.Text) {
+		t.Errorf("spec: %+v", spec)
+	}
+}

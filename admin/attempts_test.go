@@ -1,0 +1,15 @@
+package admin
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/jobstest"
+)
+
+func TestAttemptsConformance(t *testing.T) {
+	jobstest.RunAttempts(t, func(*testing.T) (first, second jobs.Attempts) {
+		own := newTallies()
+		return own, own
+	})
+}

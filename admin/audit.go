@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// pageAudit is how many lines a page has, and the API's answer unless limit
+// says otherwise.
+const pageAudit = 100
+
+// auditParams are the parameters of the audit log.
+func auditParams() []string { return []string{"actor", "action", "target", "limit", "before"} }
+
+// auditActions are those that there are.
+func auditActions() []string {
+	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job"}
+}
+
+func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) ([]jobs.Audited, error) {
+		p, err := readParams(r, auditParams()...)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := p.auditFilter()
+		if err != nil {
+			return nil, err
+		}
+		lines, err := s.audited(ctx, filter)
+		if err == nil && len(lines) == filter.Limit {
+			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), true, false))
+		}
+		return lines, err
+	})
+}
+
+// auditView is the page of the audit log.
+type auditView struct {
+	Lines  []jobs.Audited
+	Kept   bool
+	Pager  pager
+	Filter auditFields
+}
+
+// auditFields are the fields of the form, as they were filled in.
+type auditFields struct{ Actor, Action, Target string }
+
+// Any reports whether the list is narrowed.
+func (f auditFields) Any() bool { return f != auditFields{} }
+
+// AllActions lists the actions for the form.
+func (auditFields) AllActions() []string { return auditActions() }
+
+func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(auditParams(), "refresh")...)
+	var filter jobs.AuditFilter
+	if err == nil {
+		filter, err = p.auditFilter()
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[auditView]{
+		template: "audit.html", section: "/audit", title: "Audit",
+		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
+			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.options.Operations != nil
+			asked := filter
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			lines, err := s.audited(ctx, asked)
+			if err != nil {
+				return v, err
+			}
+			lines, on, back := trim(lines, filter.Limit, filter.Before != nil, false)
+			if v.Lines = lines; len(lines) > 0 {
+				v.Pager = p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), on, back)
+			}
+			return v, nil
+		},
+	})
+}
+
+// auditCursors go from the young to the old, and back to the youngest only.
+func auditCursors() cursors { return cursors{on: "before"} }
+
+// audited returns lines of the log, never nil.
+func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	lines := []jobs.Audited{}
+	if s.options.Operations == nil {
+		return lines, nil
+	}
+	found, err := s.options.Operations.Audit(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	for _, line := range found {
+		line.At = line.At.UTC()
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+func (p params) auditFilter() (f jobs.AuditFilter, err error) {
+	if f.Actor, err = p.text("actor"); err != nil {
+		return f, err
+	}
+	if f.Action, err = oneOf(p, "action", auditActions()); err != nil {
+		return f, err
+	}
+	if f.Target, err = p.text("target"); err != nil {
+		return f, err
+	}
+	if f.Before, err = p.auditBefore(); err != nil {
+		return f, err
+	}
+	f.Limit, err = p.limit(pageAudit)
+	return f, err
+}
+
+// auditCursor is a place in the log, as before has it: no line is looked up by
+// its id alone.
+func auditCursor(line jobs.Audited) string {
+	return line.At.UTC().Format(instantLayout) + "_" + line.ID.String()
+}
+
+// instantLayout keeps what stores keep of an instant, in a form that sorts.
+const instantLayout = "2006-01-02T15:04:05.000000Z"
+
+func (p params) auditBefore() (*jobs.RunCursor, error) {
+	text := p.Get("before")
+	if text == "" {
+		return nil, nil
+	}
+	bad := &badRequest{fmt.Sprintf("before is %q, expected what the link to the next page has", cut(text, 100))}
+	if len(text) != len(instantLayout)+1+36 {
+		return nil, bad
+	}
+	at, errAt := parseInstant(text[:len(instantLayout)])
+	id, errID := uuid.Parse(text[len(instantLayout)+1:])
+	if errAt != nil || errID != nil {
+		return nil, bad
+	}
+	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
+}

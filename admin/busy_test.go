@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// busy is a cluster with a past: jobs in groups, of all kinds, with runs that
+// ended in every way, one job that is paused and one that was added by hand.
+func busy() Options {
+	h := &history{now: noon, replicas: []jobs.ReplicaView{
+		beating(1, "replica-1", 2*time.Second, 1), beating(2, "replica-2", 3*time.Second, 0), beating(3, "replica-3", time.Second, 1),
+	}}
+	for _, d := range []struct{ name, cron, group, description, table string }{
+		{"rollup-sales", "*/5 * * * *", "warehouse", "Sums up the sales of the last hours for the dashboards", "sales_rollup"},
+		{"rollup-stock", "2/5 * * * *", "warehouse", "Sums up the stock", "stock_rollup"},
+		{"prune-orders", "30 2 * * *", "night", "Deletes orders that are older than seven years", "orders"},
+		{"report/weekly", "0 3 * * 1", "reports", "", "reports"},
+		{"report/monthly", "quartz:0 0 4 L * ?", "reports", "Sends the month to accounting", "reports"},
+		{"sync-vendors", "every 20m between 06:00 and 22:00 on mon-fri", "", "Fetches prices from the vendors' API", "vendors"},
+		{"heartbeat", "*/10 * * * * *", "", "", ""},
+		{"reindex", "", "night", "Builds the search index anew, when somebody asks for it", "search_index"},
+	} {
+		tables := []string{d.table}
+		if d.table == "" {
+			tables = nil
+		}
+		v := job(d.name, d.cron, tables...)
+		v.Group, v.Description, v.Priority, v.Source, v.Recover = d.group, d.description, 5, jobs.FromConfig, d.name == "rollup-sales"
+		h.jobs = append(h.jobs, v)
+	}
+	h.jobs[5].Source, h.jobs[0].Priority = jobs.FromStore, 8
+	h.pauses = []jobs.Pause{{ID: id(8000), Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour), By: "anna", Reason: "the quarter is being closed"}}
+	h.runs = pastOf(h.jobs[:7])
+	h.audit = pastActs()
+	h.saved = map[string]json.RawMessage{"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
+	return options(h)
+}
+
+// pastOf returns runs of the jobs, the youngest first, the same in each test.
+func pastOf(views []jobs.JobView) (runs []jobs.Record) {
+	random := rand.New(rand.NewPCG(1, 2))
+	n := 2000
+	for i, v := range views {
+		every := []time.Duration{5 * time.Minute, 5 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 20 * time.Minute, 10 * time.Second}[i]
+		for k := range 60 {
+			n++
+			state := jobs.Succeeded
+			if i < 6 && random.IntN(9) == 0 {
+				state = []jobs.State{jobs.Failed, jobs.Skipped, jobs.Skipped, jobs.TimedOut, jobs.Lost, jobs.Missed, jobs.Cancelled}[random.IntN(7)]
+			}
+			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i%6)
+			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1), time.Duration(k+1)*every-lasted, lasted, state)
+			r.Due = r.CreatedAt.Truncate(time.Second)
+			explain(&r)
+			runs = append(runs, r)
+		}
+	}
+	first := running(1, "rollup-sales", "replica-1", 3*time.Second)
+	second := running(2, "heartbeat", "replica-3", time.Second)
+	runs = append(runs, first, second)
+	slices.SortStableFunc(runs, func(a, b jobs.Record) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return runs
+}
+
+// explain gives a run that did not end well a reason, and takes away what such
+// a run has not.
+func explain(r *jobs.Record) {
+	switch r.State {
+	case jobs.Skipped, jobs.Missed:
+		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, jobs.ReasonLockHeld
+		r.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(running(7, "prune-orders", "replica-2", time.Hour))}
+		if r.State == jobs.Missed {
+			r.FinishedAt, r.Replica, r.Reason, r.BlockedBy = nil, "", jobs.ReasonMisfire, nil
+		}
+	case jobs.Failed:
+		r.Error = "statement 1: ERROR: deadlock detected (SQLSTATE 40P01)"
+	case jobs.TimedOut:
+		r.Reason = jobs.ReasonTimeout
+	case jobs.Lost:
+		r.Reason = jobs.ReasonSessionLost
+	case jobs.Cancelled:
+		r.Reason = jobs.ReasonCancelled
+	}
+}
+
+func pastActs() []jobs.Audited {
+	return []jobs.Audited{
+		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1", Action: "release", Target: "table public/orders", Reason: "rollup hangs on a dead vendor connection", Detail: json.RawMessage(`{"token":1810,"run":"` + id(10).String() + `"}`)},
+		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api", Replica: "replica-3", Action: "trigger", Target: "job reindex", Detail: json.RawMessage(`{"key":"release-4711"}`)},
+		{ID: id(8101), At: ago(5 * time.Hour), Actor: "olga@example.com", Via: "page", Replica: "replica-2", Action: "drain", Target: "replica replica-4", Reason: "new kernel"},
+		{ID: id(8100), At: ago(50 * time.Hour), Actor: "anna", Via: "cli", Action: "pause", Target: "group reports", Reason: "the quarter is being closed"},
+	}
+}
+
+// tenThousand is a cluster with as many jobs, each with a few runs.
+func tenThousand() Options {
+	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
+	for i := range 10_000 {
+		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *", fmt.Sprintf("tenant_%03d.orders", i%200))
+		v.Group = fmt.Sprintf("region-%02d", i%20)
+		h.jobs = append(h.jobs, v)
+	}
+	for i := range 5_000 {
+		r := done(20_000+i, h.jobs[i%60].Name, "replica-1", time.Duration(i)*time.Second, 700*time.Millisecond, jobs.Succeeded)
+		if i%11 == 3 {
+			r.State = jobs.Skipped
+			explain(&r)
+		}
+		h.runs = append(h.runs, r)
+	}
+	return options(h)
+}
+
+// story is a cluster with runs whose pages have something to tell.
+func story() Options {
+	h := contention().Store.(*history)
+	lost := done(300, "merge-events", "replica-4", 25*time.Minute, 40*time.Second, jobs.Lost)
+	lost.Reason, lost.Error = jobs.ReasonSessionLost, ""
+	again := done(301, "merge-events", "replica-2", 24*time.Minute, 31*time.Second, jobs.Succeeded)
+	again.Due, again.Recovery = lost.Due, 1
+	failed := done(302, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
+	failed.Due, failed.Attempt = failed.Due.Add(-20*time.Second), 3
+	failed.Error = "vendor api: POST https://api.vendor.example/v2/prices: 503 Service Unavailable\nretry-after: 120"
+	for i := range 40 {
+		failed.Output += fmt.Sprintf("03:09:%02d.%03d INF page %d of 40 fetched, %d prices\n", i%60, i*17%1000, i+1, 250-i)
+	}
+	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
+	h.runs = append(h.runs, lost, again, failed)
+	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
+	moment.Key, moment.Params, moment.Result = "anna-4711", json.RawMessage(`{"before":"2019-01-01","dry_run":false}`), json.RawMessage(`{"rows":18240}`)
+	h.runs = append(h.runs, moment)
+	o := options(h)
+	o.Stage1, o.Upcoming = contention().Stage1, contention().Upcoming
+	return o
+}
+
+// drift is a cluster whose replicas do not agree.
+func drift() Options {
+	o := watched()
+	h := o.Store.(*history)
+	h.replicas[1].Version = "0.3.0-rc.1"
+	ahead, level := int64(-1840), int64(3)
+	for i := range h.replicas {
+		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
+	}
+	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff", &ahead, true
+	h.replicas[1].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
+	h.drift = []jobs.JobDrift{
+		{Job: "merge-events", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-2"}},
+		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"}, Without: []string{"replica-3"}},
+	}
+	return o
+}

@@ -1,0 +1,289 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// control keeps what operators do in memory. The stores have a suite of their
+// own; this one is as strict as the API's answers need.
+type control struct {
+	jobs.Control // Listen and Pauses are not asked for
+	history      *history
+
+	mu      sync.Mutex
+	acts    []jobs.Act
+	audit   []jobs.Audited
+	keys    map[string]string // and what they were used for
+	pauses  []jobs.Pause
+	specs   []jobs.Spec
+	runs    map[string]jobs.Record // by job and key
+	params  map[string]json.RawMessage
+	drained map[uuid.UUID]bool
+	ended   []jobs.ReleaseRequest
+	inside  bool // holders are inside transactions
+}
+
+func newControl(h *history) *control {
+	return &control{history: h, keys: map[string]string{}, runs: map[string]jobs.Record{}, params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
+}
+
+// acted keeps a line of the audit log, or reports that the key was used.
+func (c *control) acted(a jobs.Act, action, target string) (again bool, err error) {
+	if c.history.err != nil {
+		return false, c.history.err
+	}
+	if used, known := c.keys[a.Key]; known {
+		if used != action+" "+target {
+			return false, fmt.Errorf("key %q was used for %s: %w", a.Key, used, jobs.ErrConflict)
+		}
+		return true, nil
+	}
+	if a.Key != "" {
+		c.keys[a.Key] = action + " " + target
+	}
+	c.acts = append(c.acts, a)
+	c.audit = append([]jobs.Audited{{
+		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica, Action: action, Target: target, Reason: a.Reason,
+	}}, c.audit...)
+	return false, nil
+}
+
+func (c *control) knows(job string) bool {
+	for _, j := range c.history.jobs {
+		if j.Name == job {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *control) Pause(_ context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if target.Kind == jobs.TargetJob && !c.knows(target.Name) && c.history.err == nil {
+		return jobs.Pause{}, jobs.ErrNotFound
+	}
+	for _, p := range c.pauses {
+		if p.Target == target {
+			return p, nil
+		}
+	}
+	if _, err := c.acted(a, "pause", target.String()); err != nil {
+		return jobs.Pause{}, err
+	}
+	p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor, Reason: a.Reason}
+	c.pauses = append(c.pauses, p)
+	return p, nil
+}
+
+func (c *control) Resume(_ context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range c.pauses {
+		if p.Target == target {
+			if _, err := c.acted(a, "resume", target.String()); err != nil {
+				return jobs.Pause{}, err
+			}
+			c.pauses = append(c.pauses[:i:i], c.pauses[i+1:]...)
+			p.ResumedAt, p.ResumedBy = pointer(noon), a.Actor
+			return p, nil
+		}
+	}
+	if c.history.err != nil {
+		return jobs.Pause{}, c.history.err
+	}
+	return jobs.Pause{}, jobs.ErrNotFound
+}
+
+func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.knows(r.Job) && c.history.err == nil {
+		return jobs.Record{}, jobs.ErrNotFound
+	}
+	for _, p := range c.pauses {
+		if p.Covers(r.Job, "") && !r.EvenPaused {
+			return jobs.Record{}, &jobs.PausedError{Pause: p}
+		}
+	}
+	if r.Key == "" {
+		r.Key = fmt.Sprint("drawn ", len(c.runs))
+	}
+	name := r.Job + " " + r.Key
+	if run, known := c.runs[name]; known {
+		if string(c.params[name]) != string(r.Params) {
+			return jobs.Record{}, jobs.ErrConflict
+		}
+		return run, nil
+	}
+	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
+		return jobs.Record{}, err
+	}
+	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, Due: noon, Key: r.Key, State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
+	c.runs[name], c.params[name] = run, r.Params
+	return run, nil
+}
+
+func (c *control) Cancel(_ context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.history.Run(context.Background(), run)
+	if err != nil {
+		return jobs.Record{}, err
+	}
+	if r.State.Final() {
+		return jobs.Record{}, fmt.Errorf("it has ended as %s: %w", r.State, jobs.ErrConflict)
+	}
+	_, err = c.acted(a, "cancel", "run "+run.String())
+	return r, err
+}
+
+func (c *control) Release(_ context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.history.err != nil {
+		return locking.Released{}, c.history.err
+	}
+	held := false
+	for _, l := range c.history.locks {
+		if l.Resource != r.Resource {
+			continue
+		}
+		if held = true; l.Token == r.Token {
+			if c.inside && !r.EndTransaction {
+				return locking.Released{}, jobs.ErrInTransaction
+			}
+			c.ended = append(c.ended, r)
+			_, err := c.acted(a, "release", l.Resource.String())
+			return locking.Released{ID: uuid.MustParse(l.Holder.Run), Token: l.Token, Owner: l.Holder, Requests: []locking.Request{{Resource: l.Resource, Mode: l.Mode}}}, err
+		}
+	}
+	if held {
+		return locking.Released{}, fmt.Errorf("another holds it now: %w", jobs.ErrConflict)
+	}
+	return locking.Released{}, jobs.ErrNotFound
+}
+
+func (c *control) Drain(_ context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.history.replicas {
+		if r.Session == session {
+			c.drained[session] = drain
+			action := map[bool]string{true: "drain", false: "undrain"}[drain]
+			_, err := c.acted(a, action, "replica "+r.Name)
+			return err
+		}
+	}
+	return jobs.ErrNotFound
+}
+
+func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec) (jobs.Spec, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var now int64
+	at := len(c.specs)
+	for i, known := range c.specs {
+		if known.Job == s.Job {
+			now, at = known.Version, i
+		}
+	}
+	if s.Version != now {
+		return jobs.Spec{}, fmt.Errorf("it has version %d: %w", now, jobs.ErrConflict)
+	}
+	if _, err := c.acted(a, "put_job", "job "+s.Job); err != nil {
+		return jobs.Spec{}, err
+	}
+	s.Version, s.ChangedAt, s.ChangedBy = now+1, noon, a.Actor
+	c.specs = append(c.specs[:at:at], s)
+	return s, nil
+}
+
+func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range c.specs {
+		if s.Job == job {
+			if s.Version != version {
+				return jobs.ErrConflict
+			}
+			c.specs = append(c.specs[:i:i], c.specs[i+1:]...)
+			_, err := c.acted(a, "remove_job", "job "+job)
+			return err
+		}
+	}
+	return jobs.ErrNotFound
+}
+
+func (c *control) Orders(context.Context, uuid.UUID, int64) (jobs.Orders, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return jobs.Orders{Pauses: c.pauses, Specs: c.specs}, c.history.err
+}
+
+func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []jobs.Audited
+	passed := f.Before == nil
+	for _, line := range c.audit {
+		if !passed {
+			passed = line.ID == f.Before.ID && line.At.Equal(f.Before.CreatedAt)
+			continue
+		}
+		if (f.Actor == "" || f.Actor == line.Actor) && (f.Action == "" || f.Action == line.Action) && (f.Target == "" || f.Target == line.Target) {
+			found = append(found, line)
+		}
+	}
+	return found[:min(f.Limit, len(found))], c.history.err
+}
+
+// workParams are those of the handler work.
+type workParams struct {
+	Rows int `json:"rows"`
+}
+
+// withActs lets a server act on a control in memory. Of the configuration is the
+// job rollup-sales.
+func withActs(o Options) (Options, *control) {
+	c := newControl(o.Store.(*history))
+	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, workParams) error { return nil }))
+	if err != nil {
+		panic(err)
+	}
+	build := func(text json.RawMessage) (jobs.Job, error) {
+		var said struct {
+			Name, Handler string
+			Params        json.RawMessage
+		}
+		err := json.Unmarshal(text, &said)
+		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params, MisfireThreshold: 1e9}, err
+	}
+	o.Operations = jobs.NewOperations(jobs.OperationsOptions{
+		Control: c, Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build, Replica: o.Replica, Log: zerolog.Nop(),
+		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
+			if job, err := build(written); err != nil || job.Name == "" {
+				return nil, &jobs.SpecError{Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name", Message: "found nothing, expected the job's name"}}}
+			}
+			return written, nil
+		},
+	})
+	return o, c
+}
+
+func acting(t *testing.T) (*Server, *control) {
+	t.Helper()
+	o, c := withActs(contention())
+	return newServer(t, o), c
+}

@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// deployTime is how long after a replica's start others may differ from it
+	// without more than a word: deploys replace them one by one.
+	deployTime = 2 * time.Minute
+	// maxDrifted is how many jobs a problem names.
+	maxDrifted = 10
+)
+
+// drifted asks for the jobs that living replicas do not have alike, where their
+// cron tables differ.
+func (r *reader) drifted(ctx context.Context, replicas []Replica) ([]jobs.JobDrift, error) {
+	if len(tables(replicas)) < 2 {
+		return nil, nil
+	}
+	drift, err := r.store.Drift(ctx, jobs.MaxBatch)
+	if err != nil {
+		return nil, fmt.Errorf("drift: %w", err)
+	}
+	return drift, nil
+}
+
+// tables returns the names of the living replicas by their cron table.
+func tables(replicas []Replica) map[string][]string {
+	names := make(map[string][]string)
+	for _, r := range replicas {
+		if r.living() && r.ConfigHash != "" {
+			names[r.ConfigHash] = append(names[r.ConfigHash], r.Name)
+		}
+	}
+	return names
+}
+
+// driftProblems tells of living replicas whose configurations have different
+// jobs.
+func driftProblems(o *Overview, add func(Severity, string, ...any)) {
+	different := tables(o.Replicas)
+	if len(different) < 2 {
+		return
+	}
+	var groups []string
+	for _, names := range different {
+		groups = append(groups, strings.Join(names, ", "))
+	}
+	slices.Sort(groups)
+	which := make([]string, 0, maxDrifted)
+	for _, job := range o.Drift[:min(len(o.Drift), maxDrifted)] {
+		which = append(which, job.String())
+	}
+	if more := len(o.Drift) - maxDrifted; more > 0 {
+		which = append(which, "and "+plural(more, "job", "jobs")+" more")
+	}
+	jobs := ""
+	if len(which) > 0 {
+		jobs = " " + strings.Join(which, ". ") + "."
+	}
+	deploy := slices.ContainsFunc(o.Replicas, func(r Replica) bool { return r.living() && o.Now.Sub(r.StartedAt) < deployTime })
+	if deploy {
+		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables (%s). Each job is fired by its newest definition.%s",
+			number(len(different)), strings.Join(groups, " / "), jobs)
+		return
+	}
+	add(Notice, "The replicas have %s different cron tables (%s), and no deploy is under way. Each job is fired by its newest definition; what only some have stops with the last of them.%s",
+		number(len(different)), strings.Join(groups, " / "), jobs)
+}
+
+// idleProblems tells of living replicas that start nothing; of the one that
+// serves the page it says so itself.
+func idleProblems(o *Overview, add func(Severity, string, ...any)) {
+	for _, r := range o.Replicas {
+		if r.living() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
+			add(Alarm, "%s starts nothing: %s", r.Name, sentence(oneLine(r.NotReady, 300)))
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	nextDues     = 10
+	plotted      = 100 // runs, in the plot of durations
+	recentOfJob  = 20
+	talliedSince = 30 * 24 * time.Hour
+)
+
+// JobDetail is a job and what has become of it.
+type JobDetail struct {
+	Job
+	Dues    []time.Time     `json:"next_dues"`             // by this replica's table
+	Active  []jobs.Record   `json:"active"`                // runs that wait or run, the oldest first
+	Recent  []jobs.Record   `json:"recent"`                // the last runs, the youngest first
+	Tallies []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
+	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
+}
+
+func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (JobDetail, error) {
+		if err := onlyParams(r); err != nil {
+			return JobDetail{}, err
+		}
+		now, err := s.reader.now(ctx)
+		if err != nil {
+			return JobDetail{}, err
+		}
+		return s.reader.job(ctx, now, r.PathValue("name"))
+	})
+}
+
+func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
+	if err := onlyParams(r, "refresh"); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	name := r.PathValue("name")
+	show(s, w, r, page[JobDetail]{
+		template: "job.html", section: "/jobs", title: cut(name, 100),
+		question: func(ctx context.Context, p pulse) (JobDetail, error) { return s.reader.job(ctx, p.now, name) },
+	})
+}
+
+// job returns one job.
+func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDetail, err error) {
+	if !storable(name) {
+		return d, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+	}
+	view, err := r.store.Job(ctx, name)
+	if err != nil {
+		return d, fmt.Errorf("job %q: %w", cut(name, 200), err)
+	}
+	outcomes, err := r.store.Outcomes(ctx, []string{name}, plotted)
+	if err != nil {
+		return d, fmt.Errorf("outcomes: %w", err)
+	}
+	d.Job = newJob(view, outcomes[name])
+	d.Dues = append([]time.Time{}, r.duesOf(name, now, nextDues)...)
+	if len(d.Dues) > 0 {
+		d.NextDue = &d.Dues[0]
+	}
+	if d.Active, err = r.runs(ctx, jobs.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch}); err != nil {
+		return d, err
+	}
+	slices.SortFunc(d.Active, olderFirst)
+	if d.Recent, err = r.runs(ctx, jobs.RunFilter{Job: name, Limit: recentOfJob}); err != nil {
+		return d, err
+	}
+	tallies, err := r.store.JobTallies(ctx, name, now.Add(-talliedSince))
+	if err != nil {
+		return d, fmt.Errorf("outcomes of job %q: %w", cut(name, 200), err)
+	}
+	d.Tallies = append([]jobs.Tally{}, tallies...)
+	sortTallies(d.Tallies)
+	if r.memory == nil {
+		return d, nil
+	}
+	if d.Saved, err = r.memory.Saved(ctx, name); err != nil {
+		return d, fmt.Errorf("saved state of job %q: %w", cut(name, 200), err)
+	}
+	return d, nil
+}
+
+// storable reports whether a name can be that of a job: no store can look for
+// others.
+func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
+
+// Strip returns the outcomes that the strip shows.
+func (d *JobDetail) Strip() []jobs.Outcome { return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)] }
+
+// Ended returns how many runs the tallies count.
+func (d *JobDetail) Ended() (n int) {
+	for _, t := range d.Tallies {
+		n += t.Runs
+	}
+	return n
+}

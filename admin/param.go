@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// params are the parameters of a request. One that is empty is one that is not
+// given: a form sends all of its fields.
+type params struct{ url.Values }
+
+// readParams returns the parameters, of which there are only allowed ones.
+func readParams(r *http.Request, allowed ...string) (params, error) {
+	if err := onlyParams(r, allowed...); err != nil {
+		return params{}, err
+	}
+	return params{r.URL.Query()}, nil
+}
+
+// onlyParams refuses parameters other than the allowed, and those given twice:
+// a misspelt filter that is passed over would look like an answer. Only state
+// may be repeated.
+func onlyParams(r *http.Request, allowed ...string) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &badRequest{"The query can't be read: " + oneLine(err.Error(), 100)}
+	}
+	for name, values := range query {
+		switch {
+		case len(allowed) == 0:
+			return &badRequest{fmt.Sprintf("parameter %q is unknown: this address takes none", cut(name, 100))}
+		case !slices.Contains(allowed, name):
+			return &badRequest{fmt.Sprintf("parameter %q is unknown, expected some of %s", cut(name, 100), strings.Join(allowed, ", "))}
+		case len(values) > 1 && name != "state":
+			return &badRequest{fmt.Sprintf("%s is given %d times, expected once", name, len(values))}
+		}
+	}
+	return nil
+}
+
+// longestText is more than any name has.
+const longestText = 1000 // bytes
+
+// text returns what stores and pages can carry.
+func (p params) text(name string) (string, error) {
+	text := p.Get(name)
+	switch {
+	case len(text) > longestText:
+		return "", &badRequest{fmt.Sprintf("%s has %d bytes, expected at most %d", name, len(text), longestText)}
+	case !utf8.ValidString(text):
+		return "", &badRequest{name + " is not UTF-8"}
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return "", &badRequest{name + " has a control character"}
+	}
+	return text, nil
+}
+
+// oneOf returns one of some words, or "" where none is given.
+func oneOf[T ~string](p params, name string, words []T) (T, error) {
+	text := p.Get(name)
+	if text == "" || slices.Contains(words, T(text)) {
+		return T(text), nil
+	}
+	return "", &badRequest{fmt.Sprintf("%s is %q, expected one of %s", name, cut(text, 100), listed(words))}
+}
+
+func listed[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = string(word)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (p params) limit(byDefault int) (int, error) {
+	if p.Get("limit") == "" {
+		return byDefault, nil
+	}
+	limit, err := strconv.Atoi(p.Get("limit"))
+	if err != nil || limit < 1 || limit > jobs.MaxBatch {
+		return 0, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d", cut(p.Get("limit"), 100), jobs.MaxBatch)}
+	}
+	return limit, nil
+}
+
+// instant reads an instant, in UTC where it names no zone; the zero time where
+// none is given.
+func (p params) instant(name string) (time.Time, error) {
+	text := p.Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			const first, last = 1970, 9999 // what stores can keep
+			if year := at.UTC().Year(); year >= first && year <= last {
+				return at.UTC(), nil
+			}
+		}
+	}
+	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected an instant such as 2026-01-31T09:00:00Z", name, cut(text, 100))}
+}
+
+func parseInstant(text string) (time.Time, error) { return time.Parse(instantLayout, text) }
+
+// fieldInstant writes an instant as fields of forms have it.
+func fieldInstant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	if t.Second() == 0 {
+		return t.UTC().Format("2006-01-02T15:04")
+	}
+	return t.UTC().Format("2006-01-02T15:04:05")
+}
+
+// resource reads a resource as pages write it; nil where none is given.
+func (p params) resource(name string) (*locking.Resource, error) {
+	text, err := p.text(name)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	resource, err := locking.ParseDisplay(text)
+	if err != nil {
+		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a table such as public/orders, or path:a/b: %s", name, cut(text, 100), oneLine(err.Error(), 200))}
+	}
+	return &resource, nil
+}
+
+// with returns the address of the same list with other parameters: pairs of
+// names and values, of which empty ones are left out.
+func (p params) with(path string, pairs ...string) string {
+	query := url.Values{}
+	for name, values := range p.Values {
+		if strings.Join(values, "") != "" && name != "refresh" {
+			query[name] = slices.Clone(values)
+		}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		query.Del(pairs[i])
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return address(path, query)
+}
+
+// cursors are the parameters by which a list goes on and back.
+type cursors struct{ on, back string }
+
+// pager says whether a list goes on and back, and where.
+type pager struct{ ToOn, ToBack, ToStart string } // addresses; "" where there is nothing
+
+// pager returns where the neighbours of a page are, by its first and its last.
+func (p params) pager(path string, by cursors, first, last string, on, back bool) pager {
+	var g pager
+	if on {
+		g.ToOn = p.with(path, by.back, "", by.on, last)
+	}
+	if back {
+		g.ToBack, g.ToStart = p.with(path, by.on, "", by.back, first), p.with(path, by.on, "", by.back, "")
+	}
+	return g
+}
+
+// setLinks tells machines of the pages behind and before, as RFC 8288 has it.
+func setLinks(w http.ResponseWriter, g pager) {
+	var links []string
+	if g.ToOn != "" {
+		links = append(links, "<"+g.ToOn+`>; rel="next"`)
+	}
+	if g.ToBack != "" {
+		links = append(links, "<"+g.ToBack+`>; rel="prev"`)
+	}
+	if len(links) > 0 {
+		w.Header().Set("Link", strings.Join(links, ", "))
+	}
+}
+
+// trim takes off a page what was asked for beyond it, to know whether there is
+// more, and says whether the list goes on and back. A page that was read back
+// has it at its beginning. given says which cursors were.
+func trim[T any](list []T, limit int, givenOn, givenBack bool) (page []T, on, back bool) {
+	more := len(list) > limit
+	backwards := givenBack && !givenOn
+	switch {
+	case more && backwards:
+		list = list[len(list)-limit:]
+	case more:
+		list = list[:limit]
+	}
+	return list, backwards || more, givenOn || backwards && more
+}

@@ -1,0 +1,230 @@
+package admin
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// pageOf returns the page to an address of the API, or "" where there is none.
+func pageOf(path string) string {
+	if plain, isAPI := strings.CutPrefix(path, "/api/v1"); isAPI {
+		return plain
+	}
+	return ""
+}
+
+// TestWrongParametersAreNamed asks pages and their twins alike: the answer is
+// 400, and names the parameter and what is expected.
+func TestWrongParametersAreNamed(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	for query, want := range map[string]string{
+		"/api/v1/jobs?state=done":             `state is "done", expected one of waiting, running,`,
+		"/api/v1/jobs?state=failed&state=x":   `state is given 2 times, expected once`,
+		"/api/v1/jobs?source=file":            `source is "file", expected one of config, store`,
+		"/api/v1/jobs?paused=maybe":           `paused is "maybe", expected one of yes, no`,
+		"/api/v1/jobs?limit=1001":             `limit is "1001", expected a number from 1 to 1000`,
+		"/api/v1/jobs?text=%00":               `text has a control character`,
+		"/api/v1/jobs?after=%ff":              `after is not UTF-8`,
+		"/api/v1/jobs?group=a&group=b":        `group is given 2 times, expected once`,
+		"/api/v1/jobs?name=a":                 `parameter "name" is unknown, expected some of text, group,`,
+		"/api/v1/jobs?text=" + long:           `text has 1001 bytes, expected at most 1000`,
+		"/api/v1/jobs/rollup-sales?x=1":       `parameter "x" is unknown`,
+		"/api/v1/runs?reason=because":         `reason is "because", expected one of lock_held,`,
+		"/api/v1/runs?from=yesterday":         `from is "yesterday", expected an instant such as 2026-01-31T09:00:00Z`,
+		"/api/v1/runs?until=0000-01-01":       `until is "0000-01-01", expected an instant`,
+		"/api/v1/runs?resource=a%2F%2Fb":      `resource is "a//b", expected a table such as public/orders`,
+		"/api/v1/runs?after=7":                `after is "7", expected a run's id, a UUID`,
+		"/api/v1/runs?job=a%0Ab":              `job has a control character`,
+		"/api/v1/runs/x":                      `id is "x", expected a run's id, a UUID`,
+		"/api/v1/replicas?x=1":                `parameter "x" is unknown`,
+		"/api/v1/audit?action=eat":            `action is "eat", expected one of pause, resume,`,
+		"/api/v1/audit?before=2026":           `before is "2026", expected what the link to the next page has`,
+		"/api/v1/audit?target=%00":            `target has a control character`,
+		"/api/v1/audit?before=" + auditNoUUID: `expected what the link to the next page has`,
+	} {
+		for _, path := range []string{query, pageOf(query)} {
+			reply := get(t, handler, path)
+			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
+				t.Errorf("%s: %d, expected 400 and %q in\n%s", path, reply.Code, want, body)
+			}
+		}
+	}
+}
+
+var (
+	long        = strings.Repeat("x", longestText+1)
+	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
+)
+
+// TestEmptyFieldsAreNotGiven: a form sends all of its fields.
+func TestEmptyFieldsAreNotGiven(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	for _, path := range []string{
+		"/jobs?text=&group=&state=&source=&paused=&limit=&after=&before=", "/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
+		"/audit?actor=&action=&target=&limit=&before=",
+	} {
+		for _, path := range []string{path, "/api/v1" + path} {
+			if reply := get(t, handler, path); reply.Code != http.StatusOK {
+				t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
+			}
+		}
+	}
+}
+
+func TestInstantsOfParameters(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"2026-03-14T03:12:15Z": noon, "2026-03-14T04:12:15+01:00": noon, "2026-03-14T03:12:15": noon, "2026-03-14 03:12:15": noon,
+		"2026-03-14T03:12": noon.Add(-15 * time.Second), "2026-03-14": noon.Truncate(24 * time.Hour), "": {},
+	} {
+		got, err := params{url.Values{"from": {text}}}.instant("from")
+		if err != nil || !got.Equal(want) {
+			t.Errorf("%q is %s, %v, expected %s", text, got, err, want)
+		}
+	}
+}
+
+// TestPagesGoOnAndBack walks each list by its links, to its end and back to
+// its beginning: both ways meet the same, each once.
+func TestPagesGoOnAndBack(t *testing.T) {
+	for path, of := range map[string]string{
+		"/jobs?limit=70&group=region-03": `href="(/jobs/[^"]*)"`,
+		"/runs?limit=700":                `<td role="cell" data-label="Due" class="run"><a href="([^"]*)"`,
+	} {
+		handler := newServer(t, tenThousand()).Handler()
+		items, link := regexp.MustCompile(of), regexp.MustCompile(`href="([^"]*)" rel="(next|prev)"`)
+		walk := func(path, rel string) (pages [][]string, last string) {
+			for path != "" {
+				body := get(t, handler, path).Body.String()
+				var page []string
+				for _, match := range items.FindAllStringSubmatch(body, -1) {
+					page = append(page, match[1])
+				}
+				pages, last, path = append(pages, page), path, ""
+				for _, match := range link.FindAllStringSubmatch(body, -1) {
+					if match[2] == rel {
+						path = html.UnescapeString(match[1])
+					}
+				}
+			}
+			return pages, last
+		}
+		forth, last := walk(path, "next")
+		back, first := walk(last, "prev")
+		slices.Reverse(back)
+		if len(forth) < 5 || !slices.EqualFunc(forth, back, slices.Equal) {
+			t.Errorf("%s: %d pages on, %d back", path, len(forth), len(back))
+		}
+		seen := make(map[string]bool)
+		for _, item := range slices.Concat(forth...) {
+			if seen[item] {
+				t.Errorf("%s: %s is there twice", path, item)
+			}
+			seen[item] = true
+		}
+		if body := get(t, handler, first).Body.String(); strings.Contains(body, `rel="prev"`) {
+			t.Errorf("%s: the beginning leads back further", path)
+		}
+	}
+}
+
+// TestTwinsLinkOnAndBack does the same with the API.
+func TestTwinsLinkOnAndBack(t *testing.T) {
+	handler := newServer(t, tenThousand()).Handler()
+	for _, path := range []string{"/api/v1/jobs?limit=100&group=region-03", "/api/v1/runs?limit=1000"} {
+		var forth, back []string
+		last := path
+		for next := path; next != ""; {
+			reply := get(t, handler, next)
+			forth, last = append(forth, reply.Body.String()), next
+			next = linkTo(reply, "next")
+		}
+		if len(forth) < 5 {
+			t.Errorf("%s: %d pages", path, len(forth))
+		}
+		for prev := linkTo(get(t, handler, last), "prev"); prev != ""; {
+			reply := get(t, handler, prev)
+			if reply.Body.String() == "[]\n" { // whether there is more shows only when it is asked for
+				break
+			}
+			back = append(back, reply.Body.String())
+			prev = linkTo(reply, "prev")
+		}
+		slices.Reverse(back)
+		if !slices.Equal(forth[:len(forth)-1], back) && !strings.HasSuffix(forth[len(forth)-1], "[]\n") {
+			t.Errorf("%s: %d pages on, %d back", path, len(forth), len(back))
+		}
+	}
+}
+
+// TestJobsAreAskedForAsFiltered holds that every parameter reaches the store.
+func TestJobsAreAskedForAsFiltered(t *testing.T) {
+	o := busy()
+	h := o.Store.(*history)
+	handler := newServer(t, o).Handler()
+	get(t, handler, "/api/v1/jobs?text=a&group=b&state=failed&source=store&paused=no&after=c&before=d&limit=5")
+	no := false
+	got := h.jobFilters[len(h.jobFilters)-1]
+	if got.Paused == nil || *got.Paused != no {
+		t.Errorf("paused is %v", got.Paused)
+	}
+	got.Paused = nil
+	if want := (jobs.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: jobs.FromStore, After: "c", Before: "d", Limit: 5}); got != want {
+		t.Errorf("asked for %+v, expected %+v", got, want)
+	}
+	get(t, handler, "/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&from=2026-03-14&until=2026-03-15&limit=5")
+	f := h.filters[len(h.filters)-1]
+	if f.Resource == nil || f.Resource.Key() != "table:public/orders" {
+		t.Errorf("resource is %v", f.Resource)
+	}
+	if f.Job != "a" || f.Reason != jobs.ReasonPanic || f.Replica != "b" || f.Limit != 5 || f.From.Day() != 14 || f.Until.Day() != 15 || !slices.Equal(f.States, []jobs.State{jobs.Failed}) {
+		t.Errorf("asked for %+v", f)
+	}
+}
+
+// TestNamesThatNoStoreTakes are not found, rather than trouble of the store.
+func TestNamesThatNoStoreTakes(t *testing.T) {
+	handler := newServer(t, busy()).Handler()
+	for _, name := range []string{"%00", "a%00b", "%ff"} {
+		for _, path := range []string{"/jobs/", "/api/v1/jobs/"} {
+			if reply := get(t, handler, path+name); reply.Code != http.StatusNotFound {
+				t.Errorf("%s%s: %d", path, name, reply.Code)
+			}
+		}
+	}
+}
+
+// FuzzParameters sends anything as the query of each list and page: the answer
+// is a page, JSON or a mistake that is told, and no tag of the asker's.
+func FuzzParameters(f *testing.F) {
+	for _, query := range []string{"state=failed", "before=x&after=y", "from=2026-01-01&until=", "text=%3Cscript%3E", "a;b", "limit=-1", "resource=slot:a", "%"} {
+		f.Add(query)
+	}
+	server, err := New(busy())
+	if err != nil {
+		f.Fatal(err)
+	}
+	handler := server.Handler()
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, path := range []string{"/jobs", "/runs", "/audit", "/replicas", "/", "/locks", "/jobs/heartbeat", "/api/v1/jobs", "/api/v1/runs", "/api/v1/audit"} {
+			target := path + "?" + (&url.URL{RawQuery: query}).RawQuery
+			if _, err := url.ParseRequestURI(target); err != nil || strings.ContainsAny(query, " \r\n\t#") {
+				return
+			}
+			reply := get(t, handler, target)
+			if reply.Code != http.StatusOK && reply.Code != http.StatusBadRequest {
+				t.Errorf("%s: %d %s", target, reply.Code, reply.Body)
+			}
+			if body := reply.Body.String(); strings.Contains(body, "<script>") || strings.Contains(body, "<img") {
+				t.Errorf("%s: %s", target, body)
+			}
+		}
+	})
+}

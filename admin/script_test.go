@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// evaluate returns what an expression is in the page.
+func evaluate[T any](t *testing.T, window context.Context, expression string) T {
+	t.Helper()
+	value, err := chromedp.Run(window, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// until waits for an expression to become true in the page.
+func until(t *testing.T, window context.Context, expression string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(window, time.Minute)
+	defer cancel()
+	for {
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil { // else the page went away under the question
+			t.Fatalf("%s does not come true: %v", expression, err)
+		}
+	}
+}
+
+// TestTimesAreThoseOfTheViewer looks at the page from Tokyo, where its day is
+// the next in part.
+func TestTimesAreThoseOfTheViewer(t *testing.T) {
+	window := tab(t, browser(t))
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(newServer(t, contention()).Handler())
+	defer site.Close()
+	visit(t, window, screens()[2], site.URL+"/runs/"+id(10).String())
+	text := func(selector string) string {
+		return evaluate[string](t, window, `document.querySelector('`+selector+`').textContent`)
+	}
+	title := func(selector string) string {
+		return evaluate[string](t, window, `document.querySelector('`+selector+`').title`)
+	}
+	if got := text(".from time"); got != "12:12:15" {
+		t.Errorf("the store's time reads %q, expected Tokyo's", got)
+	}
+	if got, want := title(".from time"), "2026-03-14 12:12:15 +09:00 (2026-03-14 03:12:15 UTC)"; got != want {
+		t.Errorf("on hover it reads %q, expected %q", got, want)
+	}
+	if got, want := title(".summary time:nth-of-type(2)"), "since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
+		t.Errorf("since when reads %q, expected %q", got, want)
+	}
+	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo." {
+		t.Errorf("the page says %q", got)
+	}
+	visit(t, window, screens()[2], site.URL+"/runs")
+	last := `[...document.querySelectorAll(".runs .run time")].at(-1).textContent`
+	if got := evaluate[string](t, window, last); got != "2026-03-13 10:12:15" {
+		t.Errorf("the day before reads %q", got)
+	}
+}
+
+// TestInstantsAreFilledInByTheViewersClock sends a form from Tokyo.
+func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
+	window := tab(t, browser(t))
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(newServer(t, contention()).Handler())
+	defer site.Close()
+	visit(t, window, screens()[2], site.URL+"/runs?from=2026-03-13T20:00")
+	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
+		t.Errorf("the field reads %q, expected Tokyo's time", got)
+	}
+	if err := chromedp.Do(window, chromedp.Click(`.filter button`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, window, `location.search.includes("from=2026-03-13T20%3A00%3A00Z") && document.readyState == "complete"`)
+	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
+		t.Errorf("after it was sent the field reads %q", got)
+	}
+}
+
+// TestLivePartIsReplaced has the page ask again: it shows what is new, keeps
+// the focus, and says when the replica no longer answers.
+func TestLivePartIsReplaced(t *testing.T) {
+	o := contention()
+	o.Refresh = time.Second
+	h := o.Store.(*history)
+	var gone, answers atomic.Int64
+	handler := newServer(t, o).Handler()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers.Add(1)
+		if gone.Load() > 0 {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				err = conn.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer site.Close()
+	window, cancel := chromedp.NewContext(browser(t)) // its console has the errors that are meant
+	defer cancel()
+	visit(t, window, screens()[2], site.URL+"/replicas")
+	evaluate[bool](t, window, `document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
+	h.replicas = append(h.replicas[:3:3], beating(9, "replica-9", time.Second, 0))
+	until(t, window, `document.body.textContent.includes("replica-9")`)
+	if got := evaluate[string](t, window, `document.activeElement.getAttribute("href")`); got != "/jobs/report%2Fweekly" {
+		t.Errorf("the focus is on %q", got)
+	}
+	if !evaluate[bool](t, window, `document.querySelector(".offline").hidden`) {
+		t.Error("the page says that its replica does not answer")
+	}
+	gone.Store(1)
+	until(t, window, `!document.querySelector(".offline").hidden`)
+	if !strings.Contains(evaluate[string](t, window, `document.body.textContent`), "replica-9") {
+		t.Error("what was shown is gone with the replica")
+	}
+	gone.Store(0)
+	until(t, window, `document.querySelector(".offline").hidden`)
+}
+
+// TestSignedOutPageGoesToTheDoor: what comes in place of a part, once the
+// sign-in has ended, is another page.
+func TestSignedOutPageGoesToTheDoor(t *testing.T) {
+	o := contention()
+	o.Refresh = time.Second
+	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{pageHost}
+	handler := newServer(t, o).Handler()
+	cookie := cookieOf(t, handler, "anna", "correct horse")
+	var out atomic.Bool
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !out.Load() {
+			r.AddCookie(cookie)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer site.Close()
+	window := tab(t, browser(t))
+	visit(t, window, screens()[2], site.URL+"/")
+	out.Store(true)
+	until(t, window, `location.pathname == "/login" && document.getElementById("password") != null`)
+}
+
+// TestPageWithoutScripts turns scripts off: the page reloads itself and says
+// its times in UTC.
+func TestPageWithoutScripts(t *testing.T) {
+	o := contention()
+	o.Refresh = time.Second
+	handler := newServer(t, o).Handler()
+	var asked atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			asked.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	defer site.Close()
+	window := tab(t, browser(t))
+	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	visit(t, window, screens()[2], site.URL+"/")
+	for deadline := time.Now().Add(time.Minute); asked.Load() < 3; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the page asked %d times", asked.Load())
+		}
+		time.Sleep(10 * time.Millisecond) // there is no event: the browser asks by itself
+	}
+}

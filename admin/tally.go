@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// JobTroubles is what did not end well of one job in the last day.
+type JobTroubles struct {
+	Job     string             `json:"job"`
+	Runs    map[jobs.State]int `json:"runs"`             // by how they ended
+	Reason  jobs.Reason        `json:"reason,omitempty"` // the most frequent
+	Reasons int                `json:"of_reason"`        // how many runs had it
+	Last    time.Time          `json:"last"`             // when the youngest was created
+}
+
+// sortTallies puts the most frequent first.
+func sortTallies(tallies []jobs.Tally) {
+	slices.SortFunc(tallies, func(a, b jobs.Tally) int {
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job), cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
+	})
+}
+
+// troublesByJob gathers tallies: the job with most runs that began and did not
+// end well first, then by what was not begun.
+func troublesByJob(tallies []jobs.Tally) []JobTroubles {
+	tallies = slices.Clone(tallies)
+	sortTallies(tallies)
+	places := make(map[string]int)
+	troubles := []JobTroubles{}
+	for _, t := range tallies {
+		place, known := places[t.Job]
+		if !known {
+			place = len(troubles)
+			places[t.Job] = place
+			troubles = append(troubles, JobTroubles{Job: t.Job, Runs: map[jobs.State]int{}})
+		}
+		job := &troubles[place]
+		job.Runs[t.State] += t.Runs
+		if t.Reason != "" && job.Reasons == 0 {
+			job.Reason, job.Reasons = t.Reason, t.Runs
+		}
+		if t.Last.After(job.Last) {
+			job.Last = t.Last.UTC()
+		}
+	}
+	slices.SortStableFunc(troubles, func(a, b JobTroubles) int {
+		return cmp.Or(cmp.Compare(b.Broken(), a.Broken()), cmp.Compare(b.NotRun(), a.NotRun()), cmp.Compare(a.Job, b.Job))
+	})
+	return troubles
+}
+
+// Failed returns how many runs failed or took too long.
+func (t JobTroubles) Failed() int { return t.Runs[jobs.Failed] + t.Runs[jobs.TimedOut] }
+
+// Broken returns how many runs began, and did not end well.
+func (t JobTroubles) Broken() int { return t.Failed() + t.Ended() }
+
+// Ended returns how many runs were lost or cancelled.
+func (t JobTroubles) Ended() int { return t.Runs[jobs.Lost] + t.Runs[jobs.Cancelled] }
+
+// NotRun returns how many firings were skipped or missed.
+func (t JobTroubles) NotRun() int { return t.Runs[jobs.Skipped] + t.Runs[jobs.Missed] }

@@ -1,0 +1,79 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// showRun prints all that is known of one run.
+func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return fmt.Errorf("expected a run's id, found %q", text)
+	}
+	return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
+		run, err := store.Run(cmd.Context(), id)
+		if errors.Is(err, jobs.ErrNotFound) {
+			return fmt.Errorf("the history has no run %s", id)
+		}
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		for _, field := range [][]string{
+			{"run", run.ID.String()}, {"job", run.Job}, {"due", clock(&run.Due)}, {"key", run.Key}, {"state", string(run.State)}, {"why", why(run)},
+			{"replica", run.Replica}, {"attempt", fmt.Sprint(run.Attempt)}, {"recovery", fmt.Sprint(run.Recovery)},
+			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)}, {"took", took(run)},
+			{"params", string(run.Params)}, {"result", string(run.Result)},
+		} {
+			if field[1] != "" {
+				rows = append(rows, field)
+			}
+		}
+		for line := range strings.Lines(run.Output) {
+			rows = append(rows, []string{"output", strings.TrimRight(line, "\n")})
+		}
+		return c.print(run, "FIELD\tVALUE", rows)
+	})
+}
+
+// maxUndelivered is how many deliveries the command lists.
+const maxUndelivered = 1000
+
+func (c *commandLine) webhooksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "webhooks", Short: "List what webhooks could not be told so far, and what was given up", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
+				outbox, ok := store.(jobs.Outbox)
+				if !ok {
+					return fmt.Errorf("the store %T keeps no deliveries", store)
+				}
+				list, err := outbox.UndeliveredHooks(cmd.Context(), maxUndelivered)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, u := range list {
+					rows[i] = []string{u.Webhook, u.Run.String(), string(u.State), clock(&u.CreatedAt), fmt.Sprint(u.Tries), next(u.NextAt), u.Error}
+				}
+				return c.print(append([]jobs.Undelivered{}, list...), "WEBHOOK\tRUN\tSTATE\tENDED\tTRIES\tNEXT TRY\tERROR", rows)
+			})
+		},
+	}
+}
+
+func next(at *time.Time) string {
+	if at == nil {
+		return "given up"
+	}
+	return clock(at)
+}

@@ -1,0 +1,58 @@
+package configs
+
+import (
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/nearest"
+)
+
+func (c *checker) checkCatchUp() {
+	const path = "catch_up.workers"
+	if most := c.config.Workers; c.sound(path) && c.sound("workers") && c.config.CatchUp.Workers > most {
+		c.fail(path, "found %d of %d workers, expected 0 for a quarter of them, or 1 to %d", c.config.CatchUp.Workers, most, most)
+	}
+}
+
+func (c *checker) checkGroups() {
+	first := map[string]string{}
+	for i, g := range c.config.Groups {
+		path := itemPath("groups", i)
+		if c.near(path).value.kind != kindMapping {
+			continue
+		}
+		name := keyPath(path, "name")
+		_, err := locking.Group(g.Name)
+		switch at, twice := first[g.Name]; {
+		case !c.sound(name):
+		case !c.given(name):
+			c.fail(name, "found nothing, expected the group's name")
+		case err != nil || !isName(g.Name):
+			c.fail(name, "found %s, expected %s, and without slashes", c.foundAt(name), nameWords)
+		case twice:
+			c.fail(name, "found %s a second time, expected each group once; the first is in line %d", c.foundAt(name), c.near(at).key.line)
+		default:
+			first[g.Name] = name
+		}
+	}
+}
+
+// checkGroup looks for a group that is misspelled: one that is not defined has
+// no limits, and is no mistake by itself.
+func (c *checker) checkGroup(j *Job, path string) {
+	if !c.sound(path) || j.Group == "" {
+		return
+	}
+	if _, err := locking.Group(j.Group); err != nil || !isName(j.Group) {
+		c.fail(path, "found %s, expected %s, and without slashes", c.foundAt(path), nameWords)
+		return
+	}
+	var names []string
+	for _, g := range c.config.Groups {
+		if g.Name == j.Group {
+			return
+		}
+		names = append(names, g.Name)
+	}
+	if near := nearest.Of(j.Group, names); near != "" {
+		c.fail(path, "found %s, which is not among groups; did you mean %q?", c.foundAt(path), near)
+	}
+}

@@ -1,0 +1,140 @@
+package configs
+
+import (
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/nearest"
+)
+
+// reservedHeaders are set by whoever sends.
+var reservedHeaders = []string{"webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "content-length", "host", "user-agent"}
+
+func (c *checker) checkWebhooks() {
+	first := map[string]string{}
+	for i := range c.config.Webhooks {
+		w, path := &c.config.Webhooks[i], itemPath("webhooks", i)
+		if c.near(path).value.kind != kindMapping {
+			continue
+		}
+		c.checkWebhookName(w, keyPath(path, "name"), first)
+		c.checkWebhookURL(w, path)
+		c.checkWebhookSecret(w, path)
+		c.checkEvents(w, keyPath(path, "events"))
+		c.checkPatterns(w, keyPath(path, "jobs"))
+		c.checkHeaders(w, keyPath(path, "headers"))
+	}
+}
+
+func (c *checker) checkWebhookName(w *Webhook, path string, first map[string]string) {
+	if !c.sound(path) {
+		return
+	}
+	if !c.given(path) || !isName(w.Name) {
+		c.fail(path, "found %s, expected %s", c.foundAt(path), nameWords)
+		return
+	}
+	if before, twice := first[w.Name]; twice {
+		c.fail(path, "found %s a second time, expected each webhook once; the first is in line %d", c.foundAt(path), c.near(before).key.line)
+		return
+	}
+	first[w.Name] = path
+}
+
+// checkWebhookURL does not quote the URL: it may hold a secret.
+func (c *checker) checkWebhookURL(w *Webhook, path string) {
+	at := c.firstGiven(keyPath(path, "url"), keyPath(path, "url_file"))
+	if !c.sound(keyPath(path, "url")) || !c.sound(keyPath(path, "url_file")) {
+		return
+	}
+	if !c.given(at) {
+		c.fail(at, "found nothing, expected the URL that is told")
+		return
+	}
+	parsed, err := url.Parse(w.URL.Reveal())
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Fragment != "" {
+		c.fail(at, "found something else (it is not shown), expected an http:// or https:// URL without #")
+	}
+}
+
+func (c *checker) checkWebhookSecret(w *Webhook, path string) {
+	at := c.firstGiven(keyPath(path, "secret"), keyPath(path, "secret_file"))
+	if !c.sound(keyPath(path, "secret")) || !c.sound(keyPath(path, "secret_file")) {
+		return
+	}
+	const words = "expected whsec_ and 24 to 64 bytes in base64, or a text of 24 bytes or more"
+	if !c.given(at) {
+		c.fail(at, "found no secret to sign with, %s", words)
+		return
+	}
+	if _, ok := w.SigningKey(); !ok {
+		c.fail(at, "found a secret that is too short or no base64 (it is not shown), %s", words)
+	}
+}
+
+// SigningKey returns the bytes that Secret stands for, and whether they are
+// enough.
+func (w Webhook) SigningKey() (key []byte, ok bool) {
+	const least, most = 24, 64
+	encoded, standard := strings.CutPrefix(w.Secret.Reveal(), "whsec_")
+	if !standard {
+		return []byte(w.Secret.Reveal()), len(w.Secret.Reveal()) >= least
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	return key, err == nil && len(key) >= least && len(key) <= most
+}
+
+func (c *checker) checkEvents(w *Webhook, path string) {
+	if c.given(path) && c.sound(path) && len(w.Events) == 0 {
+		c.fail(path, "found no events, expected some of %s", strings.Join(Outcomes(), ", "))
+	}
+	for i, event := range w.Events {
+		if at := itemPath(path, i); c.sound(at) && !slices.Contains(Outcomes(), event) {
+			c.fail(at, "unknown event %s%s", c.foundAt(at), nearest.Hint(event, Outcomes()))
+		}
+	}
+}
+
+// checkPatterns looks for names that are misspelt. One that is like none may be
+// of a job that is added at run time.
+func (c *checker) checkPatterns(w *Webhook, path string) {
+	if c.given(path) && c.sound(path) && len(w.Jobs) == 0 {
+		c.fail(path, "found no jobs, expected names or patterns such as night-*; without the key it is told of all jobs")
+	}
+	names := make([]string, len(c.config.Jobs))
+	for i, j := range c.config.Jobs {
+		names[i] = j.Name
+	}
+	for i, pattern := range w.Jobs {
+		at := itemPath(path, i)
+		switch {
+		case !c.sound(at):
+		case pattern == "":
+			c.fail(at, "found %s, expected a job's name or a pattern such as night-*", c.foundAt(at))
+		case !strings.Contains(pattern, "*") && !slices.Contains(names, pattern) && nearest.Of(pattern, names) != "":
+			c.fail(at, "unknown job %s%s", c.foundAt(at), nearest.Hint(pattern, names))
+		}
+	}
+}
+
+func (c *checker) checkHeaders(w *Webhook, path string) {
+	for i, h := range w.Headers {
+		name, value := keyPath(itemPath(path, i), "name"), keyPath(itemPath(path, i), "value")
+		if c.near(itemPath(path, i)).value.kind != kindMapping {
+			continue
+		}
+		switch {
+		case !c.sound(name):
+		case !headerName.MatchString(h.Name):
+			c.fail(name, "found %s, expected the name of an HTTP header", c.foundAt(name))
+		case slices.Contains(reservedHeaders, strings.ToLower(h.Name)):
+			c.fail(name, "found %s, which is set by the scheduler, expected another header", c.foundAt(name))
+		}
+		if c.sound(value) && strings.ContainsFunc(h.Value.Reveal(), unicode.IsControl) {
+			c.fail(value, "found a value with control characters (it is not shown), expected one line")
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package configs
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// WithJobs has ParseJob check which jobs the job follows: those of the
+// configuration, and these, by name. Without it that is not looked at.
+func WithJobs(schedules map[string]schedule.Schedule) Option {
+	return func(o *options) { o.jobs = schedules }
+}
+
+// ParseJob reads one job for this configuration: a mapping in YAML or JSON, as
+// one entry of jobs would be, with the same defaults and checks. Name stands for
+// the text in errors, whose keys are the job's own. Every mistake is returned at
+// once, as *Errors. Its tables are qualified, so that MarshalJSON writes a text
+// that is the same job under another configuration, as far as that has the
+// calendars and the handler. The configuration is not changed, and may hold a
+// job of the same name.
+func (c *Config) ParseJob(name string, data []byte, opts ...Option) (*Job, error) {
+	o := options{lookup: os.LookupEnv}
+	for _, option := range opts {
+		option(&o)
+	}
+	d := newDocument(name)
+	var job Job
+	job.start(c)
+	root := d.parseYAML(data)
+	if root == nil && len(d.problems) == 0 {
+		d.report(position{1, 1}, "", "found nothing, expected a job")
+	}
+	if root != nil {
+		tree := d.buildTree(root, string(data), o.lookup)
+		dec := &decoder{document: d, config: c, folder: filepath.Dir(name)}
+		dec.decode(tree, reflect.ValueOf(&job).Elem(), "", "")
+		if tree.kind == kindMapping {
+			newChecker(d, c, o.handlers).checkAlone(&job, o)
+		}
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return &job, nil
+}
+
+// checkAlone is checkJob for a job that is none of the configuration's.
+func (c *checker) checkAlone(j *Job, o options) {
+	for i := range c.config.Calendars {
+		calendar := &c.config.Calendars[i]
+		c.calendars[calendar.Name] = calendar.Calendar
+	}
+	for _, other := range c.config.Jobs {
+		for _, r := range other.Requests {
+			if r.Resource.Kind() != locking.KindTable && other.Name != j.Name {
+				c.uses[r.Resource.Path()] = use{slots: r.Slots, job: other.Name}
+			}
+		}
+	}
+	if c.given("for_each") {
+		c.failKey("for_each", "found for_each, expected one job: each item's is added by itself")
+		return
+	}
+	one := instance{Job: *j, params: &node{kind: kindMapping}}
+	if c.given("params") {
+		one.params = c.near("params").value
+	}
+	c.checkJob(&one, "")
+	*j = one.Job
+	if c.given("params") {
+		c.checkVariables("params", c.near("params").value)
+	}
+	c.checkFollows(j, o.jobs)
+	c.qualify(j.Tables, "tables")
+	c.qualify(j.ReadTables, "read_tables")
+}
+
+// checkVariables refuses variables that stand for something else than text. They
+// are kept as they are written, in JSON, where they need quotes.
+func (c *checker) checkVariables(path string, n *node) {
+	if n.expanded && n.kind != kindText {
+		c.fail(path, "found %s without quotes, expected it in quotes, as text: a job that is added keeps its variables as they are written", shorten(n.written))
+	}
+	for _, e := range n.entries {
+		c.checkVariables(keyPath(path, e.name), e.value)
+	}
+	for i, item := range n.items {
+		c.checkVariables(itemPath(path, i), item)
+	}
+}
+
+// checkFollows is checkAfter for one job, among others.
+func (c *checker) checkFollows(j *Job, others map[string]schedule.Schedule) {
+	if others == nil || j.Schedule.String() == "" && c.given("schedule") {
+		return
+	}
+	schedules := maps.Clone(others)
+	for _, other := range c.config.Jobs {
+		schedules[other.Name] = other.Schedule
+	}
+	schedules[j.Name] = j.Schedule
+	for _, m := range schedule.CheckAfter(schedules) {
+		if m.Job == j.Name || m.N < 0 { // the others have no circle without this one
+			at := c.afterPath("schedule", m.N)
+			c.fail(at, "%s", m.Text(c.quoted(at, m.Name)))
+		}
+	}
+}
+
+var plainIdentifier = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// qualify puts the default schema before the names of tables that have none.
+func (c *checker) qualify(tables []string, path string) {
+	schema := c.config.DefaultSchema
+	if !plainIdentifier.MatchString(schema) {
+		schema = `"` + strings.ReplaceAll(schema, `"`, `""`) + `"`
+	}
+	params := c.near("params").value
+	if !c.given("params") {
+		params = &node{kind: kindMapping}
+	}
+	for i, name := range tables {
+		filled, ok := c.fill(itemPath(path, i), name, params, `/."`)
+		if !ok {
+			continue
+		}
+		one, err := locking.Table(filled, "one")
+		other, errOther := locking.Table(filled, "other")
+		if err == nil && errOther == nil && one != other {
+			tables[i] = schema + "." + strings.TrimSpace(name)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package clustertest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/webhook"
+)
+
+// told is a request of a webhook.
+type told struct {
+	replica, id, signature, want string
+	event                        webhook.Event
+}
+
+// TestWebhookOfAReplicaThatIsKilled kills a replica while it tells a webhook:
+// the other tells it again, with the same id, once its lease has run out.
+func TestWebhookOfAReplicaThatIsKilled(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of more than 24 bytes"
+	requests, dead := make(chan told, 100), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		h := r.Header
+		got := told{replica: h.Get("X-Replica"), id: h.Get("Webhook-Id"), signature: h.Get("Webhook-Signature")}
+		got.want = webhook.Sign([]byte(secret), got.id, h.Get("Webhook-Timestamp"), body)
+		if err := json.Unmarshal(body, &got.event); err != nil {
+			t.Error(err)
+		}
+		requests <- got
+		<-dead
+	}))
+	t.Cleanup(server.Close)
+	hooks := `
+webhooks:
+  - name: pager
+    url: ` + server.URL + `/hook
+    secret: ` + secret + `
+    jobs: ["fail*"]
+    headers: [{name: X-Replica, value: "${REPLICA}"}]`
+	const failing = "  - {name: failing, handler: command, params: {command: [sh, -c, exit 3]}}\n  - {name: other, handler: command, params: {command: [sh, -c, exit 3]}}\n"
+	c := newCluster(t, settings{expires: "2s", more: hooks, jobs: failing})
+	t.Cleanup(func() { // before the server waits for its connections
+		select {
+		case <-dead:
+		default:
+			close(dead)
+		}
+	})
+	c.start("a", "b")
+	c.trigger("other")
+	c.trigger("failing")
+	next := func() told {
+		t.Helper()
+		select {
+		case got := <-requests:
+			return got
+		case <-c.ctx.Done():
+			t.Fatal("no request came")
+			return told{}
+		}
+	}
+	first := next()
+	if err := c.replicas[first.replica].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	close(dead)
+	second := next()
+	if second.id != first.id || second.replica != c.other(first.replica).Name {
+		t.Errorf("told again by %s of %s, expected by %s of %s", second.replica, second.id, c.other(first.replica).Name, first.id)
+	}
+	for _, got := range []told{first, second} {
+		run := got.event.Data
+		if got.signature != got.want || got.event.Type != "run.failed" || run.Job != "failing" || run.State != jobs.Failed || string(run.Result) != `{"exit_code":3}` {
+			t.Errorf("told %+v", got)
+		}
+	}
+	c.awaitRun("job = 'other' AND state = 'failed'")
+	c.await("the outbox is empty", func(ctx context.Context) (bool, error) {
+		left, err := ask[struct{ N int }](ctx, c, `SELECT count(*)::int FROM holdfast.deliveries`)
+		return err == nil && left[0].N == 0, err
+	})
+	if len(requests) > 0 {
+		t.Errorf("%d requests too many", len(requests))
+	}
+	for name, p := range c.replicas {
+		if strings.Contains(p.Log(), secret) {
+			t.Errorf("the log of %s shows the secret", name)
+		}
+	}
+	var record jobs.Record
+	c.commandJSON(&record, "runs", first.event.Data.ID.String())
+	if record.ID != first.event.Data.ID || !strings.Contains(string(record.Result), `"exit_code": 3`) { // indented
+		t.Errorf("the run: %+v", record)
+	}
+	if s := c.command("runs", first.event.Data.ID.String()); s.code != 0 || !strings.Contains(s.out, `{"exit_code":3}`) {
+		t.Errorf("the run in words: %+v", s)
+	}
+	if s := c.command("webhooks"); s.code != 0 || strings.Contains(s.out, "pager") {
+		t.Errorf("webhooks: %+v", s)
+	}
+}

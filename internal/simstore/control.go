@@ -1,0 +1,188 @@
+package simstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// control is what operators have asked for.
+type control struct {
+	generation int64
+	pauses     []jobs.Pause // the oldest first
+	specs      map[string]*jobs.Spec
+	cancels    map[uuid.UUID]string // by whom each run is to end
+	audit      []jobs.Audited       // the oldest first
+	keys       map[string]keyed
+	listeners  map[*func()]bool
+}
+
+// keyed is an act that was done with a key.
+type keyed struct {
+	action, target string
+	outcome        any
+}
+
+func newControl() control {
+	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{}, keys: map[string]keyed{}, listeners: map[*func()]bool{}}
+}
+
+// deed is an act while it is done, under the store's lock.
+type deed struct {
+	now    time.Time
+	detail map[string]any
+	orders bool // replicas obey it
+	silent bool // it did nothing, and has no line
+}
+
+// act does what an operator asks for, with its line in the audit log.
+func act[T any](ctx context.Context, s *Store, a jobs.Act, action, target string, do func(d *deed) (T, error)) (outcome T, err error) {
+	if err := a.Check(); err != nil {
+		return outcome, fmt.Errorf("%s: %w", action, err)
+	}
+	if err := s.enter(ctx); err != nil {
+		return outcome, err
+	}
+	outcome, err = actAlone(s, a, action, target, do)
+	var heard []func()
+	for listener := range s.control.listeners {
+		heard = append(heard, *listener)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return outcome, fmt.Errorf("%s: %w", action, err)
+	}
+	for _, tell := range heard {
+		tell()
+	}
+	return outcome, nil
+}
+
+func actAlone[T any](s *Store, a jobs.Act, action, target string, do func(d *deed) (T, error)) (outcome T, err error) {
+	c := &s.control
+	if did, known := c.keys[a.Key]; known && a.Key != "" {
+		if did.action != action || did.target != target {
+			return outcome, fmt.Errorf("the key %q was used to %s %s: %w", a.Key, did.action, did.target, jobs.ErrConflict)
+		}
+		return did.outcome.(T), nil
+	}
+	d := &deed{now: s.instant()}
+	if outcome, err = do(d); err != nil || d.silent {
+		return outcome, err
+	}
+	line := jobs.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via, Replica: a.Replica, Action: action, Target: target, Reason: a.Reason}
+	if d.detail != nil {
+		if line.Detail, err = json.Marshal(d.detail); err != nil {
+			return outcome, err
+		}
+	}
+	c.audit = append(c.audit, line)
+	if a.Key != "" {
+		c.keys[a.Key] = keyed{action, target, outcome}
+	}
+	if d.orders {
+		c.generation++
+	}
+	return outcome, nil
+}
+
+// byWhom says who did something, and why, for the detail of a run.
+func byWhom(what string, a jobs.Act) string {
+	if a.Reason == "" {
+		return what + " by " + a.Actor
+	}
+	return what + " by " + a.Actor + ": " + a.Reason
+}
+
+// Orders implements jobs.Control.
+func (s *Store) Orders(ctx context.Context, id uuid.UUID, since int64) (jobs.Orders, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.Orders{}, err
+	}
+	defer s.mu.Unlock()
+	o := jobs.Orders{Generation: s.control.generation}
+	if l := s.sessions[id]; l != nil {
+		o.Draining = l.draining
+		for run, by := range s.control.cancels {
+			if r := s.runs[run]; r != nil && r.claim != nil && r.claim.session == l {
+				if o.Cancels == nil {
+					o.Cancels = map[uuid.UUID]string{}
+				}
+				o.Cancels[run] = by
+			}
+		}
+	}
+	if o.Generation == since {
+		return o, nil
+	}
+	for _, p := range s.control.pauses {
+		if p.ResumedAt == nil {
+			o.Pauses = append(o.Pauses, p)
+		}
+	}
+	for _, spec := range s.control.specs {
+		if !spec.Removed {
+			o.Specs = append(o.Specs, *spec)
+		}
+	}
+	slices.SortFunc(o.Specs, func(a, b jobs.Spec) int { return cmp.Compare(a.Job, b.Job) })
+	return o, nil
+}
+
+// Listen implements jobs.Control.
+func (s *Store) Listen(ctx context.Context, heard func()) error {
+	s.mu.Lock()
+	s.control.listeners[&heard] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.control.listeners, &heard)
+	}()
+	heard()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// Audit implements jobs.Control.
+func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var lines []jobs.Audited
+	for _, l := range s.control.audit {
+		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) && (f.Target == "" || l.Target == f.Target) &&
+			(f.Before == nil || laterLine(jobs.Audited{At: f.Before.CreatedAt, ID: f.Before.ID}, l) < 0) {
+			lines = append(lines, l)
+		}
+	}
+	slices.SortFunc(lines, laterLine)
+	limit := f.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	return lines[:min(limit, jobs.MaxBatch, len(lines))], nil
+}
+
+func laterLine(a, b jobs.Audited) int {
+	return cmp.Or(b.At.Compare(a.At), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+// PutPause writes down a pause, which may be over, as a test has it.
+func (s *Store) PutPause(p jobs.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control.pauses = append(s.control.pauses, p)
+}

@@ -1,0 +1,169 @@
+package simstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// job is what the store knows of one: all its definitions, by version from 1.
+type job struct {
+	definitions  []jobs.Definition
+	version      int64 // in force; 0 for none yet, negative where the job was removed
+	checkedUntil time.Time
+	updatedAt    time.Time
+	dues         []time.Time         // that have a run or a record, sorted
+	idle         map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
+}
+
+// last is the definition in force, or that was in force last.
+func (j *job) last() jobs.Definition { return j.definitions[max(j.version, -j.version)-1] }
+
+func (j *job) versionOf(hash string) int64 {
+	for i, d := range j.definitions {
+		if d.Hash == hash {
+			return int64(i + 1)
+		}
+	}
+	return 0
+}
+
+// Change is one moment at which another definition of a job came into force.
+type Change struct {
+	At         time.Time
+	Definition jobs.Definition
+	Version    int64
+	// Checked is up to where dues of the definition before were decided. Those
+	// from there to Counted count no longer, unless they have a run; dues of
+	// this one count from Counted on.
+	Checked, Counted time.Time
+}
+
+// Changes returns every change of a definition, the oldest first.
+func (s *Store) Changes() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Change(nil), s.changes...)
+}
+
+// Register implements jobs.Sessions.
+func (s *Store) Register(ctx context.Context, id uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	l, lives := s.living(id)
+	if !lives {
+		return nil, fmt.Errorf("registration of jobs: %w", jobs.ErrSessionLost)
+	}
+	s.settle()
+	versions := make(map[string]int64, len(definitions))
+	for _, d := range definitions {
+		versions[d.Name] = s.define(d)
+		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil || !spec.Removed {
+			l.carried[d.Name] = versions[d.Name]
+		}
+	}
+	s.enforce(versions)
+	return versions, nil
+}
+
+// define returns the definition's version, the next one where it is new.
+func (s *Store) define(d jobs.Definition) int64 {
+	j := s.jobs[d.Name]
+	if j == nil {
+		j = &job{}
+		s.jobs[d.Name] = j
+	}
+	d.Priority, d.Source = cmp.Or(d.Priority, 5), cmp.Or(d.Source, jobs.FromConfig)
+	version := j.versionOf(d.Hash)
+	if version == 0 {
+		j.definitions = append(j.definitions, d)
+		return int64(len(j.definitions))
+	}
+	known := &j.definitions[version-1]
+	known.Description, known.Source = d.Description, d.Source
+	return version
+}
+
+// settle takes from the sessions that don't live what they carried.
+func (s *Store) settle() {
+	now := s.now()
+	var dropped map[string]int64
+	for _, l := range s.sessions {
+		if len(l.carried) == 0 || l.live(now) {
+			continue
+		}
+		if dropped == nil {
+			dropped = map[string]int64{}
+		}
+		for name := range l.carried {
+			dropped[name] = 0
+		}
+		l.carried = nil
+	}
+	if dropped != nil {
+		s.enforce(dropped)
+	}
+}
+
+// enforce brings the newest definitions of the jobs that are carried into
+// force. Where none is, the one that was stays.
+func (s *Store) enforce(names map[string]int64) {
+	newest := make(map[string]int64, len(names))
+	for _, l := range s.sessions {
+		for name := range names {
+			newest[name] = max(newest[name], l.carried[name])
+		}
+	}
+	changed := false
+	now := s.now()
+	for name, version := range newest {
+		if j := s.jobs[name]; version > 0 && version != j.version {
+			s.change(name, j, version, now)
+			changed = true
+		}
+	}
+	if changed {
+		s.definitions++
+	}
+}
+
+// change brings a version into force. The cursor moves only with the schedule.
+func (s *Store) change(name string, j *job, version int64, now time.Time) {
+	before, first := j.checkedUntil, j.version <= 0
+	next := j.definitions[version-1]
+	if first || j.last().Schedule != next.Schedule || j.last().Zone != next.Zone {
+		if j.checkedUntil.Before(now) {
+			j.checkedUntil = now
+		}
+	}
+	j.version, j.updatedAt = version, now
+	s.changes = append(s.changes, Change{At: now, Definition: next, Version: version, Checked: before, Counted: j.checkedUntil})
+}
+
+// Versions implements jobs.Sessions.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	versions := make(map[string]jobs.InForce, len(s.jobs))
+	for name, j := range s.jobs {
+		if j.version != 0 {
+			versions[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
+		}
+	}
+	return versions, nil
+}
+
+// stale reports whether another definition of the job is in force than version.
+func (s *Store) stale(name string, version int64) bool {
+	j := s.jobs[name]
+	return version > 0 && j != nil && j.version != 0 && j.version != version
+}

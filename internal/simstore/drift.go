@@ -1,0 +1,61 @@
+package simstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Drift implements jobs.History.
+func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	youngest := s.youngest()
+	newest := map[string]int64{}
+	for _, l := range youngest {
+		for name, version := range l.carried {
+			if s.jobs[name].definitions[version-1].Source != jobs.FromStore {
+				newest[name] = max(newest[name], version)
+			}
+		}
+	}
+	var found []jobs.JobDrift
+	differing := 0
+	for _, name := range slices.Sorted(maps.Keys(newest)) {
+		alike := true
+		for _, l := range youngest {
+			alike = alike && l.carried[name] == newest[name]
+		}
+		if alike {
+			continue
+		}
+		if differing++; differing > limit {
+			break
+		}
+		for _, replica := range slices.Sorted(maps.Keys(youngest)) {
+			version, has := youngest[replica].carried[name]
+			found = jobs.AddDrift(found, name, replica, !has, version == newest[name])
+		}
+	}
+	return found, nil
+}
+
+// youngest returns of each replica the youngest living session that says what
+// its configuration has.
+func (s *Store) youngest() map[string]*session {
+	now := s.now()
+	youngest := map[string]*session{}
+	for _, l := range s.sessions {
+		if l.Table == "" || !l.live(now) {
+			continue
+		}
+		if other := youngest[l.Replica]; other == nil || l.started.After(other.started) {
+			youngest[l.Replica] = l
+		}
+	}
+	return youngest
+}

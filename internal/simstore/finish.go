@@ -1,0 +1,90 @@
+package simstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Finish implements jobs.Firings.
+func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := s.instant()
+	done := make([]bool, len(requests))
+	for i, r := range requests {
+		done[i] = s.finish(r, now)
+	}
+	return done, nil
+}
+
+func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
+	c := s.claims[q.Token]
+	if c == nil || c.run.ID != q.Run {
+		r := s.runs[q.Run]
+		return r != nil && r.Token == q.Token && r.State == q.State
+	}
+	r := c.run
+	s.give(c)
+	r.Reason, r.Detail, r.Error = q.Reason, jobs.PlainText(q.Detail), jobs.PlainText(q.Error)
+	if q.Output != "" {
+		r.output = jobs.PlainText(q.Output)
+	}
+	if q.Result != nil {
+		r.result = q.Result
+	}
+	if q.State == jobs.Succeeded && q.Saved != nil {
+		s.saved[r.Job] = q.Saved
+	}
+	r.State = q.State
+	if q.State == jobs.Waiting {
+		r.Attempt++
+		r.WaitSince = now
+		s.waiting[r.ID] = r
+		return true
+	}
+	r.FinishedAt = &now
+	if q.State == jobs.Lost {
+		s.recover(r, now)
+	}
+	return true
+}
+
+// recover adds the successor of a lost run, or says why there is none.
+func (s *Store) recover(lost *run, now time.Time) {
+	j := s.jobs[lost.Job]
+	_, cancelled := s.control.cancels[lost.ID]
+	if j == nil || j.version <= 0 || !j.last().Recover || cancelled {
+		return
+	}
+	if lost.Recovery >= jobs.MaxRecoveries {
+		lost.Detail += jobs.NotRecovered
+		return
+	}
+	f := jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}
+	if s.firings[firingOf(f)] != nil {
+		return
+	}
+	next := newRun(uuid.New(), f, now)
+	next.WaitSince, next.Reason, next.Params = now, lost.Reason, lost.Params
+	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)
+	s.add(next)
+}
+
+// Revoke implements jobs.Upkeep.
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if c := s.claims[token]; c != nil {
+		s.finish(jobs.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}, s.instant())
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package simstore
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Openings implements jobs.Following.
+func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	inForce, dues := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
+	for _, f := range followers {
+		for _, name := range append([]string{f.Job}, f.After...) {
+			if j := s.jobs[name]; j != nil && j.version != 0 {
+				inForce[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
+			}
+		}
+		if in := inForce[f.Job]; in.Version == f.Version && in.Version > 0 && s.pauseOver(f.Job) == nil {
+			dues[f.Job] = s.openDues(f, in.CheckedUntil)
+		}
+	}
+	return jobs.OpeningsOf(followers, inForce, dues), nil
+}
+
+// openDues returns the dues behind since for which the follower has no run, and
+// each of those that it follows has one that may still succeed, or has.
+func (s *Store) openDues(f jobs.Follower, since time.Time) []jobs.Opening {
+	open := []jobs.Opening{}
+	first := s.jobs[f.After[0]]
+	if first == nil {
+		return open
+	}
+	from, _ := slices.BinarySearchFunc(first.dues, since.Add(time.Microsecond), time.Time.Compare)
+	for _, due := range first.dues[from:] {
+		if s.firings[firing{job: f.Job, due: due}] != nil {
+			continue
+		}
+		if ready, hope := s.ready(f.After, due); hope {
+			open = append(open, jobs.Opening{Due: due, Ready: ready})
+		}
+	}
+	return open[max(0, len(open)-jobs.MaxBatch):]
+}
+
+// ready returns when the last of the jobs succeeded for the due, zero where one
+// has yet to, and whether all of them did or may.
+func (s *Store) ready(names []string, due time.Time) (ready time.Time, hope bool) {
+	all := true
+	for _, name := range names {
+		r := s.latest(name, due)
+		switch {
+		case r == nil || r.State.Final() && r.State != jobs.Succeeded:
+			return time.Time{}, false
+		case r.State != jobs.Succeeded:
+			all = false
+		case r.FinishedAt.After(ready):
+			ready = *r.FinishedAt
+		}
+	}
+	if !all {
+		ready = time.Time{}
+	}
+	return ready, true
+}
+
+// latest returns the last recovery of a scheduled firing, the firing's first
+// run where there is none, or nil.
+func (s *Store) latest(name string, due time.Time) *run {
+	for recovery := jobs.MaxRecoveries; recovery >= 0; recovery-- {
+		if r := s.firings[firing{job: name, due: due, recovery: recovery}]; r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// Follow implements jobs.Following.
+func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	now := s.instant()
+	for _, f := range followed {
+		if s.checked(jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
+			s.misfired([]jobs.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}}, now)
+		}
+	}
+	return nil
+}
+
+// Saved implements jobs.Memory.
+func (s *Store) Saved(ctx context.Context, name string) (json.RawMessage, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return s.saved[name], nil
+}

@@ -1,0 +1,164 @@
+package simstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const defaultLimit = 100
+
+// Locks implements jobs.History.
+func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var locks []jobs.LockView
+	for _, c := range s.claims {
+		for _, q := range c.held {
+			locks = append(locks, jobs.LockView{
+				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: ownerOf(c.run), Token: c.token, Since: c.granted, Expires: c.session.expires,
+			})
+		}
+	}
+	slices.SortFunc(locks, func(a, b jobs.LockView) int {
+		return cmp.Or(strings.Compare(a.Resource.Key(), b.Resource.Key()), cmp.Compare(a.Token, b.Token))
+	})
+	return locks, nil
+}
+
+// Jobs implements jobs.History.
+func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	last := map[string]*run{}
+	for _, r := range s.runs {
+		if r.FinishedAt != nil && (last[r.Job] == nil || younger(r.Record, last[r.Job].Record) < 0) {
+			last[r.Job] = r
+		}
+	}
+	var views []jobs.JobView
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		j := s.jobs[name]
+		if j.version == 0 {
+			continue
+		}
+		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version), UpdatedAt: j.updatedAt, Removed: j.version < 0}
+		if r := last[name]; r != nil {
+			record := r.record()
+			v.Last = &record
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// younger orders runs as Runs returns them.
+func younger(a, b jobs.Record) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+}
+
+// Runs implements jobs.History.
+func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []jobs.Record
+	for _, r := range s.runs {
+		if matches(f, r) && (f.Resource == nil || s.locks(r.Job, *f.Resource)) {
+			found = append(found, r.record())
+		}
+	}
+	slices.SortFunc(found, younger)
+	limit := min(limitOf(f.Limit), len(found))
+	if f.After != nil && f.Before == nil {
+		return found[len(found)-limit:], nil
+	}
+	return found[:limit], nil
+}
+
+func matches(f jobs.RunFilter, r *run) bool {
+	switch {
+	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica, len(f.States) > 0 && !slices.Contains(f.States, r.State),
+		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From), !f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
+		f.Before != nil && younger(place(f.Before), r.Record) >= 0, f.After != nil && younger(r.Record, place(f.After)) >= 0:
+		return false
+	}
+	return true
+}
+
+func place(c *jobs.RunCursor) jobs.Record { return jobs.Record{CreatedAt: c.CreatedAt, ID: c.ID} }
+
+// Run implements jobs.History.
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.Record{}, err
+	}
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
+	}
+	record := r.record()
+	record.Output, record.Result = r.output, r.result
+	return record, nil
+}
+
+// Firing implements jobs.History.
+func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.FiringView, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.FiringView{}, err
+	}
+	defer s.mu.Unlock()
+	j := s.jobs[name]
+	if j == nil || j.version == 0 {
+		return jobs.FiringView{}, fmt.Errorf("job %s: %w", name, jobs.ErrNotFound)
+	}
+	d := j.last()
+	v := jobs.FiringView{
+		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+	}
+	for recovery := range jobs.MaxRecoveries + 1 {
+		if r := s.firings[firing{job: name, due: due.UTC(), recovery: recovery}]; r != nil {
+			v.Runs = append(v.Runs, r.record())
+		}
+	}
+	return v, nil
+}
+
+// Replicas implements jobs.History.
+func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	kept := s.now().Add(-sessionsKept)
+	var views []jobs.ReplicaView
+	for id, l := range s.sessions {
+		if l.ended != nil && !l.ended.After(kept) {
+			continue
+		}
+		views = append(views, jobs.ReplicaView{
+			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended,
+			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table, Draining: l.draining,
+			ClockOffset: l.vitals.OffsetMilliseconds(), Workers: l.vitals.Workers, Busy: l.vitals.Busy, NotReady: l.vitals.NotReady,
+		})
+	}
+	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt), bytes.Compare(a.Session[:], b.Session[:]))
+	})
+	return views, nil
+}

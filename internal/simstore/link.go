@@ -1,0 +1,213 @@
+package simstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Link is one replica's way to a Store, with what goes wrong on it. The zero
+// faults are none. It may be used concurrently.
+type Link struct {
+	*Store
+
+	mu     sync.Mutex
+	random *rand.Rand
+	cut    bool
+	faults Faults
+}
+
+var _ jobs.Store = (*Link)(nil)
+
+// Faults are what goes wrong on a Link by chance.
+type Faults struct {
+	Slow time.Duration // each call takes up to that long, half of it on either way
+	Lost float64       // of the replies, although the calls took effect: 0 to 1
+	// Misread is how far the replica reads the store's clock before it: an
+	// error that no replica can correct for.
+	Misread time.Duration
+}
+
+// NewLink returns a way to the store, whose chances are drawn from the seed.
+func (s *Store) NewLink(seed uint64) *Link {
+	return &Link{Store: s, random: rand.New(rand.NewPCG(seed, 0))}
+}
+
+// SetCut begins or ends a partition: while it lasts, no call reaches the store
+// and no reply comes back.
+func (l *Link) SetCut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+}
+
+// SetFaults replaces the faults.
+func (l *Link) SetFaults(f Faults) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = f
+}
+
+func (l *Link) misread() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.faults.Misread
+}
+
+// draw returns what becomes of one way of a call: how long it takes, and
+// whether nothing arrives.
+func (l *Link) draw(reply bool) (delay time.Duration, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.faults.Slow > 0 {
+		delay = time.Duration(l.random.Int64N(int64(l.faults.Slow)/2 + 1))
+	}
+	return delay, l.cut || reply && l.faults.Lost > 0 && l.random.Float64() < l.faults.Lost
+}
+
+// way is one way of a call: there, or the reply's.
+func (l *Link) way(ctx context.Context, reply bool) error {
+	delay, lost := l.draw(reply)
+	if delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", jobs.ErrUnavailable, context.Cause(ctx))
+		}
+	}
+	if lost {
+		return fmt.Errorf("%w: its answer did not come", jobs.ErrUnavailable)
+	}
+	return nil
+}
+
+// ask sends one call over the link.
+func ask[A any](ctx context.Context, l *Link, call func() (A, error)) (answer A, err error) {
+	if err := l.way(ctx, false); err != nil {
+		return answer, err
+	}
+	told, err := call()
+	if lost := l.way(ctx, true); lost != nil {
+		return answer, lost
+	}
+	return told, err
+}
+
+// tell is ask where there is no answer but an error.
+func tell(ctx context.Context, l *Link, call func() error) error {
+	_, err := ask(ctx, l, func() (struct{}, error) { return struct{}{}, call() })
+	return err
+}
+
+// Open implements jobs.Sessions.
+func (l *Link) Open(ctx context.Context, o jobs.Session) error {
+	return tell(ctx, l, func() error { return l.Store.Open(ctx, o) })
+}
+
+// Heartbeat implements jobs.Sessions.
+func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session, v) })
+	beat.Now = beat.Now.Add(l.misread())
+	return beat, err
+}
+
+// End implements jobs.Sessions.
+func (l *Link) End(ctx context.Context, session uuid.UUID) error {
+	return tell(ctx, l, func() error { return l.Store.End(ctx, session) })
+}
+
+// Register implements jobs.Sessions.
+func (l *Link) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+	return ask(ctx, l, func() (map[string]int64, error) { return l.Store.Register(ctx, session, definitions) })
+}
+
+// Versions implements jobs.Sessions.
+func (l *Link) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+	return ask(ctx, l, func() (map[string]jobs.InForce, error) { return l.Store.Versions(ctx) })
+}
+
+// Start implements jobs.Firings.
+func (l *Link) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	return ask(ctx, l, func() ([]jobs.StartResult, error) { return l.Store.Start(ctx, session, requests) })
+}
+
+// Note implements jobs.Firings.
+func (l *Link) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+	return ask(ctx, l, func() ([]bool, error) { return l.Store.Note(ctx, session, notes) })
+}
+
+// Finish implements jobs.Firings.
+func (l *Link) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	return ask(ctx, l, func() ([]bool, error) { return l.Store.Finish(ctx, requests) })
+}
+
+// Sweep implements jobs.Upkeep.
+func (l *Link) Sweep(ctx context.Context) (jobs.Swept, error) {
+	return ask(ctx, l, func() (jobs.Swept, error) { return l.Store.Sweep(ctx) })
+}
+
+// Adopt implements jobs.Upkeep.
+func (l *Link) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
+}
+
+// CheckMisfires implements jobs.Upkeep.
+func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	return ask(ctx, l, func() (map[string]time.Time, error) { return l.Store.CheckMisfires(ctx, checks, find) })
+}
+
+// Trigger implements jobs.Control.
+func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
+}
+
+// Orders implements jobs.Control.
+func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	return ask(ctx, l, func() (jobs.Orders, error) { return l.Store.Orders(ctx, session, since) })
+}
+
+// Revoke implements jobs.Upkeep.
+func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
+}
+
+// Prune implements jobs.Upkeep.
+func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
+}
+
+// Openings implements jobs.Following.
+func (l *Link) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, followers) })
+}
+
+// Follow implements jobs.Following.
+func (l *Link) Follow(ctx context.Context, followed []jobs.Followed) error {
+	return tell(ctx, l, func() error { return l.Store.Follow(ctx, followed) })
+}
+
+// Drift implements jobs.History.
+func (l *Link) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+	return ask(ctx, l, func() ([]jobs.JobDrift, error) { return l.Store.Drift(ctx, limit) })
+}
+
+// Replicas implements jobs.History.
+func (l *Link) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	return ask(ctx, l, func() ([]jobs.ReplicaView, error) { return l.Store.Replicas(ctx) })
+}
+
+// Stands is the Store's, over the link: what can't be asked can't commit.
+func (l *Link) Stands(token jobs.Token) bool {
+	l.mu.Lock()
+	cut := l.cut
+	l.mu.Unlock()
+	return !cut && l.Store.Stands(token)
+}

@@ -1,0 +1,217 @@
+package simstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// ListJobs implements jobs.Listings.
+func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	all, err := s.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []jobs.JobView
+	for _, v := range all {
+		v.Pauses = s.pausesOf(v)
+		if s.lists(f, v) {
+			found = append(found, v)
+		}
+	}
+	limit := min(limitOf(f.Limit), len(found))
+	if f.Before != "" && f.After == "" {
+		return found[len(found)-limit:], nil
+	}
+	return found[:limit], nil
+}
+
+func (s *Store) lists(f jobs.JobFilter, v jobs.JobView) bool {
+	lower := strings.ToLower(f.Text)
+	switch {
+	case !strings.Contains(strings.ToLower(v.Name), lower) && !strings.Contains(strings.ToLower(v.Description), lower),
+		f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source, f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
+		f.Paused != nil && *f.Paused != (len(v.Pauses) > 0):
+		return false
+	case f.State == "":
+		return true
+	case f.State.Final():
+		return v.Last != nil && v.Last.State == f.State
+	}
+	for _, r := range s.runs {
+		if r.Job == v.Name && r.State == f.State {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) pausesOf(v jobs.JobView) []jobs.Pause {
+	var covering []jobs.Pause
+	for _, p := range s.control.pauses {
+		if p.ResumedAt == nil && p.Covers(v.Name, v.Group) {
+			covering = append(covering, p)
+		}
+	}
+	return covering
+}
+
+func limitOf(asked int) int {
+	if asked <= 0 {
+		return defaultLimit
+	}
+	return min(asked, jobs.MaxBatch)
+}
+
+// Job implements jobs.Listings.
+func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+	all, err := s.Jobs(ctx)
+	if err != nil {
+		return jobs.JobView{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return jobs.JobView{}, err
+	}
+	defer s.mu.Unlock()
+	for _, v := range all {
+		if v.Name == name {
+			v.Pauses = s.pausesOf(v)
+			return v, nil
+		}
+	}
+	return jobs.JobView{}, fmt.Errorf("job %q: %w", name, jobs.ErrNotFound)
+}
+
+// Groups implements jobs.Listings.
+func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	counts := map[string]int{}
+	for _, j := range s.jobs {
+		if j.version > 0 && j.last().Group != "" {
+			counts[j.last().Group]++
+		}
+	}
+	var groups []jobs.Group
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		groups = append(groups, jobs.Group{Name: name, Jobs: counts[name]})
+	}
+	return groups, nil
+}
+
+// Resources implements jobs.Listings.
+func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	known := map[locking.Resource]bool{}
+	for _, j := range s.jobs {
+		if j.version <= 0 {
+			continue
+		}
+		for _, r := range j.last().Resources {
+			if r.Resource.Kind() != locking.KindJob {
+				known[r.Resource] = true
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int { return strings.Compare(a.Key(), b.Key()) }), nil
+}
+
+// Outcomes implements jobs.Listings.
+func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	found := map[string][]jobs.Outcome{}
+	for _, r := range s.sorted() {
+		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
+			found[r.Job] = append(found[r.Job], jobs.Outcome{
+				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+			})
+		}
+	}
+	return found, nil
+}
+
+// sorted returns all runs, the youngest first.
+func (s *Store) sorted() []jobs.Record {
+	all := make([]jobs.Record, 0, len(s.runs))
+	for _, r := range s.runs {
+		all = append(all, r.record())
+	}
+	slices.SortFunc(all, younger)
+	return all
+}
+
+// Tallies implements jobs.Listings.
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+	return s.tally(ctx, func(r jobs.Record) bool {
+		return !r.CreatedAt.Before(since) && r.State.Final() && r.State != jobs.Succeeded
+	})
+}
+
+// JobTallies implements jobs.Listings.
+func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+	return s.tally(ctx, func(r jobs.Record) bool { return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final() })
+}
+
+func (s *Store) tally(ctx context.Context, counts func(r jobs.Record) bool) ([]jobs.Tally, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var tallies []jobs.Tally
+	for _, r := range s.sorted() {
+		if !counts(r) {
+			continue
+		}
+		place := slices.IndexFunc(tallies, func(t jobs.Tally) bool { return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason })
+		if place < 0 {
+			place = len(tallies)
+			tallies = append(tallies, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason, Last: r.CreatedAt})
+		}
+		tallies[place].Runs++
+	}
+	return tallies, nil
+}
+
+// FiringRuns implements jobs.Listings.
+func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var chain []jobs.Record
+	for _, r := range s.runs {
+		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.Due.Equal(whole(f.Due))) {
+			chain = append(chain, r.record())
+		}
+	}
+	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
+	return chain, nil
+}
+
+// locks reports whether the job's definition names the resource, or what is
+// above or beneath it.
+func (s *Store) locks(job string, resource locking.Resource) bool {
+	j := s.jobs[job]
+	if j == nil || j.version == 0 {
+		return false
+	}
+	return slices.ContainsFunc(j.last().Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
+}

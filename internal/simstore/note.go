@@ -1,0 +1,68 @@
+package simstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Note implements jobs.Firings.
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	l, lives := s.living(session)
+	if !lives {
+		return nil, fmt.Errorf("note: %w", jobs.ErrSessionLost)
+	}
+	now := s.instant()
+	stands := make([]bool, len(notes))
+	for i, n := range notes {
+		stands[i] = s.note(l, n, now)
+	}
+	return stands, nil
+}
+
+// note reports whether the note stands.
+func (s *Store) note(l *session, n jobs.Note, now time.Time) bool {
+	if known := s.runs[n.Run]; known != nil {
+		mine := known.session == l.ID
+		if mine && known.State == jobs.Waiting {
+			s.write(known, n, now)
+			return true
+		}
+		return mine && known.State == n.State // a resent note, or another's run
+	}
+	if s.firings[firingOf(n.Firing)] != nil || s.stale(n.Firing.Job, n.Version) {
+		return false
+	}
+	r := newRun(n.Run, n.Firing, now)
+	r.session, r.Replica = l.ID, l.Replica
+	s.add(r)
+	s.write(r, n, now)
+	return true
+}
+
+func (s *Store) write(r *run, n jobs.Note, now time.Time) {
+	r.Reason, r.Detail, r.Error = n.Reason, jobs.PlainText(n.Detail), cmp.Or(jobs.PlainText(n.Error), r.Error)
+	r.BlockedBy = nil
+	if n.Blocker != nil {
+		blocker := *n.Blocker
+		r.BlockedBy = &blocker
+	}
+	if n.State != jobs.Waiting {
+		s.settled(r, n.State)
+		r.FinishedAt = &now
+		return
+	}
+	r.wants = n.Requests
+	if r.WaitSince.IsZero() {
+		r.WaitSince = whole(n.WaitSince)
+	}
+}

@@ -1,0 +1,135 @@
+package simstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Pause implements jobs.Control.
+func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	if err := target.Check(); err != nil {
+		return jobs.Pause{}, fmt.Errorf("pause: %w", err)
+	}
+	return act(ctx, s, a, "pause", target.String(), func(d *deed) (jobs.Pause, error) {
+		if target.Kind == jobs.TargetJob && !s.isKnown(target.Name) {
+			return jobs.Pause{}, fmt.Errorf("job %s: %w", target.Name, jobs.ErrNotFound)
+		}
+		if i := s.standing(target); i >= 0 {
+			p := s.control.pauses[i]
+			d.detail = map[string]any{"paused_already_by": p.By}
+			return p, nil
+		}
+		d.orders = true
+		p := jobs.Pause{ID: uuid.New(), Target: target, At: d.now, By: a.Actor, Reason: a.Reason}
+		s.control.pauses = append(s.control.pauses, p)
+		return p, nil
+	})
+}
+
+// Resume implements jobs.Control.
+func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	if err := target.Check(); err != nil {
+		return jobs.Pause{}, fmt.Errorf("resume: %w", err)
+	}
+	return act(ctx, s, a, "resume", target.String(), func(d *deed) (jobs.Pause, error) {
+		i := s.standing(target)
+		if i < 0 {
+			return jobs.Pause{}, fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+		}
+		p := &s.control.pauses[i]
+		d.orders, d.detail = true, map[string]any{"paused_at": p.At, "paused_by": p.By}
+		p.ResumedAt, p.ResumedBy = &d.now, a.Actor
+		return *p, nil
+	})
+}
+
+// standing returns the place of the target's own pause, or -1.
+func (s *Store) standing(target jobs.Target) int {
+	return slices.IndexFunc(s.control.pauses, func(p jobs.Pause) bool { return p.Target == target && p.ResumedAt == nil })
+}
+
+// isKnown reports whether there is such a job, or is to be.
+func (s *Store) isKnown(name string) bool {
+	spec, j := s.control.specs[name], s.jobs[name]
+	return spec != nil && !spec.Removed || j != nil && j.version > 0
+}
+
+// Pauses implements jobs.Control.
+func (s *Store) Pauses(ctx context.Context, name, group string, from, until time.Time) ([]jobs.Pause, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var found []jobs.Pause
+	for _, p := range s.control.pauses {
+		if p.Covers(name, group) && !p.At.After(until) && (p.ResumedAt == nil || p.ResumedAt.After(from)) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// AllPauses returns every pause there ever was, the oldest first.
+func (s *Store) AllPauses() []jobs.Pause {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.control.pauses)
+}
+
+// pauseOver returns a pause that stands over the job, its own first, or nil.
+func (s *Store) pauseOver(name string) *jobs.Pause {
+	if len(s.control.pauses) == 0 {
+		return nil
+	}
+	group := s.groupOf(name)
+	for _, kind := range []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll} {
+		for i, p := range s.control.pauses {
+			if p.Target.Kind == kind && p.ResumedAt == nil && p.Covers(name, group) {
+				return &s.control.pauses[i]
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) groupOf(name string) string {
+	if j := s.jobs[name]; j != nil && j.version != 0 {
+		return j.last().Group
+	}
+	var text struct {
+		Group string `json:"group"`
+	}
+	if spec := s.control.specs[name]; spec != nil && json.Unmarshal(spec.Text, &text) == nil {
+		return text.Group
+	}
+	return ""
+}
+
+// Drain implements jobs.Control.
+func (s *Store) Drain(ctx context.Context, a jobs.Act, id uuid.UUID, drain bool) error {
+	action := "drain"
+	if !drain {
+		action = "undrain"
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	l, lives := s.living(id)
+	s.mu.Unlock()
+	if !lives {
+		return fmt.Errorf("%s: living session %s: %w", action, id, jobs.ErrNotFound)
+	}
+	_, err := act(ctx, s, a, action, "replica "+l.Replica, func(d *deed) (struct{}, error) {
+		d.orders, d.detail = true, map[string]any{"session": id}
+		l.draining = drain
+		return struct{}{}, nil
+	})
+	return err
+}

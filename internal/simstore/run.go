@@ -1,0 +1,118 @@
+package simstore
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// run is one run, with what a record does not tell.
+type run struct {
+	jobs.Record
+	session uuid.UUID         // that has it, or had it last; Nil for none
+	wants   []locking.Request // what others wait behind it for
+	claim   *claim            // nil unless it stands
+	output  string
+	result  json.RawMessage
+}
+
+// claim is a run's right to act, with what it was granted.
+type claim struct {
+	token   jobs.Token
+	run     *run
+	session *session
+	granted time.Time
+	held    []locking.Request
+}
+
+// firing is what one run of a firing is unique by: a due, or a key.
+type firing struct {
+	job      string
+	due      time.Time // zero where there is a key
+	key      string
+	recovery int
+}
+
+func firingOf(f jobs.Firing) firing {
+	unique := firing{job: f.Job, key: f.Key, recovery: f.Recovery}
+	if f.Key == "" {
+		unique.due = whole(f.Due)
+	}
+	return unique
+}
+
+// whole is a time as the store keeps it.
+func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Round(0) }
+
+// newRun returns a waiting run of the firing, that nobody has.
+func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
+	return &run{Record: jobs.Record{
+		ID: id, Job: f.Job, Due: whole(f.Due), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, CreatedAt: now,
+	}}
+}
+
+// add keeps a new run, of whose firing there is none.
+func (s *Store) add(r *run) {
+	s.runs[r.ID] = r
+	s.firings[firingOf(jobs.Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery})] = r
+	if r.State == jobs.Waiting {
+		s.waiting[r.ID] = r
+	}
+	if r.Key != "" || r.Recovery != 0 {
+		return
+	}
+	j := s.jobs[r.Job]
+	if j == nil {
+		j = &job{}
+		s.jobs[r.Job] = j
+	}
+	place, _ := slices.BinarySearchFunc(j.dues, r.Due, time.Time.Compare)
+	j.dues = slices.Insert(j.dues, place, r.Due)
+}
+
+// settled gives a run that waited its next state.
+func (s *Store) settled(r *run, state jobs.State) {
+	r.State, r.WaitSince, r.wants = state, time.Time{}, nil
+	delete(s.waiting, r.ID)
+}
+
+// give ends the run's claim, and its grants with it.
+func (s *Store) give(c *claim) {
+	delete(s.claims, c.token)
+	delete(c.session.claims, c.token)
+	c.run.claim = nil
+}
+
+// record is a copy: what is kept goes on changing.
+func (r *run) record() jobs.Record {
+	record := r.Record
+	if r.BlockedBy != nil {
+		blocker := *r.BlockedBy
+		record.BlockedBy = &blocker
+	}
+	return record
+}
+
+// Everything returns every run there ever was, in no order, without output.
+func (s *Store) Everything() []jobs.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	records := make([]jobs.Record, 0, len(s.runs))
+	for _, r := range s.runs {
+		records = append(records, r.record())
+	}
+	return records
+}
+
+// Stands reports whether the claim does: what a fenced transaction asks
+// before it commits.
+func (s *Store) Stands(token jobs.Token) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.down && s.claims[token] != nil
+}

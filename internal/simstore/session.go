@@ -1,0 +1,101 @@
+package simstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// sessionsKept is how long an ended session is shown.
+const sessionsKept = time.Hour
+
+// session is a replica's life, and which version of which job it carries.
+type session struct {
+	jobs.Session
+	started, beat, expires time.Time
+	ended                  *time.Time
+	draining               bool
+	vitals                 jobs.Vitals
+	carried                map[string]int64
+	claims                 map[jobs.Token]uuid.UUID
+}
+
+func (l *session) live(now time.Time) bool { return l.ended == nil && now.Before(l.expires) }
+
+// living returns the session if it lives.
+func (s *Store) living(id uuid.UUID) (*session, bool) {
+	l := s.sessions[id]
+	return l, l != nil && l.live(s.now())
+}
+
+// Open implements jobs.Sessions.
+func (s *Store) Open(ctx context.Context, o jobs.Session) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if s.sessions[o.ID] != nil {
+		return nil
+	}
+	now := s.now()
+	if o.Succeeds {
+		for _, former := range s.sessions {
+			if former.Replica == o.Replica && former.live(now) {
+				former.expires = now
+			}
+		}
+	}
+	s.sessions[o.ID] = &session{
+		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{}, claims: map[jobs.Token]uuid.UUID{},
+	}
+	return nil
+}
+
+// Heartbeat implements jobs.Sessions.
+func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.Beat{}, err
+	}
+	defer s.mu.Unlock()
+	l, lives := s.living(id)
+	if !lives {
+		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
+	}
+	l.beat, l.vitals = s.instant(), v
+	l.expires = l.beat.Add(l.TTL)
+	claims := make(map[jobs.Token]uuid.UUID, len(l.claims))
+	for token, run := range l.claims {
+		claims[token] = run
+	}
+	return jobs.Beat{Now: l.beat, Claims: claims, Definitions: s.definitions}, nil
+}
+
+// End implements jobs.Sessions.
+func (s *Store) End(ctx context.Context, id uuid.UUID) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if l := s.sessions[id]; l != nil && l.ended == nil {
+		now := s.now()
+		if l.expires.After(now) {
+			l.expires = now
+		}
+		if len(l.claims) == 0 { // else a sweep takes them back first
+			l.ended = &now
+		}
+	}
+	s.settle()
+	return nil
+}
+
+// Expire makes a session's TTL run out at once.
+func (s *Store) Expire(id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[id].expires = s.now()
+}

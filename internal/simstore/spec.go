@@ -1,0 +1,92 @@
+package simstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// PutSpec implements jobs.Control.
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+	if err := spec.Check(); err != nil {
+		return jobs.Spec{}, fmt.Errorf("put_job: %w", err)
+	}
+	return act(ctx, s, a, "put_job", "job "+spec.Job, func(d *deed) (jobs.Spec, error) {
+		known := s.control.specs[spec.Job]
+		switch {
+		case s.isConfigured(spec.Job):
+			return jobs.Spec{}, fmt.Errorf("job %s: %w", spec.Job, jobs.ErrFromConfig)
+		case known == nil && spec.Version > 0:
+			return jobs.Spec{}, fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
+		case known != nil && (known.Removed != (spec.Version == 0) || !known.Removed && known.Version != spec.Version):
+			return jobs.Spec{}, known.Conflict(spec.Version)
+		}
+		put := jobs.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now, ChangedBy: a.Actor}
+		if known != nil {
+			put.Version = known.Version + 1
+		}
+		s.control.specs[spec.Job] = &put
+		d.orders, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+		return put, nil
+	})
+}
+
+// RemoveSpec implements jobs.Control.
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version int64) error {
+	if err := (jobs.Target{Kind: jobs.TargetJob, Name: name}).Check(); err != nil {
+		return fmt.Errorf("remove_job: %w", err)
+	}
+	_, err := act(ctx, s, a, "remove_job", "job "+name, func(d *deed) (struct{}, error) {
+		known := s.control.specs[name]
+		switch {
+		case s.isConfigured(name):
+			return struct{}{}, fmt.Errorf("job %s: %w", name, jobs.ErrFromConfig)
+		case known == nil:
+			return struct{}{}, fmt.Errorf("added job %s: %w", name, jobs.ErrNotFound)
+		case known.Removed || known.Version != version:
+			return struct{}{}, known.Conflict(version)
+		}
+		cancelled := 0
+		for _, r := range s.waiting {
+			if r.Job == name {
+				s.cancel(r, d, byWhom("its job was removed", a))
+				cancelled++
+			}
+		}
+		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, d.now, a.Actor
+		d.orders, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": cancelled}
+		s.putOutOfForce(name, d)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// putOutOfForce has nobody carry the job any more. A version that is negative
+// is no definition's.
+func (s *Store) putOutOfForce(name string, d *deed) {
+	for _, l := range s.sessions {
+		delete(l.carried, name)
+	}
+	if j := s.jobs[name]; j != nil && j.version > 0 {
+		j.version, j.updatedAt = -j.version, d.now
+		s.definitions++
+	}
+}
+
+// isConfigured reports whether the job comes from the configuration: somebody
+// carries it from there, or nobody carries anything and that was the last known.
+func (s *Store) isConfigured(name string) bool {
+	j := s.jobs[name]
+	if j == nil {
+		return false
+	}
+	carried := false
+	for _, l := range s.sessions {
+		carried = carried || len(l.carried) > 0
+		if version, has := l.carried[name]; has && j.definitions[version-1].Source != jobs.FromStore {
+			return true
+		}
+	}
+	return !carried && j.version > 0 && j.last().Source != jobs.FromStore
+}

@@ -1,0 +1,220 @@
+package simstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Start implements jobs.Firings.
+func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := s.instant()
+	results := make([]jobs.StartResult, len(requests))
+	for i, r := range requests {
+		results[i] = s.decide(session, r, now)
+	}
+	return results, nil
+}
+
+func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jobs.StartResult {
+	known := s.runs[r.Run]
+	mine := known != nil && known.session == session
+	l, lives := s.living(session)
+	switch {
+	case mine && known.claim != nil: // a resent request, whose reply was lost
+		return jobs.StartResult{Outcome: jobs.StartGranted, Token: known.claim.token}
+	case !lives:
+		return jobs.StartResult{Outcome: jobs.StartNotLive}
+	case mine && known.State == jobs.Waiting && s.held(l, r):
+		s.holdBack(known)
+		return jobs.StartResult{Outcome: jobs.StartPaused}
+	case mine && known.State == jobs.Waiting:
+		return s.admit(l, known, r, now)
+	case known != nil:
+		return jobs.StartResult{Outcome: jobs.StartDuplicate}
+	case s.stale(r.Firing.Job, r.Version):
+		return jobs.StartResult{Outcome: jobs.StartStale}
+	case s.firings[firingOf(r.Firing)] != nil:
+		return jobs.StartResult{Outcome: jobs.StartDuplicate}
+	case s.held(l, r):
+		return jobs.StartResult{Outcome: jobs.StartPaused}
+	}
+	fresh := newRun(r.Run, r.Firing, now)
+	fresh.session, fresh.Replica = session, l.Replica
+	s.add(fresh)
+	return s.admit(l, fresh, r, now)
+}
+
+// held reports whether the firing is not to start now: its job is paused, or
+// the session is to start nothing more.
+func (s *Store) held(l *session, r jobs.StartRequest) bool {
+	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
+}
+
+// holdBack leaves a waiting run waiting. Nobody waits behind it.
+func (s *Store) holdBack(r *run) {
+	if p := s.pauseOver(r.Job); p != nil {
+		r.Reason, r.BlockedBy = jobs.ReasonPaused, nil
+		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
+	}
+	r.wants = nil
+}
+
+// admit grants the run what it wants, or leaves it waiting.
+func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jobs.StartResult {
+	since := r.WaitSince
+	if since.IsZero() {
+		since = whole(q.WaitSince)
+	}
+	if p := s.against(r, since, q.Requests); p != nil {
+		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner}
+		r.WaitSince, r.Reason, r.Detail, r.BlockedBy = since, p.reason(), "", blocker
+		if r.wants == nil {
+			r.wants = q.Requests
+		}
+		told := *blocker
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r, p)}
+	}
+	s.token++
+	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
+	s.claims[c.token], l.claims[c.token] = c, r.ID
+	s.settled(r, jobs.Running)
+	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt
+	r.BlockedBy, r.Reason, r.Detail = nil, "", ""
+	if r.StartedAt == nil {
+		r.StartedAt = &now
+	}
+	return jobs.StartResult{Outcome: jobs.StartGranted, Token: c.token}
+}
+
+// party is one resource that a claim holds or a waiting run of a living
+// session wants.
+type party struct {
+	locking.Request
+	token jobs.Token // 0: it waits
+	since time.Time  // of one that waits
+	run   uuid.UUID
+	owner locking.Owner
+}
+
+// against returns who stands in the way of a run that has waited since then:
+// grants first, an earlier run of its own job before others; nil is nobody.
+func (s *Store) against(r *run, since time.Time, requests []locking.Request) *party {
+	var first *party
+	for _, q := range requests {
+		first = before(first, s.againstOne(r, since, q))
+	}
+	return first
+}
+
+func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
+	var first, inSlot *party
+	inSlots := 0
+	look := func(other *run, theirs []locking.Request, token jobs.Token) {
+		for _, t := range theirs {
+			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted && q.Resource == t.Resource
+			if !slot && !locking.Conflict(q, t) {
+				continue
+			}
+			p := &party{Request: t, token: token, since: other.WaitSince, run: other.ID, owner: ownerOf(other)}
+			if slot {
+				inSlots++
+				inSlot = before(inSlot, p)
+			} else {
+				first = before(first, p)
+			}
+		}
+	}
+	for _, c := range s.claims {
+		look(c.run, c.held, c.token)
+	}
+	for _, other := range s.waiting {
+		if other != r && len(other.wants) > 0 && older(other, r, since) {
+			if _, lives := s.living(other.session); lives {
+				look(other, other.wants, 0)
+			}
+		}
+	}
+	if q.Mode == locking.Slotted && inSlots >= q.Slots {
+		first = before(first, inSlot)
+	}
+	return first
+}
+
+// queued reports whether another run has waited for longer for the name of its
+// job, which p keeps from r.
+func (s *Store) queued(r *run, p *party) bool {
+	if p.reason() != jobs.ReasonOverlap {
+		return false
+	}
+	for _, other := range s.waiting {
+		_, lives := s.living(other.session)
+		if lives && other != r && older(other, r, r.WaitSince) && slices.ContainsFunc(other.wants, func(w locking.Request) bool { return w.Resource == p.Resource }) {
+			return true
+		}
+	}
+	return false
+}
+
+func ownerOf(r *run) locking.Owner {
+	return locking.Owner{Replica: r.Replica, Job: r.Job, Run: r.ID.String()}
+}
+
+// older reports whether other has waited longer than r, that began then.
+func older(other, r *run, since time.Time) bool {
+	return cmp.Or(other.WaitSince.Compare(since), bytes.Compare(other.ID[:], r.ID[:])) < 0
+}
+
+// before returns the one of the two, either of which may be nil, that is
+// named as the blocker: the same in every try while nothing changes.
+func before(a, b *party) *party {
+	if a == nil || b != nil && compareParties(b, a) < 0 {
+		return b
+	}
+	return a
+}
+
+func compareParties(a, b *party) int {
+	return cmp.Or(
+		yesFirst(a.token != 0, b.token != 0),
+		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
+		strings.Compare(a.Resource.Key(), b.Resource.Key()),
+		cmp.Compare(a.token, b.token), a.since.Compare(b.since), bytes.Compare(a.run[:], b.run[:]))
+}
+
+func yesFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func (p *party) reason() jobs.Reason {
+	switch {
+	case p.token == 0:
+		return jobs.ReasonOlderWaiter
+	case p.Resource.Kind() == locking.KindJob:
+		return jobs.ReasonOverlap
+	case p.Resource.Kind() == locking.KindGroup:
+		return jobs.ReasonGroupFull
+	default:
+		return jobs.ReasonLockHeld
+	}
+}

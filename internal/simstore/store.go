@@ -1,0 +1,112 @@
+package simstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Store is a jobs.Store in memory. It may be used concurrently.
+type Store struct {
+	cluster uuid.UUID
+
+	mu       sync.Mutex
+	down     bool
+	closed   bool
+	ahead    time.Duration
+	last     time.Time // what instant returned last
+	checking bool      // while misfires are checked
+	pruning  turn
+
+	sessions    map[uuid.UUID]*session
+	jobs        map[string]*job
+	definitions int64 // how often another definition came into force
+	changes     []Change
+
+	token   jobs.Token // the last one drawn
+	runs    map[uuid.UUID]*run
+	firings map[firing]*run
+	waiting map[uuid.UUID]*run
+	claims  map[jobs.Token]*claim
+	saved   map[string]json.RawMessage
+
+	control control
+}
+
+var _ jobs.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{
+		cluster: uuid.New(), sessions: map[uuid.UUID]*session{}, jobs: map[string]*job{}, runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
+		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{}, saved: map[string]json.RawMessage{}, control: newControl(),
+	}
+}
+
+// ClusterID returns the id that New drew.
+func (s *Store) ClusterID() uuid.UUID { return s.cluster }
+
+// Close makes all further calls fail.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// SetDown begins or ends an outage: while it lasts every call fails.
+func (s *Store) SetDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// SetAhead says how far the store's clock is ahead of time.Now.
+func (s *Store) SetAhead(ahead time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = ahead
+}
+
+// enter locks the store for one transaction, or says why there is none.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", jobs.ErrUnavailable, context.Cause(ctx))
+	}
+	s.mu.Lock()
+	if s.down || s.closed {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: it is down", jobs.ErrUnavailable)
+	}
+	return nil
+}
+
+// now is the store's clock.
+func (s *Store) now() time.Time {
+	return time.Now().Add(s.ahead).UTC().Truncate(time.Microsecond)
+}
+
+// instant is now for a transaction that writes: each has one of its own, so
+// that what was written first is the older.
+func (s *Store) instant() time.Time {
+	now := s.now()
+	if !now.After(s.last) {
+		now = s.last.Add(time.Microsecond)
+	}
+	s.last = now
+	return now
+}
+
+// Now implements jobs.History.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.mu.Unlock()
+	return s.now(), nil
+}

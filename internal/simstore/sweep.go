@@ -1,0 +1,265 @@
+package simstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Sweep implements jobs.Upkeep.
+func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+	if err := s.enter(ctx); err != nil {
+		return jobs.Swept{}, err
+	}
+	defer s.mu.Unlock()
+	var swept jobs.Swept
+	now := s.now()
+	var dead []*session
+	for id, l := range s.sessions {
+		switch {
+		case l.ended == nil && !l.live(now):
+			dead = append(dead, l)
+		case l.ended != nil && l.ended.Before(now.Add(-sessionsKept)) && len(l.carried) == 0:
+			delete(s.sessions, id)
+		}
+	}
+	if len(dead) > 0 {
+		s.bury(dead, &swept)
+	}
+	s.cancelLeft()
+	for id := range s.control.cancels {
+		if r := s.runs[id]; r == nil || r.State.Final() {
+			delete(s.control.cancels, id)
+		}
+	}
+	s.settle()
+	return swept, nil
+}
+
+// cancelLeft ends what waits of removed jobs: nobody adopts it any more.
+func (s *Store) cancelLeft() {
+	for _, r := range s.waiting {
+		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil || s.jobs[r.Job].version >= 0 {
+			continue
+		}
+		s.cancel(r, &deed{now: s.instant()}, "its job was removed")
+	}
+}
+
+// bury ends dead sessions, and what they ran.
+func (s *Store) bury(dead []*session, swept *jobs.Swept) {
+	slices.SortFunc(dead, func(a, b *session) int { return strings.Compare(a.Replica, b.Replica) })
+	now := s.instant()
+	var claims []*claim
+	for _, l := range dead {
+		for token := range l.claims {
+			claims = append(claims, s.claims[token])
+		}
+		l.ended = &now
+		if l.expires.After(now) {
+			l.expires = now
+		}
+		swept.Sessions = append(swept.Sessions, l.Replica)
+	}
+	slices.SortFunc(claims, func(a, b *claim) int {
+		return cmp.Or(strings.Compare(a.run.Job, b.run.Job), a.run.Due.Compare(b.run.Due))
+	})
+	for _, c := range claims {
+		r := c.run
+		s.give(c)
+		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, jobs.ReasonSessionLost, "its replica stopped renewing its session"
+		s.recover(r, now)
+		swept.Lost = append(swept.Lost, jobs.LostRun{Record: r.record(), Held: c.held})
+	}
+}
+
+// Adopt implements jobs.Upkeep.
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	l, lives := s.living(session)
+	if !lives || l.draining || len(s.waiting) == 0 {
+		return nil, nil
+	}
+	var own, free []*run
+	for _, r := range s.waiting {
+		owner, owned := s.living(r.session)
+		switch {
+		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case r.session == session:
+			own = append(own, r)
+		case !owned, owner.draining && r.Attempt <= 1:
+			free = append(free, r)
+		}
+	}
+	if len(own)+len(free) == 0 {
+		return nil, nil
+	}
+	wanted := make(map[string]jobs.AdoptedJob, len(a.Jobs))
+	for _, j := range a.Jobs {
+		wanted[j.Name] = j
+	}
+	var adopted []jobs.Record
+	for _, r := range s.asked(own, wanted) {
+		adopted = append(adopted, r.record())
+	}
+	late, prompt := a.Late, max(a.Limit, 0)
+	free = s.asked(free, wanted)
+	for _, kind := range []bool{true, false} { // late ones first
+		for _, r := range free {
+			if s.late(r, wanted[r.Job]) != kind || prompt == 0 || kind && late == 0 {
+				continue
+			}
+			prompt--
+			if kind {
+				late--
+			}
+			r.session, r.Replica, r.wants = session, l.Replica, nil
+			adopted = append(adopted, r.record())
+		}
+	}
+	return adopted, nil
+}
+
+// asked returns those of the runs that are of wanted jobs, in the order in which
+// they are served.
+func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
+	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
+	slices.SortFunc(runs, func(a, b *run) int {
+		one, other := jobs.Place(a.WaitSince, wanted[a.Job].Priority), jobs.Place(b.WaitSince, wanted[b.Job].Priority)
+		return cmp.Or(one.Compare(other), a.Due.Compare(b.Due), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	return runs
+}
+
+func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.Due) > j.Threshold
+}
+
+// CheckMisfires implements jobs.Upkeep. find is called outside the
+// transaction: it may take long.
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	if s.checking {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	s.checking = true
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
+	cursors := map[string]time.Time{}
+	var behind []jobs.MisfireCheck
+	var given []jobs.Cursor
+	for _, c := range checks {
+		j := s.checked(c)
+		if j == nil {
+			continue
+		}
+		cursors[c.Job] = j.checkedUntil
+		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans())
+		if cursor.Decided(c.Due) {
+			continue
+		}
+		c.Until = cursor.Until
+		cursor.Started, cursor.Waits = j.started(c.Until), s.waits(c.Job)
+		behind, given = append(behind, c), append(given, cursor)
+	}
+	s.mu.Unlock()
+	found := make([][]jobs.Misfired, len(behind))
+	for i, c := range behind {
+		found[i] = find(c.Job, given[i])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checking = false
+	if s.down || s.closed {
+		return nil, fmt.Errorf("misfire check: %w", jobs.ErrUnavailable)
+	}
+	if len(behind) == 0 {
+		return cursors, nil
+	}
+	now := s.instant()
+	for i, c := range behind {
+		delete(cursors, c.Job)
+		if j := s.checked(c); j != nil {
+			if until := whole(c.Until); until.After(j.checkedUntil) {
+				j.checkedUntil = until
+			}
+			cursors[c.Job] = j.checkedUntil
+			s.misfired(found[i], now)
+		}
+	}
+	return cursors, nil
+}
+
+// pauses returns all pauses, the oldest first.
+func (s *Store) pauses() []jobs.Pause {
+	all := slices.Clone(s.control.pauses)
+	slices.SortStableFunc(all, func(a, b jobs.Pause) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// spans returns in which times replicas were up.
+func (s *Store) spans() []jobs.Span {
+	var up []jobs.Span
+	for _, l := range s.sessions {
+		span := jobs.Span{From: l.started, Until: l.beat}
+		if l.live(s.now()) {
+			span.Until = l.expires
+		}
+		up = append(up, span)
+	}
+	return up
+}
+
+// waits returns the latest due of the job's scheduled runs that wait and have
+// not started.
+func (s *Store) waits(name string) (due time.Time) {
+	for _, r := range s.waiting {
+		if r.Job == name && r.Key == "" && r.Attempt == 0 && r.Due.After(due) {
+			due = r.Due
+		}
+	}
+	return due
+}
+
+// checked returns the check's job, if its definition is in force.
+func (s *Store) checked(c jobs.MisfireCheck) *job {
+	if j := s.jobs[c.Job]; j != nil && j.version == c.Version && j.version > 0 {
+		return j
+	}
+	return nil
+}
+
+// started returns the dues from the cursor until then that have a run.
+func (j *job) started(until time.Time) []time.Time {
+	from, _ := slices.BinarySearchFunc(j.dues, j.checkedUntil.Add(time.Microsecond), time.Time.Compare)
+	to, _ := slices.BinarySearchFunc(j.dues, until.Add(time.Microsecond), time.Time.Compare)
+	return slices.Clone(j.dues[from:max(from, to)])
+}
+
+func (s *Store) misfired(found []jobs.Misfired, now time.Time) {
+	for _, m := range found {
+		if s.firings[firingOf(m.Firing)] != nil {
+			continue
+		}
+		r := newRun(m.Run, m.Firing, now)
+		r.State, r.Reason, r.Detail = m.State, m.Reason, jobs.PlainText(m.Detail)
+		if m.State == jobs.Waiting {
+			r.WaitSince = now
+		} else {
+			r.FinishedAt = &now
+		}
+		s.add(r)
+	}
+}

@@ -1,0 +1,116 @@
+package simstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Trigger implements jobs.Control.
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	if err := r.Check(); err != nil {
+		return jobs.Record{}, fmt.Errorf("trigger: %w", err)
+	}
+	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
+	return act(ctx, s, a, "trigger", "job "+r.Job, func(d *deed) (jobs.Record, error) {
+		f := jobs.Firing{Job: r.Job, Due: d.now, Key: r.Key}
+		for f.Recovery = jobs.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
+			if known := s.firings[firingOf(f)]; known != nil {
+				d.silent = true
+				if !jobs.SameParams(known.Params, r.Params) {
+					return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
+				}
+				return known.record(), nil
+			}
+		}
+		if !s.isKnown(r.Job) {
+			return jobs.Record{}, fmt.Errorf("job %s: %w", r.Job, jobs.ErrNotFound)
+		}
+		if p := s.pauseOver(r.Job); p != nil && !r.EvenPaused {
+			return jobs.Record{}, &jobs.PausedError{Pause: *p}
+		}
+		f.Recovery = 0
+		fresh := newRun(uuid.New(), f, d.now)
+		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered, byWhom("triggered", a), r.Params
+		s.add(fresh)
+		d.detail = map[string]any{"run": fresh.ID, "key": r.Key}
+		return fresh.record(), nil
+	})
+}
+
+// Cancel implements jobs.Control.
+func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Record, error) {
+	return act(ctx, s, a, "cancel", "run "+id.String(), func(d *deed) (jobs.Record, error) {
+		r := s.runs[id]
+		if r == nil {
+			return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
+		}
+		d.detail = map[string]any{"job": r.Job, "due": r.Due, "state": r.State}
+		switch r.State {
+		case jobs.Waiting:
+			s.cancel(r, d, byWhom("cancelled", a))
+		case jobs.Running:
+			d.orders = true
+			if _, asked := s.control.cancels[id]; !asked {
+				s.control.cancels[id] = a.Actor
+			}
+		default:
+			return jobs.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State, jobs.ErrConflict)
+		}
+		return r.record(), nil
+	})
+}
+
+// cancel ends a run that waits.
+func (s *Store) cancel(r *run, d *deed, detail string) {
+	s.settled(r, jobs.Cancelled)
+	r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonCancelled, detail, nil, &d.now
+}
+
+// Release implements jobs.Control. No transaction is ever open here.
+func (s *Store) Release(ctx context.Context, a jobs.Act, q jobs.ReleaseRequest) (locking.Released, error) {
+	if err := q.Check(); err != nil {
+		return locking.Released{}, fmt.Errorf("release: %w", err)
+	}
+	target := string(q.Resource.Kind()) + " " + q.Resource.Path()
+	return act(ctx, s, a, "release", target, func(d *deed) (locking.Released, error) {
+		c := s.claims[q.Token]
+		holds := false
+		if c != nil {
+			for _, held := range c.held {
+				holds = holds || held.Resource == q.Resource
+			}
+		}
+		if !holds {
+			return locking.Released{}, fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token, q.Resource, s.holders(q.Resource), jobs.ErrConflict)
+		}
+		r := c.run
+		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r), Requests: slices.Clone(c.held)}
+		slices.SortFunc(released.Requests, func(a, b locking.Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
+		s.give(c)
+		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased, byWhom("its locks were taken away", a), &d.now
+		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
+		return released, nil
+	})
+}
+
+// holders tells who holds the resource.
+func (s *Store) holders(resource locking.Resource) string {
+	var holders []string
+	for _, c := range s.claims {
+		if slices.ContainsFunc(c.held, func(r locking.Request) bool { return r.Resource == resource }) {
+			holders = append(holders, fmt.Sprintf("%s on %s with token %d", c.run.Job, c.run.Replica, c.token))
+		}
+	}
+	if len(holders) == 0 {
+		return "nobody"
+	}
+	return strings.Join(slices.Sorted(slices.Values(holders)), " and ")
+}

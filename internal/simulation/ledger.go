@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Work is what a simulated job does: the params of its handler.
+type Work struct {
+	Takes    string  `json:"takes"`    // at most; each attempt draws from a fifth of it on
+	Fails    float64 `json:"fails"`    // of the attempts
+	Stubborn float64 `json:"stubborn"` // of the attempts, that do not heed the end of their context
+}
+
+// Execution is one call of a handler.
+type Execution struct {
+	Run      uuid.UUID
+	Job      string
+	Due      time.Time
+	Key      string
+	Recovery int
+	Attempt  int
+	Token    jobs.Token
+	Replica  string
+	// Definition is the job as the replica had it.
+	Definition *jobs.Job
+	// Begun is when the handler was called, Acted when it last found its claim
+	// standing: what it did until then took effect. Acted is zero if it never did.
+	Begun, Acted time.Time
+	Ended        bool  // it returned
+	Err          error // what it returned
+}
+
+// Ledger is what handlers wrote down. It may be used concurrently.
+type Ledger struct {
+	// Seed decides how long attempts take, and which fail.
+	Seed uint64
+	// Now is the clock by which they write.
+	Now func() time.Time
+
+	mu         sync.Mutex
+	executions []*Execution
+}
+
+// errFailed is what handlers fail with.
+var errFailed = errors.New("it was drawn to fail")
+
+// Handler returns the handler "work" of a replica with the table. Stands
+// reports whether a claim does: whether what is done under it takes effect.
+func (l *Ledger) Handler(table []jobs.Job, stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
+	definitions := make(map[string]*jobs.Job, len(table))
+	for i, job := range table {
+		definitions[job.Name] = &table[i]
+	}
+	return jobs.Handle("work", func(ctx context.Context, run *jobs.Run, w Work) error {
+		e := l.begin(run, definitions[run.Job])
+		err := l.work(ctx, run, w, func(ctx context.Context) {
+			if stands(ctx, run.Token) {
+				l.act(e)
+			}
+		})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		e.Ended, e.Err = true, err
+		return err
+	})
+}
+
+func (l *Ledger) begin(run *jobs.Run, definition *jobs.Job) *Execution {
+	e := &Execution{
+		Run: run.ID, Job: run.Job, Due: run.Due, Key: run.Key, Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
+		Replica: run.Replica, Definition: definition, Begun: l.Now(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.executions = append(l.executions, e)
+	return e
+}
+
+// act writes down that the claim stands.
+func (l *Ledger) act(e *Execution) {
+	now := l.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Acted = now
+}
+
+func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(context.Context)) error {
+	most, err := time.ParseDuration(w.Takes)
+	if err != nil {
+		return err
+	}
+	random := l.chance(run)
+	takes := most/5 + time.Duration(random.Float64()*float64(most)*4/5)
+	fails, stubborn := random.Float64() < w.Fails, random.Float64() < w.Stubborn
+	heed := ctx
+	if stubborn {
+		heed = context.WithoutCancel(ctx)
+	}
+	act(heed)
+	for range 2 {
+		timer := time.NewTimer(takes / 2)
+		select {
+		case <-timer.C:
+		case <-heed.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		act(heed)
+	}
+	if fails {
+		return errFailed
+	}
+	return nil
+}
+
+// chance is the same for an attempt of a firing, whoever makes it.
+func (l *Ledger) chance(run *jobs.Run) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.Due.UnixMicro(), run.Key, run.Recovery, run.Attempt)
+	return rand.New(rand.NewPCG(l.Seed, h.Sum64()))
+}
+
+// Executions returns all that was written, in the order of the calls.
+func (l *Ledger) Executions() []Execution {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Execution, len(l.executions))
+	for i, e := range l.executions {
+		all[i] = *e
+	}
+	return all
+}

@@ -1,0 +1,248 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// firing names a record.
+type firing struct {
+	job      string
+	due      int64 // in microseconds; 0 where there is a key
+	key      string
+	recovery int
+}
+
+// oracle holds the evidence the way it is asked for.
+type oracle struct {
+	*Evidence
+	*Verdict
+	records map[firing]*jobs.Record
+	byRun   map[uuid.UUID]*jobs.Record
+	byJob   map[string][]*jobs.Record // scheduled ones, no recoveries, by due
+	calls   map[uuid.UUID][]*Execution
+}
+
+// Judge holds what was due against what became of it.
+func Judge(e *Evidence) *Verdict {
+	o := &oracle{
+		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)}, records: map[firing]*jobs.Record{},
+		byRun: map[uuid.UUID]*jobs.Record{}, byJob: map[string][]*jobs.Record{}, calls: map[uuid.UUID][]*Execution{},
+	}
+	o.index()
+	for name, h := range e.Jobs {
+		o.judgeDues(name, h)
+	}
+	o.judgeRecords()
+	o.judgeTriggers()
+	o.judgeConflicts()
+	o.judgeOrder()
+	o.judgePauses()
+	return o.Verdict
+}
+
+func (o *oracle) index() {
+	for i := range o.Evidence.Records {
+		r := &o.Evidence.Records[i]
+		f := firing{r.Job, 0, r.Key, r.Recovery}
+		if r.Key == "" {
+			f.due = r.Due.UnixMicro()
+		}
+		if o.records[f] != nil {
+			o.violate("%s: two records of one firing: %s and %s", told(r), r.ID, o.records[f].ID)
+		}
+		o.records[f], o.byRun[r.ID] = r, r
+		o.States[r.State]++
+		if r.Key == "" && r.Recovery == 0 {
+			o.byJob[r.Job] = append(o.byJob[r.Job], r)
+		}
+		if o.Jobs[r.Job] == nil {
+			o.violate("%s: nobody knows this job", told(r))
+		}
+	}
+	for _, records := range o.byJob {
+		slices.SortFunc(records, func(a, b *jobs.Record) int { return a.Due.Compare(b.Due) })
+	}
+	for i := range o.Evidence.Executions {
+		x := &o.Evidence.Executions[i]
+		o.calls[x.Run] = append(o.calls[x.Run], x)
+	}
+}
+
+// judgeRecords holds each record against what handlers say.
+func (o *oracle) judgeRecords() {
+	for _, x := range o.Evidence.Executions {
+		if r := o.byRun[x.Run]; r == nil {
+			o.violate("%s of %s: ran as %s, of which there is no record", x.Job, x.Due, x.Run)
+		} else if r.Job != x.Job || !r.Due.Equal(x.Due) || r.Recovery != x.Recovery || r.Key != x.Key {
+			o.violate("%s: ran as %s of %s, recovery %d", told(r), x.Job, x.Due, x.Recovery)
+		}
+	}
+	for i := range o.Evidence.Records {
+		r := &o.Evidence.Records[i]
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && h.Carried { // else nobody can run it
+			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
+		}
+		o.judgeCalls(r)
+		o.judgeRecovery(r)
+		o.judgeQuiet(r)
+		o.judgeStarts(r)
+	}
+}
+
+// judgeCalls holds a record against the calls of its handler.
+func (o *oracle) judgeCalls(r *jobs.Record) {
+	calls := o.calls[r.ID]
+	slices.SortFunc(calls, func(a, b *Execution) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	for i, x := range calls {
+		switch {
+		case x.Attempt != i+1:
+			o.violate("%s: call %d of its handler is attempt %d", told(r), i+1, x.Attempt)
+		case i > 0 && (x.Token <= calls[i-1].Token || x.Begun.Before(calls[i-1].Begun)):
+			o.violate("%s: attempt %d came before the one before", told(r), x.Attempt)
+		case x.Token > r.Token:
+			o.violate("%s: ran under token %d, the record has %d", told(r), x.Token, r.Token)
+		}
+	}
+	switch r.State {
+	case jobs.Skipped, jobs.Missed:
+		if len(calls) > 0 {
+			o.violate("%s: recorded as %s, and it ran on %s", told(r), r.State, calls[0].Replica)
+		}
+		if r.Reason == "" {
+			o.violate("%s: %s without a reason", told(r), r.State)
+		}
+	case jobs.Succeeded:
+		if len(calls) == 0 {
+			o.violate("%s: recorded as succeeded, and it never ran", told(r))
+		} else if last := calls[len(calls)-1]; last.Err != nil || !last.Ended || last.Token != r.Token {
+			o.violate("%s: recorded as succeeded with token %d, its last attempt had %d and ended with %v", told(r), r.Token, last.Token, last.Err)
+		}
+	case jobs.Failed, jobs.TimedOut:
+		if len(calls) == 0 && r.Error == "" {
+			o.violate("%s: recorded as %s, and it never ran", told(r), r.State)
+		}
+	}
+}
+
+// judgeRecovery holds a record against the one that it recovers, and the one
+// that recovers it.
+func (o *oracle) judgeRecovery(r *jobs.Record) {
+	next := o.records[o.of(r, r.Recovery+1)]
+	if r.Recovery > 0 {
+		if lost := o.records[o.of(r, r.Recovery-1)]; lost == nil || lost.State != jobs.Lost {
+			o.violate("%s: recovers what was not lost: %v", told(r), lost)
+		}
+	}
+	if r.State != jobs.Lost || r.FinishedAt == nil || r.FinishedAt.After(o.Until) {
+		if r.State != jobs.Lost && next != nil {
+			o.violate("%s: %s, and recovered", told(r), r.State)
+		}
+		return
+	}
+	h := o.Jobs[r.Job]
+	if h == nil || h.near(*r.FinishedAt, time.Millisecond) || o.Cancelled[r.ID] {
+		return
+	}
+	if f := h.at(*r.FinishedAt); f != nil && (f.Job.Recover && r.Recovery < jobs.MaxRecoveries) != (next != nil) {
+		o.violate("%s: lost, recovered: %v, recovers: %v", told(r), next != nil, f.Job.Recover)
+	}
+}
+
+func (o *oracle) of(r *jobs.Record, recovery int) firing {
+	f := firing{r.Job, 0, r.Key, recovery}
+	if r.Key == "" {
+		f.due = r.Due.UnixMicro()
+	}
+	return f
+}
+
+// judgeQuiet says what must not happen while nothing is wrong.
+func (o *oracle) judgeQuiet(r *jobs.Record) {
+	if r.FinishedAt == nil || !o.quiet(r.Due, *r.FinishedAt) {
+		return
+	}
+	switch {
+	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
+		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
+	case r.State == jobs.Skipped && r.BlockedBy == nil:
+		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)
+	}
+}
+
+func (o *oracle) judgeTriggers() {
+	for _, id := range o.Triggered {
+		if r := o.byRun[id]; r == nil || r.Key == "" {
+			o.violate("run %s was promised to whoever triggered it: %v", id, r)
+		}
+	}
+}
+
+// judgeStarts asks that nothing starts before its time.
+func (o *oracle) judgeStarts(r *jobs.Record) {
+	h := o.Jobs[r.Job]
+	if r.Key != "" || r.StartedAt == nil || h == nil {
+		return
+	}
+	f := h.at(*r.StartedAt)
+	if f == nil || h.near(*r.StartedAt, o.Margin+f.Job.Schedule.MaxDelay()) {
+		return
+	}
+	if start := r.Due.Add(f.Job.Schedule.Delay(r.Job, r.Due)); r.Recovery == 0 && r.StartedAt.Before(start.Add(-o.Margin)) {
+		o.violate("%s: started at %s, before its time, %s", told(r), r.StartedAt, start)
+	}
+}
+
+// judgeOrder asks that runs that started in time did so in the order of their
+// dues, where a job does not overlap with itself.
+func (o *oracle) judgeOrder() {
+	for name, records := range o.byJob {
+		var before *jobs.Record
+		for _, r := range records {
+			f := o.Jobs[name].at(r.Due)
+			if r.StartedAt == nil || f == nil || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
+				continue
+			}
+			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quiet(before.Due, *before.StartedAt) {
+				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.Due, before.StartedAt)
+			}
+			before = r
+		}
+	}
+}
+
+// judgePauses asks that no scheduled run of what was paused started.
+func (o *oracle) judgePauses() {
+	for i := range o.Evidence.Records {
+		r := &o.Evidence.Records[i]
+		if r.StartedAt == nil || r.Key != "" {
+			continue
+		}
+		group := ""
+		if f := o.Jobs[r.Job].at(*r.StartedAt); f != nil {
+			group = f.Job.Group
+		}
+		for _, p := range o.Pauses {
+			if p.Covers(r.Job, group) && r.StartedAt.After(p.At) && (p.ResumedAt == nil || r.StartedAt.Before(*p.ResumedAt)) {
+				o.violate("%s: started at %s, paused since %s", told(r), r.StartedAt, p.At)
+			}
+		}
+	}
+}
+
+// told names a record.
+func told(r *jobs.Record) string {
+	text := r.Job + " of " + r.Due.Format("2006-01-02T15:04:05.999999Z07:00")
+	if r.Key != "" {
+		text += " (key " + r.Key + ")"
+	}
+	if r.Recovery > 0 {
+		text += " (recovery)"
+	}
+	return text
+}

@@ -1,0 +1,105 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Act is a kind of thing that happens to the cluster.
+type Act string
+
+// The acts. Those of the first group are of one replica.
+const (
+	Die       Act = "die"       // it is gone, and its session with it only when that runs out; after For another life of it begins
+	Restart   Act = "restart"   // it is stopped in good order, and begins again after For
+	Partition Act = "partition" // it reaches neither store nor locks
+	Cut       Act = "cut"       // it does not reach the store
+	Blind     Act = "blind"     // it does not reach the locks
+	Rough     Act = "rough"     // its way to the store is slow and loses replies
+
+	Outage  Act = "outage"  // the store is down
+	NoLocks Act = "nolocks" // the locks can't be asked by anybody
+	Flush   Act = "flush"   // the locks forget everything
+	Deploy  Act = "deploy"  // replica after replica is restarted with the next table
+	Retreat Act = "retreat" // a deploy reaches some replicas and is taken back
+	Trigger Act = "trigger" // somebody triggers a job
+	Pause   Act = "pause"   // a job, a group or everything is paused for a time
+	Cancel  Act = "cancel"  // somebody cancels a run
+)
+
+// Event is one thing that happens to the cluster.
+type Event struct {
+	After   time.Duration // since the beginning
+	Act     Act
+	Replica int           // which, from 0
+	For     time.Duration // how long it lasts, where it does
+	Deploy  int           // which table, of a deploy
+	Pick    uint64        // decides which job or run, of what operators do
+}
+
+// String tells the event.
+func (e Event) String() string {
+	return fmt.Sprintf("%s %s of replica %d for %s", e.After, e.Act, e.Replica, e.For)
+}
+
+// Rate is how often an act is drawn.
+type Rate struct {
+	Act           Act
+	Number        float64 // on average, over the whole time
+	Short, Longer time.Duration
+}
+
+// yearRates are those of a year. Most faults pass soon; some last.
+var yearRates = []Rate{
+	{Die, 60, time.Second, 6 * time.Hour}, {Restart, 40, time.Second, 10 * time.Minute}, {Partition, 30, time.Second, 3 * time.Hour},
+	{Cut, 30, time.Second, 2 * time.Hour}, {Blind, 20, time.Second, 24 * time.Hour}, {Rough, 30, time.Hour, 48 * time.Hour},
+	{Outage, 16, time.Second, 30 * time.Minute}, {Outage, 2, 12 * time.Hour, 40 * time.Hour}, {NoLocks, 20, time.Second, 12 * time.Hour},
+	{Flush, 50, 0, 0}, {Retreat, 4, time.Minute, 2 * time.Hour}, {Trigger, 300, 0, 0},
+	{Pause, 60, time.Minute, 5 * 24 * time.Hour}, {Cancel, 60, 0, 0},
+}
+
+// Script is everything that happens, in order.
+type Script []Event
+
+// hourRates are those of an hour in which much goes wrong.
+var hourRates = []Rate{
+	{Die, 8, time.Second, 5 * time.Minute}, {Restart, 6, time.Second, time.Minute}, {Partition, 6, time.Second, 3 * time.Minute},
+	{Cut, 6, time.Second, 2 * time.Minute}, {Blind, 4, time.Second, 5 * time.Minute}, {Rough, 6, time.Minute, 10 * time.Minute},
+	{Outage, 4, time.Second, time.Minute}, {Outage, 1, time.Minute, 10 * time.Minute}, {NoLocks, 4, time.Second, 5 * time.Minute},
+	{Flush, 6, 0, 0}, {Retreat, 1, 10 * time.Second, 5 * time.Minute}, {Trigger, 20, 0, 0},
+	{Pause, 6, time.Second, 5 * time.Minute}, {Cancel, 10, 0, 0},
+}
+
+// NewScript draws what happens to a cluster within the time, with deploys of
+// all tables but the first. Many is how many times as many faults as in a year
+// that is bad already, or as in such an hour where the jobs are dense.
+func NewScript(seed uint64, replicas, tables int, within time.Duration, many float64, dense bool) Script {
+	random := rand.New(rand.NewPCG(seed, 2))
+	var script Script
+	rates, rollout := yearRates, 10*time.Minute
+	if dense {
+		rates, rollout = hourRates, time.Minute
+	}
+	somewhen := func() time.Duration { return time.Duration(random.Float64() * float64(within)) }
+	for _, r := range rates {
+		number := r.Number * many
+		n := int(number)
+		if random.Float64() < number-float64(n) {
+			n++
+		}
+		for range n {
+			lasts := r.Short + time.Duration(random.ExpFloat64()*float64(r.Longer-r.Short)/3)
+			lasts = min(lasts, max(r.Longer, r.Short), within/4)
+			script = append(script, Event{After: somewhen(), Act: r.Act, Replica: random.IntN(replicas), For: lasts, Pick: random.Uint64()})
+		}
+	}
+	for deploy := 1; deploy < tables; deploy++ { // in order, one after the other
+		after := time.Duration(float64(within) * (float64(deploy) - 0.5 + 0.4*random.Float64()) / float64(tables))
+		script = append(script, Event{After: after, Act: Deploy, For: time.Duration(random.Int64N(int64(rollout))), Deploy: deploy})
+	}
+	slices.SortStableFunc(script, func(a, b Event) int { return cmp.Compare(a.After, b.After) })
+	return script
+}

@@ -1,0 +1,64 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// TestSlowListenerLosesEvents: what a listener is too slow for is counted, and
+// told of in the log now and then; what is in its queue it still hears at the
+// end.
+func TestSlowListenerLosesEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		heard, quick := 0, 0
+		turn := make(chan struct{})
+		a := newAudience([]Listener{
+			func(context.Context, Event) {
+				if heard == 0 {
+					<-turn
+				}
+				heard++
+			},
+			func(context.Context, Event) { quick++ },
+		}, zerolog.New(&log))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.run(ctx)
+		}()
+		const told = audienceQueue + 1000
+		for range told {
+			a.tell(Event{Kind: EventStarted})
+			synctest.Wait()
+			time.Sleep(25 * time.Millisecond) // 25 s for the last 1000
+		}
+		if dropped := a.members[0].dropped.Load(); dropped != 999 || a.members[1].dropped.Load() != 0 { // one is being heard
+			t.Errorf("%d events were dropped", dropped)
+		}
+		if lines := strings.Count(log.String(), "listener is too slow"); lines != 3 {
+			t.Errorf("the log says %d times that events are dropped: %s", lines, log.String())
+		}
+		cancel()
+		close(turn)
+		<-ended
+		if heard != audienceQueue+1 || quick != told {
+			t.Errorf("heard %d and %d events", heard, quick)
+		}
+	})
+}
+
+func TestNobodyListens(t *testing.T) {
+	a := newAudience(nil, zerolog.Nop())
+	a.tell(Event{})
+	a.run(t.Context()) // returns at once
+	var none *audience
+	none.tell(Event{})
+}

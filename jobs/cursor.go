@@ -1,0 +1,102 @@
+package jobs
+
+import "time"
+
+// MisfireCheck asks for the dues of one job to be looked through.
+type MisfireCheck struct {
+	Job     string
+	Group   string    // whose pauses concern it too
+	Version int64     // by whose schedule they are found: nothing is done where another is in force
+	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
+	Until   time.Time // where the cursor moves to
+}
+
+// Cursor is how far a job's dues have been checked for misfires, and what there
+// is to know of those that come next. It begins where the job is first
+// registered, and moves to where a definition with another schedule or zone
+// comes into force: dues count from there.
+type Cursor struct {
+	CheckedUntil time.Time
+	// Until is where it moves to: as the check says, but not to where a pause
+	// began that stands. What is due in a pause is decided when that is over.
+	Until   time.Time
+	Started []time.Time // dues after CheckedUntil that have a run or a record, sorted
+	Waits   time.Time   // the latest due of a run of the job that waits and has not started; zero where there is none
+	Pauses  []Pause     // that cover the job and stood after CheckedUntil, the oldest first
+	Spans   []Span      // in which replicas were up, in no order
+}
+
+// Span is a time in which a replica was up, as far as its heartbeats say. Of
+// what ended more than an hour ago only the last is known.
+type Span struct {
+	From  time.Time
+	Until time.Time // of one that lives: until when it does by its last heartbeat
+}
+
+// Cursor returns the cursor that a job has which stands there, given pauses of
+// any jobs, the oldest first. Decided tells whether there is anything to be
+// looked at; Started and Waits are for the store to fill in then.
+func (c MisfireCheck) Cursor(at time.Time, pauses []Pause, spans []Span) Cursor {
+	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans}
+	for _, p := range pauses {
+		if !p.Covers(c.Job, c.Group) || p.ResumedAt != nil && !p.ResumedAt.After(at) {
+			continue
+		}
+		cursor.Pauses = append(cursor.Pauses, p)
+		if before := p.At.Add(-time.Microsecond); p.ResumedAt == nil && before.Before(cursor.Until) {
+			cursor.Until = before
+		}
+	}
+	return cursor
+}
+
+// Decided reports whether nothing is to be done about the due now: it is
+// decided, or will be when a pause is over.
+func (c Cursor) Decided(due time.Time) bool {
+	return !c.CheckedUntil.Before(due) || c.Until.Before(due)
+}
+
+// PauseTargets returns what may be paused for the checks, each once.
+func PauseTargets(checks []MisfireCheck) []Target {
+	targets, seen := []Target{{Kind: TargetAll}}, map[string]bool{"": true}
+	for _, c := range checks {
+		targets = append(targets, Target{Kind: TargetJob, Name: c.Job})
+		if !seen[c.Group] {
+			seen[c.Group] = true
+			targets = append(targets, Target{Kind: TargetGroup, Name: c.Group})
+		}
+	}
+	return targets
+}
+
+// pausedAt returns the pause that the due falls into.
+func (c Cursor) pausedAt(due time.Time) (Pause, bool) {
+	for _, p := range c.Pauses {
+		if !due.Before(p.At) && (p.ResumedAt == nil || due.Before(*p.ResumedAt)) {
+			return p, true
+		}
+	}
+	return Pause{}, false
+}
+
+// upThrough reports whether a replica was up from the one instant to the other.
+func (c Cursor) upThrough(from, until time.Time) bool {
+	for _, s := range c.Spans {
+		if !s.From.After(from) && !s.Until.Before(until) {
+			return true
+		}
+	}
+	return false
+}
+
+// downSince returns when the last replica was up that was so before then; zero
+// where that is not known.
+func (c Cursor) downSince(then time.Time) time.Time {
+	var last time.Time
+	for _, s := range c.Spans {
+		if !s.From.After(then) && s.Until.After(last) {
+			last = s.Until
+		}
+	}
+	return last
+}

@@ -1,0 +1,133 @@
+package jobs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+// newTestDispatcher has one job that is due each second, and is due now.
+func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
+	t.Helper()
+	e := entryEvery(t, time.Second, MisfireSkip)
+	e.Group = "night"
+	e.standing.register(1)
+	e.standing.decide(time.Now())
+	table := tableOf(e)
+	d := &dispatcher{
+		engine: &engine{clock: &clusterClock{}, active: newActive(), orders: &orders{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
+		table:  table, ready: newReady("a", 1), known: map[*entry]bool{e: true}, revised: make(chan struct{}),
+	}
+	d.timetable.add(e, time.Now())
+	return d, e
+}
+
+// While a job rests, one due of it is put aside, however long that takes.
+func TestJobThatRestsTakesNoRoom(t *testing.T) {
+	for name, rest := range map[string]func(*dispatcher, *entry){
+		"its job is paused": func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}} },
+		"its group is":      func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{TargetGroup, "night"}}} },
+		"everything is":     func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{Kind: TargetAll}}} },
+		"drained":           func(d *dispatcher, _ *entry) { d.orders.drained = true },
+		"others fire it":    func(_ *dispatcher, e *entry) { e.standing.inForce.Store(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, e := newTestDispatcher(t)
+				rest(d, e)
+				for range 10 {
+					time.Sleep(time.Second)
+					d.tick()
+					d.revise()
+				}
+				if d.ready.len() != 0 || len(d.held) != 0 || len(d.aside)+len(d.timetable) != 1 {
+					t.Errorf("%d queued, %d held, %d aside, %d planned", d.ready.len(), len(d.held), len(d.aside), len(d.timetable))
+				}
+			})
+		})
+	}
+}
+
+func TestRemovedJobIsPlannedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		time.Sleep(time.Second)
+		d.tick()
+		d.table.remove(e.Name)
+		time.Sleep(time.Second)
+		d.tick()
+		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.aside) != 0 {
+			t.Errorf("%d queued, %d planned, %d aside", d.ready.len(), len(d.timetable), len(d.aside))
+		}
+		p, _ := d.ready.pop()
+		if !d.leaves(p) {
+			t.Error("a due of a removed job is begun")
+		}
+		if p.adopted = uuid.New(); d.leaves(p) {
+			t.Error("an adopted run of a removed job is not begun: nobody else would")
+		}
+	})
+}
+
+// What waited for a worker when its job was paused is begun when it is resumed.
+func TestQueuedDueOfAPausedJobIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newTestDispatcher(t)
+		time.Sleep(time.Second)
+		d.tick()
+		p, _ := d.ready.pop()
+		d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}}
+		if !d.leaves(p) {
+			t.Error("a due of a paused job is begun")
+		}
+		d.revise()
+		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
+			t.Error("a due of a job that is still paused is begun or lost")
+		}
+		d.orders.standing = nil
+		d.revise()
+		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.Due.Equal(p.firing.Due) {
+			t.Error("a due of a job that is no longer paused is not begun")
+		}
+	})
+}
+
+func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		run := uuid.New()
+		d.ready.push(pending{entry: e, adopted: run, done: d.active.care(run)})
+		d.orders.drained = true
+		d.revise()
+		if d.ready.len() != 0 || len(d.held) != 0 || d.active.cared[run] {
+			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held), d.active.cared[run])
+		}
+	})
+}
+
+// A job that came to the table is planned once the store has said from when on
+// its dues count, and from then on.
+func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, e := newTestDispatcher(t)
+		fresh := &entry{Job: e.Job}
+		d.table.put(fresh)
+		time.Sleep(20 * time.Second)
+		fresh.standing.register(2)
+		d.tick()
+		d.revise()
+		if len(d.timetable) != 0 || !fresh.standing.stale() {
+			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.standing.stale())
+		}
+		added := time.Now()
+		fresh.standing.hear(InForce{Version: 2, CheckedUntil: added})
+		d.revise()
+		d.revise()
+		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].due.Equal(added.Truncate(time.Second).Add(time.Second)) {
+			t.Errorf("planned: %+v", d.timetable)
+		}
+	})
+}

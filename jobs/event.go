@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// EventKind is what an Event tells of.
+type EventKind string
+
+// The kinds of events. Each is told on the one replica where it happens: each
+// but EventScheduled by the replica whose word the store took.
+const (
+	EventScheduled EventKind = "scheduled" // the replica has taken up a due, and tries to start it
+	EventAdopted   EventKind = "adopted"   // the replica has taken up a waiting run: triggered, recovered, late, or left by another
+	EventStarted   EventKind = "started"   // an attempt begins
+	EventRetried   EventKind = "retried"   // an attempt ended, and another follows
+	EventFinished  EventKind = "finished"  // a run ended
+	EventSkipped   EventKind = "skipped"   // a firing did not run, and won't
+	EventMissed    EventKind = "missed"    // a due that no replica started was recorded as missed
+	EventLost      EventKind = "lost"      // a run was recorded as lost, by its own replica or by the one that swept
+)
+
+// Event is something that happened to a firing. What does not go with its kind
+// is zero.
+type Event struct {
+	Kind     EventKind
+	At       time.Time // by the cluster's clock
+	Job      string
+	Due      time.Time
+	Key      string // of a manual trigger
+	Recovery int
+	Run      uuid.UUID
+	Replica  string            // that it happened on; of a lost run the one that ran it
+	Attempt  int               // from 1
+	Token    Token             // of the attempt's claim
+	State    State             // after it
+	Reason   Reason            // why it did not run or end by itself
+	Detail   string            // the reason in words
+	Error    string            // of the handler
+	Blocker  *Blocker          // of a skip: what stood in its way
+	Locks    []locking.Request // what the job locks; not to be changed
+
+	Lateness time.Duration // of a start: after its due, also of a run that waited or is run late
+	Waited   time.Duration // of a start or a skip: since it was ready to start, for a worker and for locks
+	Took     time.Duration // of an end: the attempt's handler
+}

@@ -1,0 +1,454 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// DefaultKeep is how long the history is kept unless it is configured.
+const DefaultKeep = 30 * 24 * time.Hour
+
+// nearby is how far from an instant manual runs are told of.
+const nearby = 10 * time.Minute
+
+// Explainer says what became of a job at an instant, and why, by what the store
+// knows and the schedules of this replica. It changes nothing and may be used
+// concurrently.
+type Explainer struct {
+	Store History
+	// Pauses tells of pauses; nil: none are told of.
+	Pauses func(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
+	// Job returns a job of this replica's cron table; Names lists them.
+	Job   func(name string) (Job, bool)
+	Names func() []string
+	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
+
+	hash func(name string) string // of a job's definition; nil: as that of one from the configuration
+}
+
+// pauser is a store that tells of pauses.
+type pauser interface {
+	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
+}
+
+// NewExplainer returns an Explainer for the jobs of a cron table, whose history
+// is kept for so long.
+func NewExplainer(store History, table []Job, keep time.Duration) *Explainer {
+	x := &Explainer{Store: store, Keep: keep}
+	x.Job, x.Names = TableOf(table)
+	if p, tells := store.(pauser); tells {
+		x.Pauses = p.Pauses
+	}
+	return x
+}
+
+// TableOf makes Job and Names of an Explainer from a list of jobs.
+func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []string) {
+	table := make(map[string]Job, len(jobs))
+	var all []string
+	for _, j := range jobs {
+		table[j.Name], all = j, append(all, j.Name)
+	}
+	return func(name string) (Job, bool) { j, ok := table[name]; return j, ok }, func() []string { return all }
+}
+
+// Explain reads the instant as schedule.ParseMoment does, in the job's zone, and
+// explains the job at it. Of a local time that comes twice it is the one that is
+// due, or the first. It returns an error that wraps schedule.ErrMoment, an
+// *UnknownJobError, or one of the store.
+func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
+	now, err := x.Store.Now(ctx)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("store's clock: %w", err)
+	}
+	subject, _, err := x.subject(ctx, job, now)
+	if err != nil {
+		return Explanation{}, err
+	}
+	moment, err := schedule.ParseMoment(at, subject.Schedule.Zone())
+	if err != nil {
+		return Explanation{}, err
+	}
+	meant := moment.Instants[0]
+	for _, instant := range moment.Instants {
+		if x.isDue(subject, instant) {
+			meant = instant
+			break
+		}
+	}
+	e, err := x.ExplainAt(ctx, job, meant)
+	if err != nil {
+		return e, err
+	}
+	if moment.Note != "" {
+		note := moment.Note
+		if len(moment.Instants) > 1 {
+			note += "; this is about " + meant.Format(time.RFC3339)
+		}
+		e.Notes = append([]string{note}, e.Notes...)
+	}
+	return e, nil
+}
+
+// ExplainAt explains the job at an instant.
+func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (Explanation, error) {
+	at = at.UTC()
+	job, view, err := x.subject(ctx, name, at)
+	if err != nil {
+		return Explanation{}, err
+	}
+	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at, keep: cmp.Or(x.Keep, DefaultKeep)}
+	s.Explanation = Explanation{
+		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(), Now: view.Now,
+		Runs: named(view.Runs), Clocks: job.Schedule.ClocksAt(at), Notes: x.doubts(job, view),
+	}
+	if view.Version > 0 {
+		s.CheckedUntil = &view.CheckedUntil
+	}
+	near := dues{job: x.Job}
+	s.PreviousDue, s.NextDue = instantOrNil(near.prev(job, at)), instantOrNil(near.next(job, at))
+	if err := s.manualRuns(); err != nil {
+		return Explanation{}, err
+	}
+	if err := s.decide(); err != nil {
+		return Explanation{}, err
+	}
+	switch s.Verdict {
+	case VerdictNotDue, VerdictExcluded, VerdictFollowing, VerdictNotFollowed:
+	default:
+		if len(s.After) == 0 || s.Verdict != VerdictFuture {
+			s.StartsAt = &s.start
+		}
+	}
+	for _, r := range s.ManualRuns {
+		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s", s.shown(r.CreatedAt), r.ID, r.State))
+	}
+	return s.Explanation, nil
+}
+
+// named returns the runs with their blockers by the names that locks have for
+// people.
+func named(runs []Record) []Record {
+	shown := make([]Record, len(runs))
+	for i, r := range runs {
+		if r.BlockedBy != nil {
+			blocker := *r.BlockedBy
+			if resource, err := locking.ParseKey(blocker.Resource); err == nil {
+				blocker.Resource = resource.String()
+			}
+			r.BlockedBy = &blocker
+		}
+		shown[i] = r
+	}
+	return shown
+}
+
+func instantOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// subject returns the job as this replica has it, or as the store describes it,
+// and what the store knows of the firing.
+func (x *Explainer) subject(ctx context.Context, name string, at time.Time) (Job, FiringView, error) {
+	job, here := x.Job(name)
+	view, err := x.Store.Firing(ctx, name, at)
+	switch {
+	case errors.Is(err, ErrNotFound) && here:
+		view.Now, err = x.Store.Now(ctx)
+		return job, view, err
+	case errors.Is(err, ErrNotFound):
+		return job, view, x.unknown(ctx, name)
+	case err != nil || here:
+		return job, view, err
+	}
+	job.Name = name
+	zone, err := time.LoadLocation(view.Zone)
+	if err != nil {
+		return job, view, fmt.Errorf("zone of job %s: %w", name, err)
+	}
+	if view.Schedule != "" {
+		job.Schedule, err = schedule.ParseText(view.Schedule, zone)
+	}
+	return job, view, err
+}
+
+func (x *Explainer) unknown(ctx context.Context, name string) error {
+	known := slices.Clone(x.Names())
+	views, err := x.Store.Jobs(ctx)
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	for _, v := range views {
+		known = append(known, v.Name)
+	}
+	slices.Sort(known)
+	return unknownJob(name, slices.Compact(known))
+}
+
+// doubts are what the explanation can't know.
+func (x *Explainer) doubts(job Job, view FiringView) []string {
+	_, here := x.Job(job.Name)
+	switch {
+	case view.Removed:
+		return []string{fmt.Sprintf("the job was removed at %s: it fires no more", view.UpdatedAt.Format(time.RFC3339))}
+	case !here:
+		return []string{"the job is not in the configuration here: its calendars, jitter and policies are not known"}
+	case view.Version == 0:
+		return []string{"no replica has registered the job yet"}
+	}
+	if hash := x.hashOf(job); hash != view.Hash {
+		return []string{fmt.Sprintf("another definition of the job is in force than the one here: version %d, since %s", view.Version, view.UpdatedAt.Format(time.RFC3339))}
+	}
+	return nil
+}
+
+// hashOf returns the hash of the definition here, or "" where there is none.
+func (x *Explainer) hashOf(job Job) string {
+	if x.hash != nil {
+		return x.hash(job.Name)
+	}
+	requests, err := job.requests()
+	if err != nil {
+		return ""
+	}
+	d, err := define(job, requests)
+	if err != nil {
+		return ""
+	}
+	return d.Hash
+}
+
+// isDue reports whether the job is due at the instant by schedules alone.
+func (x *Explainer) isDue(job Job, at time.Time) bool {
+	return dues{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
+}
+
+// subject is one explanation under way.
+type subject struct {
+	*Explainer
+	Explanation
+	ctx   context.Context
+	job   Job
+	view  FiringView
+	at    time.Time
+	start time.Time // when the due starts, as far as is known
+	keep  time.Duration
+}
+
+// say gives the verdict. It returns nil, for those who return an error.
+func (s *subject) say(verdict Verdict, format string, args ...any) error {
+	s.Verdict, s.Summary = verdict, fmt.Sprintf(format, args...)
+	return nil
+}
+
+// shown is an instant as the job's clocks show it.
+func (s *subject) shown(t time.Time) string {
+	return t.In(s.job.Schedule.Zone()).Format("2006-01-02 15:04:05 MST")
+}
+
+// decide finds the verdict: by what is recorded, or else by what the schedule
+// says and how far the cursor is.
+func (s *subject) decide() error {
+	s.start = s.at.Add(s.job.Schedule.Delay(s.Explanation.Job, s.at))
+	if len(s.job.Schedule.After()) > 0 {
+		if err := s.lookAtFollowed(); err != nil {
+			return err
+		}
+	}
+	if err := s.lookAtPauses(); err != nil {
+		return err
+	}
+	if len(s.Runs) > 0 {
+		return s.ofRun(s.Runs[len(s.Runs)-1])
+	}
+	switch {
+	case s.view.Removed && s.at.After(s.view.UpdatedAt):
+		return s.say(VerdictNotDue, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
+	case len(s.job.Schedule.After()) > 0:
+		return s.ofFollower()
+	case !s.isDue(s.job, s.at):
+		return s.ofNoDue()
+	}
+	return s.ofNoRun()
+}
+
+func (s *subject) lookAtPauses() error {
+	if s.Explainer.Pauses == nil {
+		return nil
+	}
+	at := s.start
+	pauses, err := s.Explainer.Pauses(s.ctx, s.Explanation.Job, s.job.Group, at, at)
+	if err != nil {
+		return fmt.Errorf("pauses: %w", err)
+	}
+	s.Explanation.Pauses = pauses
+	return nil
+}
+
+func (s *subject) manualRuns() error {
+	page, err := s.Store.Runs(s.ctx, RunFilter{Job: s.Explanation.Job, Before: &RunCursor{CreatedAt: s.at.Add(nearby), ID: uuid.Max}, Limit: 200})
+	if err != nil {
+		return fmt.Errorf("runs: %w", err)
+	}
+	for _, r := range page {
+		if r.Key != "" && !r.CreatedAt.Before(s.at.Add(-nearby)) {
+			s.ManualRuns = append(s.ManualRuns, named([]Record{r})...)
+		}
+	}
+	return nil
+}
+
+// ofNoDue is for an instant at which the job is not due.
+func (s *subject) ofNoDue() error {
+	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
+		s.ExcludedBy = calendar
+		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
+	}
+	if s.job.Schedule.String() == "" {
+		return s.say(VerdictNotDue, "It is never due: it has no schedule, and is only triggered.")
+	}
+	return s.say(VerdictNotDue, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
+}
+
+// neighbours are the nearest dues in words.
+func (s *subject) neighbours() string {
+	var words []string
+	if s.PreviousDue != nil {
+		words = append(words, "the due before is "+s.shown(*s.PreviousDue))
+	}
+	if s.NextDue != nil {
+		words = append(words, "the next is "+s.shown(*s.NextDue))
+	}
+	if len(words) == 0 {
+		return "there is no due near it"
+	}
+	return strings.Join(words, ", ")
+}
+
+// ofNoRun is for a due that has neither a run nor a record.
+func (s *subject) ofNoRun() error {
+	now, late := s.Now, s.Now.Sub(s.start)
+	paused := s.standing()
+	switch {
+	case now.Before(s.at) && paused != nil:
+		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), pausedWords(*paused))
+	case now.Before(s.start):
+		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at), s.delayed())
+	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
+		return s.say(VerdictPaused, "It was to start at %s, but %s; when that ends, the misfire policy decides.", s.shown(s.start), pausedWords(*paused))
+	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
+		return s.ofLate(late)
+	case s.at.Before(now.Add(-s.keep)):
+		return s.say(VerdictForgotten, "What became of it is not known any more: the history is kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
+	case s.view.Version == 0:
+		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
+	case !s.at.After(s.view.UpdatedAt):
+		return s.say(VerdictNotCounted, "There is no record of it: the job's definition in force is of %s; before that it was not there, had another schedule, or had an outage whose earlier dues are not recorded one by one.", s.shown(s.view.UpdatedAt))
+	}
+	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier dues of an outage, which are not recorded one by one.")
+}
+
+// ofLate is for a due that has passed, and on which nobody has decided.
+func (s *subject) ofLate(late time.Duration) error {
+	living, err := s.living()
+	switch {
+	case err != nil:
+		return err
+	case living == 0:
+		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one is, the misfire policy decides.", s.shown(s.start), rounded(late))
+	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
+		return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start), rounded(late))
+	}
+	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it: with the next check the misfire policy (%s) decides.",
+		s.shown(s.start), rounded(late), s.job.Misfire)
+}
+
+// living is how many replicas are up.
+func (s *subject) living() (n int, err error) {
+	replicas, err := s.Store.Replicas(s.ctx)
+	if err != nil {
+		return 0, fmt.Errorf("replicas: %w", err)
+	}
+	for _, r := range replicas {
+		if r.EndedAt == nil && s.Now.Before(r.ExpiresAt) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// standing is a pause that still stands, or nil.
+func (s *subject) standing() *Pause {
+	for i, p := range s.Explanation.Pauses {
+		if p.ResumedAt == nil {
+			return &s.Explanation.Pauses[i]
+		}
+	}
+	return nil
+}
+
+func pausedWords(p Pause) string {
+	words := fmt.Sprintf("%s is paused since %s by %s", p.Target, p.At.Format(time.RFC3339), p.By)
+	if p.Reason != "" {
+		words += fmt.Sprintf(" (%s)", p.Reason)
+	}
+	return words
+}
+
+// delayed says by how much jitter delays the due.
+func (s *subject) delayed() string {
+	if s.start.Equal(s.at) {
+		return ""
+	}
+	return fmt.Sprintf(", and starts %s later by its jitter", rounded(s.start.Sub(s.at)))
+}
+
+func within(d time.Duration) string {
+	if d <= 0 {
+		return "since " + rounded(-d)
+	}
+	return "in " + rounded(d)
+}
+
+// rounded is a duration in two units at most.
+func rounded(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return days(d)
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= time.Second:
+		d = d.Round(time.Second)
+	default:
+		d = d.Round(time.Millisecond)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < 2*day {
+		return rounded(d)
+	}
+	return fmt.Sprintf("%d days", int(d/day))
+}

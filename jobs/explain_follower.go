@@ -1,0 +1,117 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// lookAtFollowed explains each job that the subject follows at the instant.
+func (s *subject) lookAtFollowed() error {
+	for _, name := range s.job.Schedule.After() {
+		e, err := s.ExplainAt(s.ctx, name, s.at)
+		if errors.Is(err, ErrNotFound) {
+			e, err = Explanation{Verdict: VerdictNotDue, Summary: "Nobody knows of it."}, nil
+		}
+		if err != nil {
+			return fmt.Errorf("followed job %q: %w", name, err)
+		}
+		f := FollowedJob{Job: name, Verdict: e.Verdict, Summary: e.Summary}
+		if n := len(e.Runs); n > 0 {
+			f.State = e.Runs[n-1].State
+		}
+		s.After = append(s.After, f)
+		if done := lastSuccess(e.Runs); done.After(s.ready()) {
+			s.start = done.Add(s.job.Schedule.Delay(s.Explanation.Job, s.at))
+		}
+	}
+	return nil
+}
+
+// ready is when the last of the jobs looked at so far succeeded.
+func (s *subject) ready() time.Time {
+	return s.start.Add(-s.job.Schedule.Delay(s.Explanation.Job, s.at))
+}
+
+func lastSuccess(runs []Record) time.Time {
+	for _, r := range runs {
+		if r.State == Succeeded && r.FinishedAt != nil {
+			return *r.FinishedAt
+		}
+	}
+	return time.Time{}
+}
+
+// ofFollower is for a job that follows others and has no run for the instant.
+func (s *subject) ofFollower() error {
+	var notDue, ended, open []string
+	for _, f := range s.After {
+		switch {
+		case f.Verdict == VerdictRan && f.State == Succeeded:
+		case f.Verdict == VerdictNotDue, f.Verdict == VerdictExcluded, f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
+			notDue = append(notDue, f.Job)
+		case f.Verdict == VerdictRan, f.Verdict == VerdictSkipped, f.Verdict == VerdictMissed, f.Verdict == VerdictCancelled, f.Verdict == VerdictNotFollowed:
+			ended = append(ended, f.Job)
+		default:
+			open = append(open, f.Job)
+		}
+	}
+	calendar, excluded := s.job.Schedule.ExcludedAt(s.at)
+	switch {
+	case len(notDue) > 0 && s.only(VerdictForgotten):
+		return s.say(VerdictForgotten, "What became of it is not known any more: the history is kept for %s.", days(s.keep))
+	case len(notDue) > 0:
+		return s.say(VerdictNotDue, "It is not due at %s, because it follows %s, which has no run for that instant: %s.", s.shown(s.at), notDue[0], s.told(notDue[0]))
+	case excluded:
+		s.ExcludedBy = calendar
+		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
+	case len(ended) > 0:
+		return s.say(VerdictNotFollowed, "It was not run, because %s, which it follows, did not succeed: %s.", ended[0], s.told(ended[0]))
+	case len(open) > 0 && s.Now.Before(s.at):
+		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.", listed(s.job.Schedule.After()), haveOrHas(s.job.Schedule.After()), s.shown(s.at))
+	case len(open) > 0:
+		return s.say(VerdictFollowing, "It waits for %s to succeed: %s.", listed(open), s.told(open[0]))
+	}
+	return s.ofNoRun()
+}
+
+// only reports whether one of the followed jobs has the verdict, and none has
+// another for which the subject is not due.
+func (s *subject) only(v Verdict) bool {
+	found := false
+	for _, f := range s.After {
+		switch f.Verdict {
+		case v:
+			found = true
+		case VerdictNotDue, VerdictExcluded, VerdictNotCounted:
+			return false
+		}
+	}
+	return found
+}
+
+// told is what is said of a followed job, as part of another sentence.
+func (s *subject) told(name string) string {
+	for _, f := range s.After {
+		if f.Job == name {
+			text := strings.TrimSuffix(f.Summary, ".")
+			return strings.ToLower(text[:1]) + text[1:]
+		}
+	}
+	return ""
+}
+
+func listed(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+func haveOrHas(names []string) string {
+	if len(names) == 1 {
+		return "has"
+	}
+	return "have"
+}

@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ofRun is for a firing that has a run or a record: the last of them says what
+// became of it.
+func (s *subject) ofRun(r Record) error {
+	switch r.State {
+	case Running:
+		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica, s.shownOrNone(r.StartedAt), s.numbers(r))
+	case Waiting:
+		return s.say(VerdictWaiting, "Its run waits since %s: %s.", s.shown(waitsSince(r)), waitsFor(r))
+	case Skipped:
+		return s.say(VerdictSkipped, "It was skipped (%s): %s.", r.Reason, why(r))
+	case Missed:
+		return s.say(VerdictMissed, "It was missed (%s): %s%s.", r.Reason, why(r), s.pausedThen())
+	}
+	if r.StartedAt == nil {
+		return s.say(VerdictCancelled, "It did not run, and ended as %s: %s.", r.State, why(r))
+	}
+	return s.say(VerdictRan, "It ran on replica %s at %s%s and %s, %s.", r.Replica, s.shown(*r.StartedAt), took(r), outcome(r), s.numbers(r))
+}
+
+func (s *subject) shownOrNone(t *time.Time) string {
+	if t == nil {
+		return "an unknown instant"
+	}
+	return s.shown(*t)
+}
+
+// numbers says under which token a run ran, and the how-manieth it is.
+func (s *subject) numbers(r Record) string {
+	words := []string{fmt.Sprintf("with token %d", r.Token)}
+	if r.Attempt > 1 {
+		words = append(words, fmt.Sprintf("in attempt %d", r.Attempt))
+	}
+	if r.Recovery > 0 {
+		words = append(words, fmt.Sprintf("as recovery %d of a run that was lost on replica %s", r.Recovery, s.lostOn(r.Recovery-1)))
+	}
+	if late := r.CreatedAt.Sub(s.start); r.Recovery == 0 && s.job.MisfireThreshold > 0 && late > s.job.MisfireThreshold {
+		words = append(words, fmt.Sprintf("%s late", rounded(late)))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (s *subject) lostOn(recovery int) string {
+	for _, r := range s.Runs {
+		if r.Recovery == recovery {
+			return r.Replica
+		}
+	}
+	return "unknown"
+}
+
+func took(r Record) string {
+	if r.FinishedAt == nil {
+		return ""
+	}
+	return fmt.Sprintf(" for %s", rounded(r.FinishedAt.Sub(*r.StartedAt)))
+}
+
+func outcome(r Record) string {
+	verb := map[State]string{
+		Succeeded: "succeeded", Failed: "failed", TimedOut: "ended by its timeout", Cancelled: "was cancelled", Lost: "was lost",
+	}[r.State]
+	if text := firstLine(firstOf(r.Error, r.Detail)); text != "" && r.State != Succeeded {
+		verb += ": " + text
+	}
+	return verb
+}
+
+func waitsSince(r Record) time.Time {
+	if r.WaitSince.IsZero() {
+		return r.CreatedAt
+	}
+	return r.WaitSince
+}
+
+// waitsFor says for what a waiting run waits.
+func waitsFor(r Record) string {
+	if r.BlockedBy != nil {
+		holder := r.BlockedBy.Holder
+		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource, holder.Job, holder.Replica, holder.Run)
+	}
+	switch r.Reason {
+	case ReasonNoWorker:
+		return "replica " + r.Replica + " has no free worker"
+	case ReasonRetry:
+		return "a further attempt follows, " + firstOf(r.Detail, "one failed")
+	case ReasonPaused:
+		return firstOf(r.Detail, "it is paused")
+	}
+	return firstOf(r.Detail, "for a replica to take it up")
+}
+
+// why says why a firing did not run.
+func why(r Record) string {
+	if r.Detail != "" {
+		return strings.TrimSuffix(firstLine(r.Detail), ".")
+	}
+	if r.BlockedBy != nil {
+		return waitsFor(r)
+	}
+	return firstOf(firstLine(r.Error), strings.ReplaceAll(string(r.Reason), "_", " "), "no reason was recorded")
+}
+
+// pausedThen names who had paused it when it was to start.
+func (s *subject) pausedThen() string {
+	if len(s.Explanation.Pauses) == 0 {
+		return ""
+	}
+	p := s.Explanation.Pauses[0]
+	if p.ResumedAt == nil {
+		return "; " + pausedWords(p)
+	}
+	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At), s.shown(*p.ResumedAt))
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return cut(line, 500)
+}

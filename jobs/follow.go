@@ -1,0 +1,179 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// followEvery is how long a follower's cursor may be behind what is decided: it
+// is written no oftener, but when there is something to record.
+const followEvery = time.Minute
+
+// follow makes jobs due whose predecessors have succeeded: their runs are added
+// as waiting, once in the cluster, for an adoption to take up. Dues whose time
+// has passed are the misfire policy's.
+func (u *upkeep) follow(ctx context.Context) {
+	followers, entries := u.table.followers()
+	if len(followers) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	openings, err := u.store.Openings(bounded, followers)
+	if err != nil {
+		if ctx.Err() == nil {
+			u.log.Warn().Err(err).Msg("jobs that follow others not looked at")
+		}
+		return
+	}
+	now := u.clock.now()
+	decisions := make(map[string]following, len(openings))
+	var begin []Followed
+	for _, f := range followers {
+		open, told := openings[f.Job]
+		if !told {
+			continue
+		}
+		e := entries[f.Job]
+		decision := e.following(open, u.table.settled(e, open, now), now)
+		decisions[f.Job] = decision
+		for _, due := range decision.begin {
+			begin = append(begin, Followed{
+				Firing: Firing{Job: f.Job, Due: due}, Run: uuid.Must(uuid.NewV7()), Version: f.Version,
+				Detail: strings.Join(f.After, ", ") + " succeeded",
+			})
+		}
+	}
+	for page := range slices.Chunk(begin, MaxBatch) {
+		if err := u.store.Follow(bounded, page); err != nil {
+			if ctx.Err() == nil {
+				u.log.Warn().Err(err).Int("runs", len(page)).Msg("runs of jobs that follow others not added, the next second tries again")
+			}
+			return
+		}
+	}
+	u.decideFollowing(bounded, followers, entries, decisions)
+}
+
+// followers returns the jobs that follow others and are this replica's to
+// fire, by name, and their entries.
+func (t *cronTable) followers() ([]Follower, map[string]*entry) {
+	var followers []Follower
+	entries := map[string]*entry{}
+	for _, e := range t.inForce() {
+		if len(e.Schedule.After()) > 0 {
+			followers = append(followers, Follower{Job: e.Name, Version: e.standing.version.Load(), Group: e.Group, After: e.Schedule.After()})
+			entries[e.Name] = e
+		}
+	}
+	return followers, entries
+}
+
+// settled returns the instant up to which those that e follows have a run or a
+// record of each of their dues, and will have no other: where one of them has
+// none, e is not due. Behind its cursor a job has no due until the next of the
+// schedule in force, which this replica knows only if it is its own.
+func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
+	until := now.Truncate(time.Microsecond)
+	for _, name := range e.Schedule.After() {
+		inForce, known := open.InForce[name]
+		if !known {
+			return open.CheckedUntil // it was never registered, or the store forgot it: nothing can be said
+		}
+		settled := inForce.CheckedUntil
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.standing.version.Load() == inForce.Version {
+			if next := p.Schedule.Next(settled); next.IsZero() {
+				settled = until
+			} else {
+				settled = next.Add(-time.Microsecond)
+			}
+		}
+		if settled.Before(until) {
+			until = settled
+		}
+	}
+	return until
+}
+
+// following is what becomes of a follower's openings.
+type following struct {
+	begin   []time.Time             // due now
+	overdue []time.Time             // the misfire policy's
+	ready   map[time.Time]time.Time // by due: since when each of those might have been started
+	until   time.Time               // with these, all dues up to here are decided
+}
+
+// following decides on the openings at now. A due's time comes when the last of
+// the jobs that e follows succeeds, or later by its jitter.
+func (e *entry) following(open Openings, settled, now time.Time) following {
+	f := following{until: settled, ready: map[time.Time]time.Time{}}
+	for _, o := range open.Dues {
+		if _, excluded := e.Schedule.ExcludedAt(o.Due); excluded {
+			continue
+		}
+		delay := e.Schedule.Delay(e.Name, o.Due)
+		start := o.Ready.Add(delay)
+		if late := now.Sub(start); !o.Ready.IsZero() && late > e.MisfireThreshold {
+			f.overdue, f.ready[o.Due] = append(f.overdue, o.Due), start
+			continue
+		}
+		if !o.Ready.IsZero() && (delay == 0 || !start.After(now)) {
+			f.begin = append(f.begin, o.Due)
+		}
+		if !f.until.Before(o.Due) {
+			f.until = o.Due.Add(-time.Microsecond)
+		}
+	}
+	return f
+}
+
+// decideFollowing has the misfire policies decide on what is overdue, and moves
+// cursors.
+func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entries map[string]*entry, decisions map[string]following) {
+	var checks []MisfireCheck
+	for _, f := range followers {
+		d, told := decisions[f.Job]
+		cursor := entries[f.Job].standing.decidedUntil()
+		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, Due: d.until, Until: d.until}
+		if len(d.overdue) > 0 {
+			if last := d.overdue[len(d.overdue)-1]; last.After(check.Due) {
+				check.Due = last
+			}
+		} else if !told || d.until.Sub(cursor) < followEvery {
+			continue
+		}
+		checks = append(checks, check)
+	}
+	for page := range slices.Chunk(checks, maxMisfirePage/maxMisfireWeight) {
+		found := map[string][]Misfired{}
+		cursors, err := u.store.CheckMisfires(ctx, page, func(job string, c Cursor) []Misfired {
+			misfired := entries[job].missedFollowing(decisions[job], c, u.clock.now())
+			found[job] = misfired
+			return misfired
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				u.log.Warn().Err(err).Int("jobs", len(page)).Msg("misfires of jobs that follow others not checked")
+			}
+			return
+		}
+		u.decided(cursors, entries, found)
+	}
+}
+
+// missedFollowing returns what is to be recorded of what is overdue.
+func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired {
+	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(due time.Time) bool {
+		_, started := slices.BinarySearchFunc(c.Started, due, time.Time.Compare)
+		return started || !due.After(c.CheckedUntil)
+	})
+	var dropped droppedDues
+	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
+		unstarted, dropped.number = unstarted[extra:], extra
+	}
+	return e.misfired(unstarted, dropped, c, now, f.ready)
+}

@@ -1,0 +1,73 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Follower is a job that is due when others have succeeded for a due of theirs
+// (schedule.Schedule.After).
+type Follower struct {
+	Job     string
+	Version int64    // nothing is told where another definition is in force
+	Group   string   // nothing is told while it is paused
+	After   []string // at least one
+}
+
+// Opening is a due of the jobs that a follower follows, for which it has no
+// run: each of them has a scheduled run for it, a recovery's included, that has
+// succeeded, runs or waits.
+type Opening struct {
+	Due time.Time
+	// Ready is when the last of them succeeded; zero where one of them has yet to.
+	Ready time.Time
+}
+
+// Openings is what the store knows of a follower, as of one moment: what is
+// told of cursors may be older than what is told of dues, but not younger.
+type Openings struct {
+	CheckedUntil time.Time          // the follower's own cursor
+	InForce      map[string]InForce // of each job that it follows and that is known
+	Dues         []Opening          // behind the follower's cursor, sorted; the last MaxBatch
+}
+
+// Followed is a firing of a follower, whose time has come.
+type Followed struct {
+	Firing  Firing
+	Run     uuid.UUID // made by the caller
+	Version int64     // nothing is added where another definition is in force
+	Detail  string
+}
+
+// Following makes jobs due that follow others.
+type Following interface {
+	// Openings returns the openings of each follower, by its name: those left
+	// out of which another definition is in force, and those that are paused,
+	// by themselves, with their group or with everything. It changes nothing.
+	Openings(ctx context.Context, followers []Follower) (map[string]Openings, error)
+	// Follow adds a waiting run, that any replica may adopt, for each of at most
+	// MaxBatch firings that has no run, with ReasonAfter.
+	Follow(ctx context.Context, followed []Followed) error
+}
+
+// OpeningsOf returns what a store found: what is in force of jobs, by name, and
+// dues of the followers that are told of. It is for stores.
+func OpeningsOf(followers []Follower, inForce map[string]InForce, dues map[string][]Opening) map[string]Openings {
+	all := make(map[string]Openings, len(dues))
+	for _, f := range followers {
+		open, told := dues[f.Job]
+		if !told {
+			continue
+		}
+		o := Openings{CheckedUntil: inForce[f.Job].CheckedUntil, InForce: map[string]InForce{}, Dues: open}
+		for _, name := range f.After {
+			if in, known := inForce[name]; known {
+				o.InForce[name] = in
+			}
+		}
+		all[f.Job] = o
+	}
+	return all
+}

@@ -1,0 +1,214 @@
+package jobstest
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// audit returns lines of the audit log.
+func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
+	c.Helper()
+	lines, err := c.Store.Audit(c.ctx, f)
+	c.must(err)
+	return lines
+}
+
+// keyed is an act with a key.
+func keyed(key string) jobs.Act { return jobs.Act{Actor: "ann", Via: "api", Key: key} }
+
+// overlong are texts that can't be kept.
+var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b", "a line break": "a\nb", "no UTF-8": "a\xffb"}
+
+var actRules = []rule{
+	{"every act has its line: who, by what way, what and why", func(c *check) {
+		c.register("h", "a")
+		before := c.now()
+		_, err := c.Store.Pause(c.ctx, jobs.Act{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
+		c.must(err)
+		run, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "bob", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
+		c.must(err)
+		lines := c.audit(jobs.AuditFilter{})
+		if len(lines) != 2 {
+			c.Fatalf("lines %+v, expected two", lines)
+		}
+		paused, triggered := lines[1], lines[0]
+		within(c, "at", paused.At, before, triggered.At)
+		if paused.Actor != "ann" || paused.Via != "page" || paused.Replica != "one" || paused.Reason != "so" || paused.Action != "pause" || paused.Target != "job a" {
+			c.Errorf("line of the pause %+v", paused)
+		}
+		if triggered.Actor != "bob" || triggered.Action != "trigger" || triggered.Target != "job a" || !strings.Contains(string(triggered.Detail), run.ID.String()) {
+			c.Errorf("line of the trigger %+v (%s)", triggered, triggered.Detail)
+		}
+	}},
+	{"the audit log is read by actor, action, target and page", func(c *check) {
+		c.register("h", "a", "b")
+		for _, actor := range []string{"ann", "bob"} {
+			for _, name := range []string{"a", "b"} {
+				_, err := c.Store.Pause(c.ctx, jobs.Act{Actor: actor, Via: "go"}, jobs.Target{Kind: jobs.TargetJob, Name: name})
+				c.must(err)
+			}
+		}
+		c.resume(jobA)
+		for _, t := range []struct {
+			filter jobs.AuditFilter
+			want   int
+		}{
+			{jobs.AuditFilter{}, 5}, {jobs.AuditFilter{Actor: "bob"}, 2}, {jobs.AuditFilter{Action: "resume"}, 1}, {jobs.AuditFilter{Target: "job b"}, 2},
+			{jobs.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1}, {jobs.AuditFilter{Actor: "nobody"}, 0}, {jobs.AuditFilter{Limit: 2}, 2},
+		} {
+			equal(c, "lines", len(c.audit(t.filter)), t.want)
+		}
+		all := c.audit(jobs.AuditFilter{})
+		var paged []jobs.Audited
+		var before *jobs.RunCursor
+		for range all {
+			page := c.audit(jobs.AuditFilter{Limit: 1, Before: before})
+			paged = append(paged, page...)
+			before = &jobs.RunCursor{CreatedAt: page[0].At, ID: page[0].ID}
+		}
+		if !reflect.DeepEqual(paged, all) {
+			c.Errorf("pages have %+v, expected %+v", paged, all)
+		}
+		equal(c, "lines after the last", len(c.audit(jobs.AuditFilter{Before: before})), 0)
+	}},
+	{"an act with a key happens once, and tells the same", func(c *check) {
+		c.register("h", "a")
+		first, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
+		c.must(err)
+		c.resume(jobA)
+		again, err := c.Second.Pause(c.ctx, keyed("k"), jobA)
+		c.must(err)
+		if !reflect.DeepEqual(again, first) {
+			c.Errorf("told %+v, then %+v", first, again)
+		}
+		c.granted(c.session("one"), request("a", 1)) // it is not paused again
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 2)
+	}},
+	{"a key is of one kind of act, on one target", func(c *check) {
+		c.register("h", "a", "b")
+		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
+		c.must(err)
+		_, err = c.Store.Pause(c.ctx, keyed("k"), jobs.Target{Kind: jobs.TargetJob, Name: "b"})
+		c.refused("another target", err, jobs.ErrConflict)
+		_, err = c.Store.Resume(c.ctx, keyed("k"), jobA)
+		c.refused("another act", err, jobs.ErrConflict)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+	}},
+	{"an act that is refused leaves its key free", func(c *check) {
+		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
+		c.refused("an unknown job", err, jobs.ErrNotFound)
+		c.register("h", "a")
+		_, err = c.Store.Pause(c.ctx, keyed("k"), jobA)
+		c.must(err)
+	}},
+	{"of many with one key at once one acts, and all are told the same", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		r := c.waiting(s, "a", 1)
+		told := make([]jobs.Record, 8)
+		errs := make([]error, len(told))
+		var all sync.WaitGroup
+		for i := range told {
+			store := []jobs.Store{c.Store, c.Second}[i%2]
+			all.Go(func() { told[i], errs[i] = store.Cancel(c.ctx, keyed("k"), r.Run) })
+		}
+		all.Wait()
+		for i := range told {
+			c.must(errs[i])
+			c.same(told[i], told[0])
+		}
+		equal(c, "state", told[0].State, jobs.Cancelled)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+	}},
+	{"of many that trigger with one key at once all have one run", func(c *check) {
+		c.register("h", "a")
+		told := make([]jobs.Record, 8)
+		errs := make([]error, len(told))
+		var all sync.WaitGroup
+		for i := range told {
+			store := []jobs.Store{c.Store, c.Second}[i%2]
+			all.Go(func() { told[i], errs[i] = store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k"}) })
+		}
+		all.Wait()
+		for i := range told {
+			c.must(errs[i])
+			equal(c, "run", told[i].ID, told[0].ID)
+		}
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+	}},
+	{"what can't be kept is refused, and nothing is written", func(c *check) {
+		c.register("h", "a")
+		for name, bad := range overlong {
+			for field, a := range map[string]jobs.Act{
+				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad}, "reason": {Actor: "ann", Via: "go", Reason: bad},
+				"replica": {Actor: "ann", Via: "go", Replica: bad}, "via": {Actor: "ann", Via: bad},
+			} {
+				_, err := c.Store.Pause(c.ctx, a, jobA)
+				c.refused(field+" with "+name, err, jobs.ErrBadInput)
+			}
+			_, err := c.Store.Pause(c.ctx, act, jobs.Target{Kind: jobs.TargetGroup, Name: bad})
+			c.refused("group with "+name, err, jobs.ErrBadInput)
+			_, err = c.Store.Resume(c.ctx, act, jobs.Target{Kind: jobs.TargetJob, Name: bad})
+			c.refused("job with "+name, err, jobs.ErrBadInput)
+			_, err = c.trigger(bad, "k")
+			c.refused("trigger of a job with "+name, err, jobs.ErrBadInput)
+			_, err = c.trigger("a", bad)
+			c.refused("trigger's key with "+name, err, jobs.ErrBadInput)
+			_, err = c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
+			c.refused("spec's job with "+name, err, jobs.ErrBadInput)
+			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, act, bad, 1), jobs.ErrBadInput)
+			_, err = c.Store.Audit(c.ctx, jobs.AuditFilter{Actor: bad})
+			c.refused("audit filter with "+name, err, jobs.ErrBadInput)
+		}
+		for name, text := range map[string]string{
+			"nothing": "", "half of an object": `{"a":`, "two objects": `{} {}`, "a list": `[]`, "null": "null", "NUL": `{"a": "\u0000"}`,
+			"half of a character": `{"a": "\ud800"}`, "the other half": `{"\udc00x": 1}`, "no UTF-8": "{\"a\": \"\xff\"}", "too much": `{"a": "` + strings.Repeat("x", jobs.MaxTextBytes) + `"}`,
+		} {
+			_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "b", Text: json.RawMessage(text)})
+			c.refused("spec with "+name, err, jobs.ErrBadInput)
+			if text != "" {
+				_, err = c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
+				c.refused("params with "+name, err, jobs.ErrBadInput)
+			}
+		}
+		_, err := c.Store.Pause(c.ctx, jobs.Act{Via: "go"}, jobA)
+		c.refused("nobody", err, jobs.ErrBadInput)
+		_, err = c.Store.Pause(c.ctx, act, jobs.Target{Kind: "planet", Name: "a"})
+		c.refused("an unknown kind", err, jobs.ErrBadInput)
+		_, err = c.Store.Pause(c.ctx, act, jobs.Target{Kind: jobs.TargetAll, Name: "a"})
+		c.refused("everything with a name", err, jobs.ErrBadInput)
+		_, err = c.Store.Release(c.ctx, act, jobs.ReleaseRequest{Token: 1})
+		c.refused("a release of nothing", err, jobs.ErrBadInput)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
+		equal(c, "orders", c.orders(uuid.Nil, -1).Generation, 0)
+	}},
+	{"whatever is plain text is kept as it is", func(c *check) {
+		c.register("h", "a")
+		text := json.RawMessage(`{"a": "\u00e4\\u0000 \ud83d\ude00", "b": {"c": [1, 2.50, true, null]}}`)
+		run, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`}, jobs.TriggerRequest{Job: "a", Params: text})
+		c.must(err)
+		if got := c.record(run.ID, jobs.Waiting); !jobs.SameParams(got.Params, text) || !strings.Contains(got.Detail, "Ännä 😀") {
+			c.Errorf("params %s, detail %s", got.Params, got.Detail)
+		}
+		if line := c.audit(jobs.AuditFilter{})[0]; line.Actor != "Ännä 😀" || line.Reason != `"so" 'it' \ is` {
+			c.Errorf("line %+v", line)
+		}
+	}},
+}
+
+// refused fails the test unless the error is of that kind.
+func (c *check) refused(what string, err, kind error) {
+	c.Helper()
+	if !errors.Is(err, kind) {
+		c.Errorf("%s: found the error %v, expected it to be: %v", what, err, kind)
+	}
+}

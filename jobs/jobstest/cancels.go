@@ -1,0 +1,127 @@
+package jobstest
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// cancel cancels the run.
+func (c *check) cancel(run uuid.UUID) jobs.Record {
+	c.Helper()
+	record, err := c.Store.Cancel(c.ctx, jobs.Act{Actor: "ann", Via: "go", Reason: "too long"}, run)
+	c.must(err)
+	return record
+}
+
+var cancelRules = []rule{
+	{"a waiting run is cancelled at once, also while its replica tries", func(c *check) {
+		c.register("h", "a", "b")
+		s := c.session("one")
+		r := c.waiting(s, "a", 1, table("s/t"))
+		told := c.cancel(r.Run)
+		record := c.record(r.Run, jobs.Cancelled)
+		c.same(told, record)
+		equal(c, "reason", record.Reason, jobs.ReasonCancelled)
+		if record.FinishedAt == nil || record.BlockedBy != nil || !strings.Contains(record.Detail, "ann") || !strings.Contains(record.Detail, "too long") {
+			c.Errorf("cancelled run %+v", record)
+		}
+		c.outcome(s, r, jobs.StartDuplicate)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), false)
+		equal(c, "note", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
+		c.same(c.record(r.Run, jobs.Cancelled), record)
+		c.granted(s, request("b", 2, table("s/t"))) // nobody waits behind it
+		equal(c, "waiting", len(c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})), 0)
+	}},
+	{"a triggered run that nobody has is cancelled, and not adopted", func(c *check) {
+		c.register("h", "a")
+		run, err := c.trigger("a", "k")
+		c.must(err)
+		equal(c, "state", c.cancel(run.ID).State, jobs.Cancelled)
+		equal(c, "adopted", len(c.adopt(c.session("one"), 10, "a")), 0)
+	}},
+	{"a running run goes on, and its session is asked to end it", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1, table("s/t"))
+		token := c.granted(one, r)
+		equal(c, "state", c.cancel(r.Run).State, jobs.Running)
+		c.cancel(r.Run)
+		equal(c, "cancels", c.orders(one, -1).Cancels[r.Run], "ann")
+		equal(c, "cancels of another session", len(c.orders(two, -1).Cancels), 0)
+		equal(c, "cancels of all", len(c.orders(uuid.Nil, -1).Cancels), 0)
+		c.finished(r, token, jobs.Cancelled)
+		equal(c, "cancels of what has ended", len(c.orders(one, -1).Cancels), 0)
+		c.sweep()
+		equal(c, "cancels after a sweep", len(c.orders(one, -1).Cancels), 0)
+	}},
+	{"a cancel outlives the attempt that it came in, and a sweep", func(c *check) {
+		one := c.session("one")
+		r := request("a", 1)
+		token := c.granted(one, r)
+		c.cancel(r.Run)
+		c.finished(r, token, jobs.Waiting)
+		equal(c, "cancels of what waits", len(c.orders(one, -1).Cancels), 0)
+		c.sweep()
+		r.Attempt = 2
+		c.granted(one, r)
+		equal(c, "cancels of the next attempt", len(c.orders(one, -1).Cancels), 1)
+	}},
+	{"a run that was to be cancelled and is lost is not recovered", func(c *check) {
+		c.recovering("a")
+		one := c.session("one")
+		cancelled, other := request("a", 1), request("a", 2)
+		c.granted(one, cancelled)
+		c.granted(one, other)
+		c.cancel(cancelled.Run)
+		c.Expire(one)
+		equal(c, "lost", len(c.sweep().Lost), 2)
+		recovered := c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})
+		if len(recovered) != 1 || !recovered[0].Due.Equal(other.Firing.Due) {
+			c.Errorf("recovered %+v, expected the other alone", recovered)
+		}
+	}},
+	{"what has ended, or is not there, can't be cancelled", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		_, err := c.Store.Cancel(c.ctx, act, r.Run)
+		c.refused("a run that has ended", err, jobs.ErrConflict)
+		_, err = c.Store.Cancel(c.ctx, act, uuid.New())
+		c.refused("an unknown run", err, jobs.ErrNotFound)
+		c.record(r.Run, jobs.Succeeded)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+	}},
+	{"a cancel comes before a start or after it", func(c *check) {
+		s := c.session("one")
+		var cancelled, started atomic.Int64
+		for n := range 40 {
+			r := c.waiting(s, "a", n)
+			done := make(chan jobs.Record, 1)
+			go func() {
+				record, err := c.Second.Cancel(c.ctx, act, r.Run)
+				if err != nil {
+					c.Errorf("cancel: %v", err)
+				}
+				done <- record
+			}()
+			result := c.start(s, r)[0]
+			told := <-done
+			switch {
+			case result.Outcome == jobs.StartGranted && told.State == jobs.Running:
+				started.Add(1)
+				equal(c, "cancels", len(c.orders(s, -1).Cancels), 1)
+				c.finished(r, result.Token, jobs.Cancelled)
+			case result.Outcome == jobs.StartDuplicate && told.State == jobs.Cancelled:
+				cancelled.Add(1)
+				c.record(r.Run, jobs.Cancelled)
+			default:
+				c.Fatalf("start: %+v, cancel: %+v", result, told)
+			}
+			equal(c, "locks", len(c.locks()), 0)
+		}
+		c.Logf("%d cancelled before their start, %d after it", cancelled.Load(), started.Load())
+	}},
+}

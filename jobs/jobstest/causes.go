@@ -1,0 +1,146 @@
+package jobstest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// causeRules are what a misfire check is told of what kept dues from starting.
+var causeRules = []rule{
+	{"the pauses of the job, its group and everything are told, the oldest first", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		over := now.Add(50 * time.Minute)
+		want := []jobs.Pause{
+			pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over), pauseOf(jobs.TargetGroup, "night", now.Add(20*time.Minute), &over),
+			pauseOf(jobs.TargetAll, "", now.Add(30*time.Minute), &over), pauseOf(jobs.TargetAll, "", now.Add(2*time.Hour), nil),
+		}
+		past := now.Add(-time.Minute)
+		for _, p := range append(slices.Clone(want),
+			pauseOf(jobs.TargetJob, "b", now, &over), pauseOf(jobs.TargetGroup, "day", now, &over), pauseOf(jobs.TargetJob, "night", now, &over),
+			pauseOf(jobs.TargetGroup, "a", now, &over), pauseOf(jobs.TargetGroup, "", now, &over), pauseOf(jobs.TargetJob, "a", now.Add(-time.Hour), &past)) {
+			c.Pause(p)
+		}
+		got := c.checkInGroup("night", now.Add(time.Hour))[0].Pauses
+		if len(got) != len(want) {
+			c.Fatalf("told of %+v, expected %+v", got, want)
+		}
+		for i, p := range got {
+			if !p.At.Equal(want[i].At) || p.ID != want[i].ID || p.Target != want[i].Target || p.By != want[i].By || p.Reason != want[i].Reason ||
+				(p.ResumedAt == nil) != (want[i].ResumedAt == nil) || p.ResumedAt != nil && !p.ResumedAt.Equal(over) || p.ResumedBy != want[i].ResumedBy {
+				c.Errorf("told of %+v, expected %+v", p, want[i])
+			}
+		}
+	}},
+	{"a cursor does not move past the beginning of a pause that stands", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		p := pauseOf(jobs.TargetGroup, "night", now.Add(10*time.Minute), nil)
+		c.Pause(p)
+		equal(c, "other groups are held back", len(c.checkInGroup("day", now.Add(time.Minute))), 1)
+		cursor := c.checkInGroup("night", now.Add(time.Hour))[0]
+		equal(c, "until", cursor.Until, p.At.Add(-time.Microsecond))
+		equal(c, "cursor", c.versions()["a"].CheckedUntil, cursor.Until)
+	}},
+	{"what is due in a pause that stands is not looked at, and is once it is over", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		p := pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), nil)
+		c.Pause(p)
+		check := jobs.MisfireCheck{Job: "a", Version: 1, Due: p.At, Until: now.Add(time.Hour)}
+		before := c.versions()["a"].CheckedUntil
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired {
+			c.Error("asked in the pause")
+			return nil
+		})
+		c.must(err)
+		equal(c, "cursor", cursors["a"], before)
+		equal(c, "cursor kept", c.versions()["a"].CheckedUntil, before)
+	}},
+	{"a pause that is over holds nothing back", func(c *check) {
+		c.register("h", "a")
+		now := c.now()
+		over := now.Add(20 * time.Minute)
+		c.Pause(pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over))
+		equal(c, "until", c.cursor(now.Add(time.Hour)).Until, now.Add(time.Hour))
+	}},
+	{"it is told when replicas were up", func(c *check) {
+		before := c.now()
+		gone := c.session("gone")
+		c.register("h", "a")
+		c.must(c.Store.End(c.ctx, gone))
+		after := c.now()
+		cursor := c.cursor(after.Add(time.Hour))
+		ended, lives := 0, 0
+		for _, s := range cursor.Spans {
+			within(c, "from", s.From, before, after)
+			switch {
+			case !s.Until.After(after):
+				ended++
+			case s.Until.After(after.Add(ttl / 2)):
+				lives++
+			}
+		}
+		if ended < 1 || lives < 1 {
+			c.Errorf("spans %+v, expected one that ended and one that goes on", cursor.Spans)
+		}
+	}},
+	{"it is told which due waits and has not started", func(c *check) {
+		s := c.session("one")
+		c.register("h", "a")
+		now := c.now()
+		at := func(minutes int) jobs.StartRequest {
+			r := request("a", 0)
+			r.Firing.Due = now.Add(time.Duration(minutes) * time.Minute)
+			return r
+		}
+		early, late, manual, again := at(-20), at(-10), at(-5), at(-4)
+		manual.Firing.Key = "k"
+		for _, r := range []jobs.StartRequest{late, early, manual} {
+			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		}
+		c.finished(again, c.granted(s, again), jobs.Waiting)
+		equal(c, "waits", c.cursor(now.Add(time.Hour)).Waits, late.Firing.Due)
+		for _, r := range []jobs.StartRequest{late, early} {
+			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		}
+		equal(c, "waits", c.cursor(now.Add(2*time.Hour)).Waits, time.Time{})
+	}},
+	{"what is past its deadline is written as skipped", func(c *check) {
+		c.register("h", "a")
+		m := misfired("a", c.now().Add(time.Minute), jobs.Skipped, jobs.ReasonDeadline)
+		c.misfire(c.now().Add(time.Hour), m)
+		if r := c.record(m.Run, jobs.Skipped); r.FinishedAt == nil || r.Reason != jobs.ReasonDeadline || r.Detail != m.Detail {
+			c.Errorf("skipped run %+v", r)
+		}
+	}},
+}
+
+func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) jobs.Pause {
+	p := jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: at, By: "alice", Reason: "night shift", ResumedAt: until}
+	if until != nil {
+		p.ResumedBy = "bob"
+	}
+	return p
+}
+
+// checkInGroup checks job a, of that group, until then, and returns the cursors
+// that find was given.
+func (c *check) checkInGroup(group string, until time.Time) []jobs.Cursor {
+	c.Helper()
+	var given []jobs.Cursor
+	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1, Due: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
+	_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+		given = append(given, cursor)
+		return nil
+	})
+	c.must(err)
+	if len(given) == 0 {
+		c.Fatal("find was not asked")
+	}
+	return given
+}

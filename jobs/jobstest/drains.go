@@ -1,0 +1,72 @@
+package jobstest
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func (c *check) drain(session uuid.UUID, drain bool) {
+	c.Helper()
+	c.must(c.Store.Drain(c.ctx, act, session, drain))
+}
+
+var drainRules = []rule{
+	{"a draining session starts nothing, others do, until it is to start again", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		c.drain(one, true)
+		equal(c, "draining", c.orders(one, -1).Draining, true)
+		equal(c, "the other drains", c.orders(two, -1).Draining, false)
+		r, byHand := request("a", 1), request("a", 2)
+		byHand.Firing.Key = "k"
+		c.outcome(one, r, jobs.StartPaused)
+		c.outcome(one, byHand, jobs.StartPaused)
+		c.noRun(r)
+		c.noRun(byHand)
+		r.Run = uuid.New()
+		c.granted(two, r)
+		c.drain(one, false)
+		equal(c, "draining", c.orders(one, -1).Draining, false)
+		c.granted(one, request("a", 3))
+		replicas, err := c.Store.Replicas(c.ctx)
+		c.must(err)
+		for _, v := range replicas {
+			equal(c, "draining", v.Draining, false)
+		}
+	}},
+	{"what runs in a draining session ends by itself, further attempts too", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.drain(s, true)
+		equal(c, "token of the resent request", c.granted(s, r), token)
+		c.finished(r, token, jobs.Waiting)
+		r.Attempt = 2
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+	}},
+	{"what waits in a draining session is for others to adopt, and it is given none", func(c *check) {
+		c.register("h", "a", "b")
+		one, two := c.session("one"), c.session("two")
+		before, asked, tried := c.waiting(one, "a", 1), c.waiting(one, "b", 2), request("b", 1)
+		c.finished(tried, c.granted(one, tried), jobs.Waiting)
+		c.drain(one, true)
+		triggered, err := c.trigger("a", "k")
+		c.must(err)
+		c.outcome(one, asked, jobs.StartPaused)
+		equal(c, "adopted by the draining", len(c.adopt(one, 10, "a", "b")), 0)
+		equal(c, "adopted by another", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
+		c.granted(two, before)
+		c.outcome(one, before, jobs.StartDuplicate)
+	}},
+	{"only a living session drains", func(c *check) {
+		c.refused("an unknown session", c.Store.Drain(c.ctx, act, uuid.New(), true), jobs.ErrNotFound)
+		s := c.session("one")
+		c.Expire(s)
+		c.refused("an expired session", c.Store.Drain(c.ctx, act, s, true), jobs.ErrNotFound)
+		s = c.session("two")
+		c.must(c.Store.End(c.ctx, s))
+		c.refused("an ended session", c.Store.Drain(c.ctx, act, s, true), jobs.ErrNotFound)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+	}},
+}

@@ -1,0 +1,81 @@
+package jobstest
+
+import (
+	"reflect"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var driftRules = []rule{
+	{"replicas that carry the same do not drift", func(c *check) {
+		c.carry(c.compared("a"), "h", "x", "y")
+		c.carry(c.compared("b"), "h", "x", "y")
+		c.drift()
+	}},
+	{"a job of which one has another definition, and one that others don't know", func(c *check) {
+		a, b := c.compared("a"), c.compared("b")
+		c.carry(a, "h", "alone", "same", "x")
+		c.carry(b, "h", "same")
+		c.carry(b, "new", "x")
+		c.carry(c.compared("c"), "h", "same", "x")
+		want := []jobs.JobDrift{
+			{Job: "alone", Newest: []string{"a"}, Without: []string{"b", "c"}},
+			{Job: "x", Newest: []string{"b"}, Older: []string{"a", "c"}},
+		}
+		c.drift(want...)
+		found, err := c.Store.Drift(c.ctx, 1)
+		c.must(err)
+		if !reflect.DeepEqual(found, want[:1]) {
+			c.Errorf("at most one: %+v", found)
+		}
+	}},
+	{"sessions that have ended, or that nobody compares, don't drift", func(c *check) {
+		c.carry(c.compared("a"), "h", "x")
+		ended, expired := c.compared("b"), c.compared("c")
+		c.carry(ended, "new", "x", "y")
+		c.carry(expired, "new", "x", "z")
+		c.carry(c.session("program"), "h", "other")
+		c.must(c.Store.End(c.ctx, ended))
+		c.Expire(expired)
+		c.drift()
+	}},
+	{"jobs that were added at run time don't drift", func(c *check) {
+		a := c.compared("a")
+		c.carry(a, "h", "x")
+		c.carry(c.compared("b"), "h", "x")
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+		c.must(err)
+		added := definition("added", "h")
+		added.Source = jobs.FromStore
+		versions, err := c.Store.Register(c.ctx, a, []jobs.Definition{added})
+		c.must(err)
+		equal(c, "version of the added job", versions["added"], 1)
+		c.drift()
+	}},
+	{"of a replica's living sessions the youngest counts", func(c *check) {
+		c.carry(c.compared("a"), "h", "x", "y")
+		c.carry(c.compared("a"), "h", "x")
+		c.carry(c.compared("b"), "h", "x")
+		c.drift()
+	}},
+}
+
+// compared opens a session of a replica whose cron table is compared.
+func (c *check) compared(replica string) uuid.UUID {
+	c.Helper()
+	id := uuid.New()
+	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl, Table: "5f3a"}))
+	return id
+}
+
+// drift fails the test unless these jobs drift, and no others.
+func (c *check) drift(want ...jobs.JobDrift) {
+	c.Helper()
+	found, err := c.Store.Drift(c.ctx, 10)
+	c.must(err)
+	if !reflect.DeepEqual(found, want) {
+		c.Errorf("found %+v, expected %+v", found, want)
+	}
+}

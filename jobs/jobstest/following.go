@@ -1,0 +1,256 @@
+package jobstest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var followingRules = []rule{
+	{"a due is an opening once each that is followed has a run for it, and ready when all have succeeded", func(c *check) {
+		f, s := c.follows()
+		one, other := c.later("one", 1), c.later("other", 1)
+		token := c.granted(s, one)
+		c.openings(f)
+		c.finished(one, token, jobs.Succeeded)
+		c.openings(f)
+		second := c.granted(s, other)
+		c.openings(f, jobs.Opening{Due: one.Firing.Due})
+		before := c.now()
+		c.finished(other, second, jobs.Succeeded)
+		got := c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		within(c, "ready", got[0].Ready, before, c.now())
+	}},
+	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
+		f, s := c.follows()
+		one, other := c.later("one", 1), c.later("other", 1)
+		first, second := c.granted(s, one), c.granted(s, other)
+		c.finished(other, second, jobs.Succeeded)
+		before := c.now()
+		c.finished(one, first, jobs.Succeeded)
+		got := c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		within(c, "ready", got[0].Ready, before, c.now())
+	}},
+	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
+		f, s := c.follows()
+		var waiting []jobs.Opening
+		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Skipped, jobs.Missed} {
+			one, other := c.later("one", i), c.later("other", i)
+			c.succeeded(s, one)
+			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
+			if state == jobs.Waiting {
+				waiting = append(waiting, jobs.Opening{Due: one.Firing.Due})
+			}
+		}
+		c.openings(f, waiting...)
+	}},
+	{"a lost run closes it, and its recovery opens it", func(c *check) {
+		c.recovering("other")
+		f, s := c.follows()
+		one, other := c.later("one", 1), c.later("other", 1)
+		c.succeeded(s, one)
+		dying := c.session("dying")
+		c.granted(dying, other)
+		c.Expire(dying)
+		c.sweep()
+		c.openings(f, jobs.Opening{Due: one.Firing.Due})
+		adopted := c.adopt(s, 10, "other")
+		if len(adopted) != 1 || adopted[0].Recovery != 1 {
+			c.Fatalf("adopted %+v, expected a recovery", adopted)
+		}
+		again := other
+		again.Run, again.Firing.Recovery = adopted[0].ID, 1
+		before := c.now()
+		c.succeeded(s, again)
+		c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+	}},
+	{"a lost run without recovery closes it", func(c *check) {
+		f, s := c.follows()
+		one, other := c.later("one", 1), c.later("other", 1)
+		c.succeeded(s, one)
+		dying := c.session("dying")
+		c.granted(dying, other)
+		c.Expire(dying)
+		c.sweep()
+		c.openings(f)
+	}},
+	{"what was triggered by hand makes nothing due", func(c *check) {
+		f, s := c.follows()
+		for _, job := range []string{"one", "other"} {
+			r := c.later(job, 1)
+			r.Firing.Key = "k"
+			c.succeeded(s, r)
+		}
+		c.openings(f)
+	}},
+	{"dues up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
+		f, s := c.follows()
+		var all []jobs.Opening
+		before := c.now()
+		for i := range 5 {
+			one := c.later("one", i)
+			c.succeeded(s, one)
+			c.succeeded(s, c.later("other", i))
+			all = append(all, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		}
+		c.openings(f, all...)
+		c.follow(c.followed("f", all[1].Due))
+		m := misfired("f", all[2].Due, jobs.Missed, jobs.ReasonMisfire)
+		check := checkOf("f", all[0].Due)
+		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired { return []jobs.Misfired{m} })
+		c.must(err)
+		c.openings(f, all[3:]...)
+	}},
+	{"openings come with the cursors of the follower and of those that it follows", func(c *check) {
+		c.follows()
+		until := c.now().Add(time.Hour)
+		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)}, func(string, jobs.Cursor) []jobs.Misfired { return nil })
+		c.must(err)
+		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 1, After: []string{"one", "unknown", "other"}}})
+		c.must(err)
+		versions, f := c.versions(), told["f"]
+		if len(told) != 1 || len(f.InForce) != 2 || f.InForce["one"] != versions["one"] || f.InForce["other"] != versions["other"] {
+			c.Errorf("found %+v, expected %+v of one and other", told, versions)
+		}
+		equal(c, "cursor", f.CheckedUntil, versions["f"].CheckedUntil)
+	}},
+	{"followers of which another version is in force are left out, and unknown ones", func(c *check) {
+		_, s := c.follows()
+		c.succeeded(s, c.later("one", 1))
+		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 2, After: []string{"one"}}, {Job: "nobody", Version: 1, After: []string{"one"}}})
+		c.must(err)
+		equal(c, "told of", len(told), 0)
+	}},
+	{"several followers are told apart, of one that is followed alone too", func(c *check) {
+		f, s := c.follows()
+		c.register("h", "g")
+		one := c.later("one", 1)
+		before := c.now()
+		c.succeeded(s, one)
+		g := jobs.Follower{Job: "g", Version: 1, After: []string{"one"}}
+		told, err := c.Store.Openings(c.ctx, []jobs.Follower{f, g})
+		c.must(err)
+		c.sameOpenings(told["f"].Dues)
+		c.sameOpenings(told["g"].Dues, jobs.Opening{Due: one.Firing.Due, Ready: before})
+	}},
+	{"of many openings the last are told", func(c *check) {
+		c.register("h", "f", "one")
+		s := c.session("replica")
+		for n := range 2 {
+			requests := make([]jobs.StartRequest, 600)
+			for i := range requests {
+				requests[i] = c.later("one", 600*n+i)
+			}
+			c.start(s, requests...)
+		}
+		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 1, After: []string{"one"}}})
+		c.must(err)
+		dues := told["f"].Dues
+		if len(dues) != jobs.MaxBatch || !dues[len(dues)-1].Due.Equal(c.later("one", 1199).Firing.Due) ||
+			!slices.IsSortedFunc(dues, func(a, b jobs.Opening) int { return a.Due.Compare(b.Due) }) {
+			c.Errorf("found %d openings, expected the last %d, sorted", len(dues), jobs.MaxBatch)
+		}
+	}},
+	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
+		_, s := c.follows()
+		due := c.later("f", 1).Firing.Due
+		first, second := c.followed("f", due), c.followed("f", due)
+		before := c.now()
+		c.follow(first)
+		c.follow(first)
+		c.follow(second)
+		c.absent(second.Run)
+		r := c.record(first.Run, jobs.Waiting)
+		if r.Job != "f" || !r.Due.Equal(due) || r.Key != "" || r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
+			c.Errorf("added %+v", r)
+		}
+		within(c, "created", r.CreatedAt, before, c.now())
+		adopted := c.adopt(s, 10, "f")
+		if len(adopted) != 1 || adopted[0].ID != first.Run {
+			c.Errorf("adopted %+v, expected run %s", adopted, first.Run)
+		}
+	}},
+	{"replicas that add a run at the same time add one", func(c *check) {
+		c.follows()
+		due := c.later("f", 1).Firing.Due
+		errs := make(chan error)
+		for i := range 8 {
+			store := c.Store
+			if i%2 == 1 {
+				store = c.Second
+			}
+			go func() { errs <- store.Follow(c.ctx, []jobs.Followed{c.followed("f", due)}) }()
+		}
+		for range 8 {
+			c.must(<-errs)
+		}
+		equal(c, "runs", len(c.runs(jobs.RunFilter{Job: "f"})), 1)
+	}},
+	{"nothing is added by a definition that is not in force", func(c *check) {
+		c.follows()
+		stale := c.followed("f", c.later("f", 1).Firing.Due)
+		stale.Version = 2
+		unknown := c.followed("nobody", c.later("f", 1).Firing.Due)
+		c.follow(stale, unknown)
+		c.absent(stale.Run)
+		c.absent(unknown.Run)
+	}},
+}
+
+// follows registers f, which follows one and other, and returns it with a
+// session for runs.
+func (c *check) follows() (jobs.Follower, uuid.UUID) {
+	c.Helper()
+	c.register("h", "f", "one")
+	if _, known := c.versions()["other"]; !known {
+		c.register("h", "other")
+	}
+	return jobs.Follower{Job: "f", Version: 1, After: []string{"one", "other"}}, c.session("replica")
+}
+
+// later asks for a firing of the job that is due an hour from the test's
+// beginning, or n minutes later.
+func (c *check) later(job string, n int) jobs.StartRequest {
+	r := request(job, n)
+	r.Firing.Due = c.begun.Truncate(time.Second).Add(time.Hour + time.Duration(n)*time.Minute)
+	return r
+}
+
+func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
+	c.Helper()
+	c.finished(r, c.granted(session, r), jobs.Succeeded)
+}
+
+func (c *check) followed(job string, due time.Time) jobs.Followed {
+	return jobs.Followed{Firing: jobs.Firing{Job: job, Due: due}, Run: uuid.New(), Version: 1, Detail: "one and other succeeded"}
+}
+
+func (c *check) follow(followed ...jobs.Followed) {
+	c.Helper()
+	c.must(c.Store.Follow(c.ctx, followed))
+}
+
+// openings fails the test unless the follower has these: ready behind the
+// instants given, or not.
+func (c *check) openings(f jobs.Follower, want ...jobs.Opening) []jobs.Opening {
+	c.Helper()
+	told, err := c.Store.Openings(c.ctx, []jobs.Follower{f})
+	c.must(err)
+	if _, there := told[f.Job]; !there || len(told) != 1 {
+		c.Fatalf("told of %+v, expected %s", told, f.Job)
+	}
+	c.sameOpenings(told[f.Job].Dues, want...)
+	return told[f.Job].Dues
+}
+
+func (c *check) sameOpenings(got []jobs.Opening, want ...jobs.Opening) {
+	c.Helper()
+	if !slices.EqualFunc(got, want, func(a, b jobs.Opening) bool {
+		return a.Due.Equal(b.Due) && a.Ready.IsZero() == b.Ready.IsZero() && !a.Ready.Before(b.Ready)
+	}) {
+		c.Fatalf("openings %+v, expected %+v", got, want)
+	}
+}

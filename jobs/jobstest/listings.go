@@ -1,0 +1,373 @@
+package jobstest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+var listingRules = []rule{
+	{"runs are filtered by reason, with states and without", func(c *check) {
+		s := c.session("one")
+		skipped, missed := noteOf(request("a", 11), jobs.Skipped, jobs.ReasonLockHeld), noteOf(request("a", 12), jobs.Skipped, jobs.ReasonOverlap)
+		waits := request("b", 3, table("s/t"))
+		c.note(s, skipped)
+		c.note(s, missed)
+		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		c.pastRuns(2)
+		for _, f := range []struct {
+			filter jobs.RunFilter
+			want   []uuid.UUID
+		}{
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonOverlap}, []uuid.UUID{missed.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}}, []uuid.UUID{skipped.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}}, []uuid.UUID{waits.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Failed, jobs.Missed, jobs.Succeeded}}, nil},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
+		} {
+			c.sameRuns(f.filter, f.want...)
+		}
+	}},
+	{"runs are filtered by when they were created", func(c *check) {
+		ids := c.pastRuns(6)
+		at := make([]time.Time, len(ids))
+		for i, id := range ids {
+			at[i] = c.record(id, jobs.Succeeded).CreatedAt
+		}
+		c.sameRuns(jobs.RunFilter{From: at[2]}, ids[2:]...)
+		c.sameRuns(jobs.RunFilter{Until: at[2]}, ids[:2]...)
+		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], Job: "a"}, ids[1:4]...)
+		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], States: []jobs.State{jobs.Succeeded}}, ids[1:4]...)
+		c.sameRuns(jobs.RunFilter{From: at[5].Add(time.Microsecond)})
+	}},
+	{"runs are filtered by what their jobs lock, above and beneath too", func(c *check) {
+		c.defined("h", map[string][]locking.Request{
+			"orders": {table("s/orders"), ownName("orders")}, "schema": {table("s")}, "part": {shared("s/orders/2026")},
+			"other": {table("s/others")}, "path": {path("s/orders")}, "api": {slot("api", 4)}, "none": nil,
+		})
+		s := c.session("one")
+		runs := make(map[string]uuid.UUID)
+		for i, job := range []string{"orders", "schema", "part", "other", "path", "api", "none", "unknown"} {
+			n := noteOf(request(job, i), jobs.Skipped, jobs.ReasonLockHeld)
+			c.note(s, n)
+			runs[job] = n.Run
+		}
+		waits := request("orders", 20, table("s/orders"))
+		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		resource := func(r locking.Request) *locking.Resource { return &r.Resource }
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"], runs["schema"], runs["part"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s"))}, runs["orders"], runs["schema"], runs["part"], runs["other"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders/2026"))}, runs["orders"], runs["schema"], runs["part"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(slot("api", 4))}, runs["api"])
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders_old"))}, runs["schema"])
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("t"))})
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")), States: []jobs.State{jobs.Waiting}}, waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")), States: []jobs.State{jobs.Skipped, jobs.Waiting}, Job: "orders"}, runs["orders"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
+			runs["orders"], runs["schema"], runs["part"], runs["other"])
+		equal(c, "runs of a page", len(c.runs(jobs.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
+	}},
+	{"pages of runs go back as they went on", func(c *check) {
+		s := c.session("one")
+		for n := range 3 { // many created at the same instant
+			requests := make([]jobs.StartRequest, 20)
+			for i := range requests {
+				requests[i] = request("a", 20*n+i)
+			}
+			c.start(s, requests...)
+		}
+		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
+		wanted := table("s/t").Resource
+		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted}} {
+			whole := f
+			whole.Limit = 100
+			all := c.runs(whole)
+			equal(c, "runs", len(all), 60)
+			var paged []jobs.Record
+			last := all[len(all)-1]
+			f.Limit, f.After = 7, cursorOf(last)
+			for page := c.runs(f); len(page) > 0; page = c.runs(f) {
+				paged = slices.Concat(page, paged)
+				f.After = cursorOf(page[0])
+			}
+			if !slices.EqualFunc(all[:len(all)-1], paged, func(a, b jobs.Record) bool { return a.ID == b.ID }) {
+				c.Errorf("%+v: %d runs in pages back differ from %d at once", f, len(paged), len(all)-1)
+			}
+			f.Before, f.After = cursorOf(all[3]), cursorOf(all[6])
+			if between := c.runs(f); len(between) != 2 || between[0].ID != all[4].ID || between[1].ID != all[5].ID {
+				c.Errorf("between two runs are %+v", between)
+			}
+		}
+	}},
+	{"jobs are listed in pages by name, on and back", func(c *check) {
+		names := make([]string, 25)
+		for i := range names {
+			names[i] = fmt.Sprintf("job/%02d", i)
+		}
+		c.register("h", names...)
+		r := request(names[3], 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		var forth, back []string
+		for page := c.listed(jobs.JobFilter{Limit: 10}); len(page) > 0; page = c.listed(jobs.JobFilter{Limit: 10, After: forth[len(forth)-1]}) {
+			forth = append(forth, page...)
+		}
+		if !slices.Equal(forth, names) {
+			c.Errorf("pages on are %q", forth)
+		}
+		for page := c.listed(jobs.JobFilter{Limit: 10, Before: "z"}); len(page) > 0; page = c.listed(jobs.JobFilter{Limit: 10, Before: back[0]}) {
+			back = slices.Concat(page, back)
+		}
+		if !slices.Equal(back, names) {
+			c.Errorf("pages back are %q", back)
+		}
+		if between := c.listed(jobs.JobFilter{After: names[4], Before: names[8]}); !slices.Equal(between, names[5:8]) {
+			c.Errorf("between two names are %q", between)
+		}
+		views, err := c.Store.ListJobs(c.ctx, jobs.JobFilter{Text: "JOB/03"})
+		c.must(err)
+		if len(views) != 1 || views[0].Last == nil || views[0].Last.State != jobs.Failed || views[0].Version != 1 {
+			c.Errorf("views %+v, expected one that failed last", views)
+		}
+	}},
+	{"jobs are filtered by text and by state", func(c *check) {
+		c.register("h", "rollup-sales", "rollup-stock", "prune")
+		described := definition("export", "h")
+		described.Description = "Sends the ROLLUP away"
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{described})
+		c.must(err)
+		s := c.session("one")
+		failed, ended, runs := request("rollup-sales", 1), request("rollup-stock", 1), request("rollup-stock", 2)
+		c.finished(failed, c.granted(s, failed), jobs.Failed)
+		c.finished(ended, c.granted(s, ended), jobs.Succeeded)
+		c.granted(s, runs)
+		c.note(s, noteOf(request("prune", 1, table("s/t")), jobs.Waiting, jobs.ReasonLockHeld))
+		for _, l := range []struct {
+			filter jobs.JobFilter
+			want   string
+		}{
+			{jobs.JobFilter{}, "export prune rollup-sales rollup-stock"}, {jobs.JobFilter{Text: "rollup"}, "export rollup-sales rollup-stock"},
+			{jobs.JobFilter{Text: "Sales"}, "rollup-sales"}, {jobs.JobFilter{Text: "%"}, ""}, {jobs.JobFilter{Text: "_"}, ""},
+			{jobs.JobFilter{State: jobs.Failed}, "rollup-sales"}, {jobs.JobFilter{State: jobs.Succeeded}, "rollup-stock"},
+			{jobs.JobFilter{State: jobs.Running}, "rollup-stock"}, {jobs.JobFilter{State: jobs.Waiting}, "prune"}, {jobs.JobFilter{State: jobs.Lost}, ""},
+			{jobs.JobFilter{State: jobs.Failed, Text: "stock"}, ""}, {jobs.JobFilter{Limit: 2}, "export prune"},
+		} {
+			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "), l.want)
+		}
+	}},
+	{"jobs are filtered by group, source and pauses", func(c *check) {
+		var definitions []jobs.Definition
+		for name, group := range map[string]string{"a": "night", "b": "night", "c": "day", "d": ""} {
+			d := definition(name, "h")
+			d.Group, d.Source, d.Priority = group, jobs.FromConfig, 7
+			definitions = append(definitions, d)
+		}
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
+		c.must(err)
+		act := jobs.Act{Actor: "anna", Via: "go", Reason: "closing"}
+		pause := func(target jobs.Target) {
+			_, err := c.Store.Pause(c.ctx, act, target)
+			c.must(err)
+		}
+		yes, no := true, false
+		lists := func(f jobs.JobFilter, want string) {
+			c.Helper()
+			equal(c, fmt.Sprintf("jobs by %+v", f), strings.Join(c.listed(f), " "), want)
+		}
+		lists(jobs.JobFilter{Group: "night"}, "a b")
+		lists(jobs.JobFilter{Group: "dusk"}, "")
+		lists(jobs.JobFilter{Source: jobs.FromConfig}, "a b c d")
+		lists(jobs.JobFilter{Source: jobs.FromStore}, "")
+		lists(jobs.JobFilter{Paused: &yes}, "")
+		pause(jobs.Target{Kind: jobs.TargetGroup, Name: "night"})
+		pause(jobs.Target{Kind: jobs.TargetJob, Name: "d"})
+		lists(jobs.JobFilter{Paused: &yes}, "a b d")
+		lists(jobs.JobFilter{Paused: &no}, "c")
+		lists(jobs.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
+		view, err := c.Store.Job(c.ctx, "a")
+		c.must(err)
+		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" || view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
+			c.Errorf("job %+v, expected it to be paused with its group", view)
+		}
+		pause(jobs.Target{Kind: jobs.TargetAll})
+		lists(jobs.JobFilter{Paused: &yes}, "a b c d")
+		_, err = c.Store.Resume(c.ctx, act, jobs.Target{Kind: jobs.TargetAll})
+		c.must(err)
+		lists(jobs.JobFilter{Paused: &no}, "c")
+		groups, err := c.Store.Groups(c.ctx)
+		c.must(err)
+		equal(c, "groups", fmt.Sprint(groups), "[{day 1} {night 2}]")
+	}},
+	{"one job is found by its name, whatever is in it", func(c *check) {
+		c.register("h", "a", "a/b", `a'";--`)
+		for _, name := range []string{"a", "a/b", `a'";--`} {
+			view, err := c.Store.Job(c.ctx, name)
+			c.must(err)
+			equal(c, "name", view.Name, name)
+			equal(c, "schedule", view.Schedule, definition(name, "h").Schedule)
+		}
+		if _, err := c.Store.Job(c.ctx, "b"); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("unknown job: %v, expected ErrNotFound", err)
+		}
+	}},
+	{"the resources are those of the definitions in force, each once", func(c *check) {
+		one := c.session("one")
+		c.definedBy(one, "old", map[string][]locking.Request{"a": {table("s/old")}, "b": {table("s/t"), ownName("b")}})
+		c.defined("new", map[string][]locking.Request{"a": {shared("s/t"), slot("api", 2)}})
+		resources, err := c.Store.Resources(c.ctx)
+		c.must(err)
+		var keys []string
+		for _, r := range resources {
+			keys = append(keys, r.Key())
+		}
+		equal(c, "resources", strings.Join(keys, " "), "slot:api table:s/t")
+	}},
+	{"the last outcomes of jobs come youngest first", func(c *check) {
+		s := c.session("one")
+		for i := range 5 {
+			r := request("a", i)
+			c.finished(r, c.granted(s, r), []jobs.State{jobs.Failed, jobs.Succeeded}[i%2])
+		}
+		skipped := noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		c.note(s, skipped)
+		c.granted(s, request("other", 1))
+		found, err := c.Store.Outcomes(c.ctx, []string{"b", "a", "never"}, 3)
+		c.must(err)
+		if len(found) != 2 || len(found["a"]) != 3 || len(found["b"]) != 1 {
+			c.Fatalf("outcomes %+v", found)
+		}
+		for i, o := range found["a"] {
+			equal(c, "due", o.Due, firing("a", 4-i).Due)
+			equal(c, "state", o.State, []jobs.State{jobs.Failed, jobs.Succeeded}[i%2])
+			if took, ran := o.Took(); !ran || took < 0 {
+				c.Errorf("%+v took %s, %t", o, took, ran)
+			}
+		}
+		b := found["b"][0]
+		if _, ran := b.Took(); ran || b.Run != skipped.Run || b.State != jobs.Skipped || b.Reason != jobs.ReasonLockHeld {
+			c.Errorf("outcome %+v, expected what was skipped", b)
+		}
+		none, err := c.Store.Outcomes(c.ctx, nil, 3)
+		c.must(err)
+		equal(c, "outcomes of no jobs", len(none), 0)
+	}},
+	{"what did not end well is counted by job, state and reason", func(c *check) {
+		s := c.session("one")
+		for i := range 3 {
+			c.note(s, noteOf(request("a", i), jobs.Skipped, jobs.ReasonLockHeld))
+		}
+		since := c.now()
+		c.note(s, noteOf(request("a", 3), jobs.Skipped, jobs.ReasonLockHeld))
+		c.note(s, noteOf(request("a", 4), jobs.Skipped, jobs.ReasonOverlap))
+		c.note(s, noteOf(request("b", 5, table("s/t")), jobs.Waiting, jobs.ReasonLockHeld))
+		for i, state := range []jobs.State{jobs.Failed, jobs.Failed, jobs.Succeeded} {
+			r := request("b", i)
+			c.finished(r, c.granted(s, r), state)
+		}
+		equal(c, "since then", c.tallied(c.Store.Tallies(c.ctx, since)), "a skipped lock_held 1, a skipped overlap 1, b failed  2")
+		equal(c, "in all", c.tallied(c.Store.Tallies(c.ctx, since.Add(-time.Hour))), "a skipped lock_held 4, a skipped overlap 1, b failed  2")
+		equal(c, "of one job", c.tallied(c.Store.JobTallies(c.ctx, "b", since)), "b failed  2, b succeeded  1")
+		equal(c, "of one job, in all", c.tallied(c.Store.JobTallies(c.ctx, "a", since.Add(-time.Hour))), "a skipped lock_held 4, a skipped overlap 1")
+		equal(c, "of the future", c.tallied(c.Store.Tallies(c.ctx, c.now().Add(time.Hour))), "")
+		equal(c, "of another job", c.tallied(c.Store.JobTallies(c.ctx, "c", since)), "")
+		tallies, err := c.Store.JobTallies(c.ctx, "b", since)
+		c.must(err)
+		for _, t := range tallies {
+			within(c, "the last", t.Last, since, c.now())
+		}
+	}},
+	{"the runs of a firing come in the order of its recoveries", func(c *check) {
+		c.recovering("a")
+		one := c.session("one")
+		r := request("a", 1)
+		c.granted(one, r)
+		c.granted(one, request("a", 2))
+		c.Expire(one)
+		c.sweep()
+		chain, err := c.Store.FiringRuns(c.ctx, r.Firing)
+		c.must(err)
+		if len(chain) != 2 || chain[0].ID != r.Run || chain[0].State != jobs.Lost || chain[1].Recovery != 1 || chain[1].State != jobs.Waiting {
+			c.Errorf("runs of the firing are %+v", chain)
+		}
+		triggered := r.Firing
+		triggered.Key = "by hand"
+		none, err := c.Store.FiringRuns(c.ctx, triggered)
+		c.must(err)
+		equal(c, "runs of a trigger that was not", len(none), 0)
+		record, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "anna", Via: "go"}, jobs.TriggerRequest{Job: "a", Key: "by hand"})
+		c.must(err)
+		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 || found[0].ID != record.ID {
+			c.Errorf("runs of a trigger are %+v, %v", found, err)
+		}
+	}},
+}
+
+func cursorOf(r jobs.Record) *jobs.RunCursor {
+	return &jobs.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID}
+}
+
+// sameRuns fails the test unless the filter gives these, in whatever order.
+func (c *check) sameRuns(f jobs.RunFilter, want ...uuid.UUID) {
+	c.Helper()
+	var got, expected []string
+	for _, r := range c.runs(f) {
+		got = append(got, r.ID.String())
+	}
+	for _, id := range want {
+		expected = append(expected, id.String())
+	}
+	slices.Sort(got)
+	slices.Sort(expected)
+	if !slices.Equal(got, expected) {
+		c.Errorf("runs by %+v are %q, expected %q", f, got, expected)
+	}
+}
+
+// listed returns the names of the jobs on a page.
+func (c *check) listed(f jobs.JobFilter) (names []string) {
+	c.Helper()
+	views, err := c.Store.ListJobs(c.ctx, f)
+	c.must(err)
+	for _, v := range views {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// tallied writes counts down in an order of their own.
+func (c *check) tallied(tallies []jobs.Tally, err error) string {
+	c.Helper()
+	c.must(err)
+	var lines []string
+	for _, t := range tallies {
+		lines = append(lines, fmt.Sprintf("%s %s %s %d", t.Job, t.State, t.Reason, t.Runs))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
+
+// defined has a session that lives on carry jobs that lock what is asked for.
+func (c *check) defined(hash string, requests map[string][]locking.Request) {
+	c.Helper()
+	c.definedBy(c.session("registrar"), hash, requests)
+}
+
+func (c *check) definedBy(session uuid.UUID, hash string, requests map[string][]locking.Request) {
+	c.Helper()
+	var definitions []jobs.Definition
+	for name, wanted := range requests {
+		d := definition(name, hash)
+		d.Resources = wanted
+		definitions = append(definitions, d)
+	}
+	_, err := c.Store.Register(c.ctx, session, definitions)
+	c.must(err)
+}

@@ -1,0 +1,149 @@
+package jobstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// saved fails the test unless the job's next run finds this.
+func (c *check) saved(job, want string) {
+	c.Helper()
+	for _, store := range []jobs.Store{c.Store, c.Second} {
+		got, err := store.Saved(c.ctx, job)
+		c.must(err)
+		equal(c, "saved by "+job, string(got), want)
+	}
+}
+
+// keeps ends an attempt that keeps something.
+func (c *check) keeps(r jobs.StartRequest, token jobs.Token, state jobs.State, saved, result string) bool {
+	c.Helper()
+	f := jobs.FinishRequest{Run: r.Run, Token: token, State: state}
+	if saved != "" {
+		f.Saved = json.RawMessage(saved)
+	}
+	if result != "" {
+		f.Result = json.RawMessage(result)
+	}
+	done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+	c.must(err)
+	return done[0]
+}
+
+var memoryRules = []rule{
+	{"a job that has saved nothing has nothing", func(c *check) { c.saved("a", "") }},
+	{"the next run finds what the one before saved", func(c *check) {
+		s := c.session("one")
+		for n, state := range []string{`{"at":1}`, `"two \u0000 é <&>"`, `null`} {
+			r := request("a", n)
+			equal(c, "finished", c.keeps(r, c.granted(s, r), jobs.Succeeded, state, ""), true)
+			c.saved("a", state)
+		}
+		c.saved("b", "")
+	}},
+	{"a run that saves nothing leaves what there is", func(c *check) {
+		s := c.session("one")
+		for n, state := range []string{`1`, ""} {
+			r := request("a", n)
+			equal(c, "finished", c.keeps(r, c.granted(s, r), jobs.Succeeded, state, ""), true)
+		}
+		c.saved("a", `1`)
+	}},
+	{"a run that does not succeed stores no state", func(c *check) {
+		s := c.session("one")
+		for n, state := range []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Waiting} {
+			r := request("a", n)
+			equal(c, "finished", c.keeps(r, c.granted(s, r), state, `"half"`, ""), true)
+		}
+		c.saved("a", "")
+	}},
+	{"a superseded run stores neither state nor result", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+		equal(c, "finished", c.keeps(r, token, jobs.Succeeded, `"late"`, `"late"`), false)
+		c.saved("a", "")
+		equal(c, "result", string(c.record(r.Run, jobs.Lost).Result), "")
+	}},
+	{"an earlier attempt stores no state", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		first := c.granted(s, r)
+		c.finished(r, first, jobs.Waiting)
+		r.Attempt = 2
+		second := c.granted(s, r)
+		equal(c, "finish of attempt 1", c.keeps(r, first, jobs.Succeeded, `1`, `1`), false)
+		c.saved("a", "")
+		equal(c, "finish of attempt 2", c.keeps(r, second, jobs.Succeeded, `2`, `2`), true)
+		c.saved("a", `2`)
+		equal(c, "result", string(c.record(r.Run, jobs.Succeeded).Result), `2`)
+	}},
+	{"a repeated finish does not bring an older state back", func(c *check) {
+		s := c.session("one")
+		first, second := request("a", 1), request("a", 2)
+		token := c.granted(s, first)
+		equal(c, "first", c.keeps(first, token, jobs.Succeeded, `1`, ""), true)
+		equal(c, "second", c.keeps(second, c.granted(s, second), jobs.Succeeded, `2`, ""), true)
+		equal(c, "first, repeated", c.keeps(first, token, jobs.Succeeded, `1`, ""), true)
+		c.saved("a", `2`)
+	}},
+	{"a batch keeps each job's state", func(c *check) {
+		s := c.session("one")
+		var all []jobs.FinishRequest
+		for n := range 30 {
+			r := request(fmt.Sprintf("job %d", n%20), n) // some twice: the later has the last word
+			all = append(all, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Saved: json.RawMessage(fmt.Sprint(n))})
+		}
+		_, err := c.Store.Finish(c.ctx, all)
+		c.must(err)
+		for n := range 20 {
+			want := n
+			if n < 10 {
+				want = n + 20
+			}
+			c.saved(fmt.Sprintf("job %d", n), fmt.Sprint(want))
+		}
+	}},
+	{"a mebibyte is kept whole", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		state := `"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`
+		equal(c, "finished", c.keeps(r, c.granted(s, r), jobs.Succeeded, state, ""), true)
+		c.saved("a", state)
+	}},
+	{"a result comes with its run, however it ended, and in no list", func(c *check) {
+		s := c.session("one")
+		for n, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Waiting} {
+			r := request("a", n)
+			result := fmt.Sprintf(`{"n":%d, "nul":"\u0000"}`, n)
+			equal(c, "finished", c.keeps(r, c.granted(s, r), state, "", result), true)
+			equal(c, "result", string(c.record(r.Run, state).Result), result)
+		}
+		for _, r := range c.runs(jobs.RunFilter{}) {
+			equal(c, "result in a list", string(r.Result), "")
+		}
+	}},
+	{"an attempt without result or output leaves that of the one before", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		end := func(state jobs.State, output, result string) {
+			f := jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: state, Output: output}
+			if result != "" {
+				f.Result = json.RawMessage(result)
+			}
+			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+			c.must(err)
+			r.Attempt++
+		}
+		end(jobs.Waiting, "first", `1`)
+		end(jobs.Waiting, "", `2`)
+		end(jobs.Failed, "third", "")
+		record := c.record(r.Run, jobs.Failed)
+		equal(c, "output", record.Output, "third")
+		equal(c, "result", string(record.Result), `2`)
+	}},
+}

@@ -1,0 +1,110 @@
+package jobstest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// orders returns what the session is to obey.
+func (c *check) orders(session uuid.UUID, since int64) jobs.Orders {
+	c.Helper()
+	o, err := c.Second.Orders(c.ctx, session, since)
+	c.must(err)
+	return o
+}
+
+var orderRules = []rule{
+	{"orders tell what stands, and how far they go", func(c *check) {
+		c.register("h", "a")
+		first := c.orders(uuid.Nil, -1)
+		if len(first.Pauses) != 0 || len(first.Specs) != 0 || first.Draining {
+			c.Errorf("first orders %+v", first)
+		}
+		p := c.pause(jobA)
+		spec, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
+		c.must(err)
+		o := c.orders(uuid.Nil, first.Generation)
+		if o.Generation <= first.Generation || len(o.Pauses) != 1 || len(o.Specs) != 1 {
+			c.Fatalf("orders %+v after %+v", o, first)
+		}
+		if o.Pauses[0] != p {
+			c.Errorf("pause %+v, expected %+v", o.Pauses[0], p)
+		}
+		if got := o.Specs[0]; got.Job != spec.Job || !jobs.SameParams(got.Text, spec.Text) || got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) || got.ChangedBy != "ann" {
+			c.Errorf("spec %+v, expected %+v", got, spec)
+		}
+		same := c.orders(uuid.Nil, o.Generation)
+		if same.Generation != o.Generation || same.Pauses != nil || same.Specs != nil {
+			c.Errorf("orders %+v, expected the generation alone", same)
+		}
+		c.resume(jobA)
+		c.must(c.Store.RemoveSpec(c.ctx, act, "added", spec.Version))
+		if last := c.orders(uuid.Nil, o.Generation); last.Generation <= o.Generation || len(last.Pauses) != 0 || len(last.Specs) != 0 {
+			c.Errorf("orders %+v", last)
+		}
+	}},
+	{"what concerns the session is told, however new the generation", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		c.granted(s, r)
+		c.cancel(r.Run)
+		c.drain(s, true)
+		o := c.orders(s, c.orders(s, -1).Generation)
+		if !o.Draining || len(o.Cancels) != 1 {
+			c.Errorf("orders %+v", o)
+		}
+	}},
+	{"the generation grows with what replicas obey, and with nothing else", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		r, last := request("a", 1), int64(0)
+		c.granted(s, r)
+		for name, do := range map[string]func(){
+			"pause": func() { c.pause(jobA) }, "cancel": func() { c.cancel(r.Run) }, "drain": func() { c.drain(s, true) },
+		} {
+			if do(); c.orders(s, -1).Generation <= last {
+				c.Errorf("%s is not told", name)
+			}
+			last = c.orders(s, -1).Generation
+		}
+		c.pause(jobA)
+		_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", EvenPaused: true})
+		c.must(err)
+		equal(c, "generation", c.orders(s, -1).Generation, last)
+	}},
+	{"who listens hears of acts, until it ends", func(c *check) {
+		c.register("h", "a")
+		ctx, cancel := context.WithCancel(c.ctx)
+		heard, ended := make(chan bool, 100), make(chan error, 1)
+		go func() { ended <- c.Store.Listen(ctx, func() { heard <- true }) }()
+		await(c, heard, ended) // it listens
+		for _, do := range []func(){func() { c.pause(jobA) }, func() { c.resume(jobA) }, func() {
+			_, err := c.trigger("a", "k")
+			c.must(err)
+		}} {
+			do()
+			await(c, heard, ended)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			c.Errorf("listening ended with %v", err)
+		}
+	}},
+}
+
+// await returns when something was heard.
+func await(c *check, heard <-chan bool, ended <-chan error) {
+	c.Helper()
+	select {
+	case <-heard:
+	case err := <-ended:
+		c.Fatalf("listening ended: %v", err)
+	case <-c.ctx.Done():
+		c.Fatal("nothing was heard")
+	}
+}

@@ -1,0 +1,311 @@
+package jobstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// outbox is the store's, or that of another way to it.
+func (c *check) outbox(store jobs.Store) jobs.Outbox {
+	c.Helper()
+	o, ok := store.(jobs.Outbox)
+	if !ok {
+		c.Skipf("%T keeps no deliveries", store)
+	}
+	return o
+}
+
+// hooked registers a job with a webhook "w" for the states.
+func (c *check) hooked(job, hash string, states ...jobs.State) {
+	c.Helper()
+	d := definition(job, hash)
+	for _, state := range states {
+		d.Hooks = append(d.Hooks, jobs.Hook{Webhook: "w", State: state})
+	}
+	d.Recover = true
+	_, err := c.Store.Register(c.ctx, c.session("registrar "+hash), []jobs.Definition{d})
+	c.must(err)
+}
+
+// take takes what is due of a webhook.
+func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
+	c.Helper()
+	taken, err := c.outbox(c.Store).TakeDeliveries(c.ctx, webhook, lease, 100)
+	c.must(err)
+	return taken
+}
+
+// told fails the test unless the webhook is to be told of this end alone.
+func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
+	c.Helper()
+	taken := c.take("w", time.Hour)
+	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state || taken[0].Tries != 1 || taken[0].Webhook != "w" {
+		c.Fatalf("deliveries %+v, expected one of run %s as %s", taken, run, state)
+	}
+	within(c, "taken at", taken[0].TakenAt, taken[0].CreatedAt, c.now())
+	return taken[0]
+}
+
+func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
+	c.Helper()
+	s.ID, s.Tries = d.ID, d.Tries
+	stood, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
+	c.must(err)
+	return stood
+}
+
+// operator is who acts.
+var operator = jobs.Act{Actor: "operator", Via: "go"}
+
+var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}
+
+var outboxRules = []rule{
+	{"a webhook is told of the ends that it asks for, once", func(c *check) {
+		c.hooked("a", "h", jobs.Failed, jobs.TimedOut)
+		s := c.session("one")
+		before := c.now()
+		for n, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Cancelled} {
+			r := request("a", n)
+			token := c.granted(s, r)
+			f := jobs.FinishRequest{Run: r.Run, Token: token, State: state, Error: "why", Output: "long", Result: json.RawMessage(`{"n":1}`)}
+			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+			c.must(err)
+			c.finished(r, token, state)
+			if state != jobs.Failed {
+				equal(c, "deliveries", len(c.take("w", 0)), 0)
+				continue
+			}
+			d := c.told(r.Run, state)
+			within(c, "created at", d.CreatedAt, before.Add(-time.Microsecond), c.now())
+			equal(c, "error", d.Run.Error, "why")
+			equal(c, "result", string(d.Run.Result), `{"n":1}`)
+			equal(c, "output", d.Run.Output, "")
+			equal(c, "job", d.Run.Job, "a")
+			equal(c, "delivered", c.settled(d, jobs.Settlement{Delivered: true}), true)
+		}
+	}},
+	{"jobs without webhooks tell nobody", func(c *check) {
+		c.hooked("a", "h", finalStates...)
+		c.register("h", "b")
+		s := c.session("one")
+		r := request("b", 1)
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		equal(c, "deliveries", len(c.take("w", 0)), 0)
+	}},
+	{"an attempt that another follows is no end", func(c *check) {
+		c.hooked("a", "h", finalStates...)
+		s := c.session("one")
+		r := request("a", 1)
+		c.finished(r, c.granted(s, r), jobs.Waiting)
+		equal(c, "deliveries", len(c.take("w", 0)), 0)
+		r.Attempt = 2
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		c.told(r.Run, jobs.Failed)
+	}},
+	{"a skip and a firing that could not start are told", func(c *check) {
+		c.hooked("a", "h", jobs.Skipped, jobs.Failed)
+		s := c.session("one")
+		for n, state := range []jobs.State{jobs.Skipped, jobs.Failed} {
+			r := request("a", n)
+			equal(c, "noted", c.note(s, noteOf(r, state, jobs.ReasonLockHeld)), true)
+			c.settled(c.told(r.Run, state), jobs.Settlement{Delivered: true})
+		}
+	}},
+	{"a run that waited and is skipped is told", func(c *check) {
+		c.hooked("a", "h", jobs.Skipped)
+		s := c.session("one")
+		r := request("a", 1)
+		equal(c, "noted", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		equal(c, "deliveries", len(c.take("w", 0)), 0)
+		equal(c, "noted", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		c.told(r.Run, jobs.Skipped)
+	}},
+	{"a run lost by a sweep is told, its successor is not", func(c *check) {
+		c.hooked("a", "h", finalStates...)
+		s := c.session("one")
+		r := request("a", 1)
+		c.granted(s, r)
+		c.Expire(s)
+		equal(c, "lost", len(c.sweep().Lost), 1)
+		c.told(r.Run, jobs.Lost)
+	}},
+	{"a revoked claim is told", func(c *check) {
+		c.hooked("a", "h", finalStates...)
+		r := request("a", 1)
+		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled, jobs.ReasonCancelled))
+		c.told(r.Run, jobs.Cancelled)
+	}},
+	{"a waiting run that an operator cancels is told", func(c *check) {
+		c.hooked("a", "h", jobs.Cancelled)
+		r, err := c.Store.Trigger(c.ctx, operator, jobs.TriggerRequest{Job: "a", Key: "k"})
+		c.must(err)
+		_, err = c.Store.Cancel(c.ctx, operator, r.ID)
+		c.must(err)
+		c.told(r.ID, jobs.Cancelled)
+	}},
+	{"a run that an operator takes the locks of is told", func(c *check) {
+		c.hooked("a", "h", jobs.Lost)
+		r := request("a", 1, table("s/t"))
+		token := c.granted(c.session("one"), r)
+		_, err := c.Store.Release(c.ctx, operator, jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
+		c.must(err)
+		c.told(r.Run, jobs.Lost)
+	}},
+	{"runs of a removed job are told", func(c *check) {
+		spec, err := c.Store.PutSpec(c.ctx, operator, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.must(err)
+		d := definition("a", "h")
+		d.Source, d.Hooks = jobs.FromStore, []jobs.Hook{{Webhook: "w", State: jobs.Failed}}
+		_, err = c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		c.must(err)
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.must(c.Store.RemoveSpec(c.ctx, operator, "a", spec.Version))
+		c.finished(r, token, jobs.Failed)
+		c.told(r.Run, jobs.Failed)
+	}},
+	{"a missed due is told, one that is run late is not", func(c *check) {
+		d := definition("a", "h")
+		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Missed}}
+		versions, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		c.must(err)
+		now := c.now()
+		missed, late := uuid.New(), uuid.New()
+		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"], Due: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
+		_, err = c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
+			return []jobs.Misfired{
+				{Firing: jobs.Firing{Job: "a", Due: now.Add(time.Minute)}, Run: missed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
+				{Firing: jobs.Firing{Job: "a", Due: now.Add(2 * time.Minute)}, Run: late, State: jobs.Waiting, Reason: jobs.ReasonMisfire},
+			}
+		})
+		c.must(err)
+		c.told(missed, jobs.Missed)
+	}},
+	{"each webhook has its own", func(c *check) {
+		d := definition("a", "h")
+		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed}, {Webhook: "w", State: jobs.Failed}, {Webhook: "v", State: jobs.Succeeded}}
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		c.must(err)
+		r := request("a", 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		w := c.told(r.Run, jobs.Failed)
+		v := c.take("v", time.Hour)
+		if len(v) != 1 || v[0].ID == w.ID || v[0].Run.ID != r.Run {
+			c.Errorf("deliveries of v %+v, of w %+v", v, w)
+		}
+		c.settled(w, jobs.Settlement{Delivered: true})
+		equal(c, "v delivered", c.settled(v[0], jobs.Settlement{Delivered: true}), true)
+	}},
+	{"the definition in force decides", func(c *check) {
+		c.hooked("a", "old", jobs.Failed)
+		c.hooked("a", "new")
+		s := c.session("one")
+		r := request("a", 1)
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		equal(c, "deliveries", len(c.take("w", 0)), 0)
+		c.hooked("a", "newest", jobs.Failed, jobs.Lost)
+		r = request("a", 2)
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		c.told(r.Run, jobs.Failed)
+	}},
+	{"what is lent is nobody else's until the lease ends", func(c *check) {
+		c.hooked("a", "h", jobs.Failed)
+		r := request("a", 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		first := c.take("w", 0) // a lease that ends at once
+		again := c.take("w", time.Hour)
+		if len(first) != 1 || len(again) != 1 || again[0].ID != first[0].ID || again[0].Tries != 2 {
+			c.Fatalf("taken %+v, then %+v", first, again)
+		}
+		equal(c, "taken while lent", len(c.take("w", time.Hour)), 0)
+		equal(c, "settled by who lost it", c.settled(first[0], jobs.Settlement{Delivered: true}), false)
+		equal(c, "deferred by who lost it", c.settled(first[0], jobs.Settlement{Error: "late"}), false)
+		equal(c, "settled by who has it", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
+		equal(c, "settled again", c.settled(again[0], jobs.Settlement{Delivered: true}), false)
+		equal(c, "taken once delivered", len(c.take("w", 0)), 0)
+	}},
+	{"a try that failed is repeated when it is due, or given up, and shown", func(c *check) {
+		c.hooked("a", "h", jobs.Failed)
+		r := request("a", 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		shown := func() jobs.Undelivered {
+			c.Helper()
+			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, 10)
+			c.must(err)
+			if len(found) != 1 {
+				c.Fatalf("undelivered %+v, expected one", found)
+			}
+			return found[0]
+		}
+		d := c.told(r.Run, jobs.Failed)
+		equal(c, "deferred", c.settled(d, jobs.Settlement{Error: "503", Again: 0}), true)
+		u := shown()
+		if u.Error != "503" || u.Run != r.Run || u.State != jobs.Failed || u.Tries != 1 || u.NextAt == nil || u.GaveUpAt != nil {
+			c.Errorf("undelivered %+v", u)
+		}
+		again := c.take("w", time.Hour)
+		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 {
+			c.Fatalf("taken again %+v", again)
+		}
+		equal(c, "deferred", c.settled(again[0], jobs.Settlement{Error: "504", Again: time.Hour}), true)
+		equal(c, "taken before its time", len(c.take("w", 0)), 0)
+		within(c, "next try", *shown().NextAt, c.now().Add(59*time.Minute), c.now().Add(time.Hour))
+		equal(c, "given up", c.settled(again[0], jobs.Settlement{Error: "gone", GiveUp: true}), true)
+		equal(c, "taken once given up", len(c.take("w", 0)), 0)
+		if u := shown(); u.Error != "gone" || u.NextAt != nil || u.GaveUpAt == nil {
+			c.Errorf("given up %+v", u)
+		}
+		c.must(c.outbox(c.Store).ForgetDeliveries(c.ctx))
+		shown() // it is not old
+	}},
+	{"many takers share what is due", func(c *check) {
+		c.hooked("a", "h", jobs.Failed)
+		s := c.session("one")
+		const runs = 60
+		for n := range runs {
+			r := request("a", n)
+			c.finished(r, c.granted(s, r), jobs.Failed)
+		}
+		var mu sync.Mutex
+		taken := map[uuid.UUID]int{}
+		var problems []error
+		var takers sync.WaitGroup
+		for n := range 6 {
+			o := c.outbox([]jobs.Store{c.Store, c.Second}[n%2])
+			takers.Go(func() {
+				for misses := 0; misses < 3; {
+					got, err := o.TakeDeliveries(c.ctx, "w", time.Hour, 4)
+					mu.Lock()
+					if err != nil {
+						problems = append(problems, err)
+					}
+					if len(got) > 4 {
+						problems = append(problems, fmt.Errorf("%d taken at once", len(got)))
+					}
+					for _, d := range got {
+						taken[d.ID]++
+					}
+					mu.Unlock()
+					if len(got) == 0 {
+						misses++
+					}
+				}
+			})
+		}
+		takers.Wait()
+		for _, err := range problems {
+			c.Error(err)
+		}
+		equal(c, "deliveries", len(taken), runs)
+		for id, n := range taken {
+			equal(c, "times that "+id.String()+" was taken", n, 1)
+		}
+	}},
+}

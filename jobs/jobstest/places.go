@@ -1,0 +1,158 @@
+package jobstest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// placeRules are who is served first where workers, or the places of a group,
+// are short.
+var placeRules = []rule{
+	{"a level of priority is worth a minute of waiting", func(c *check) {
+		low, middling, high := c.waitedFor("low", 2*time.Minute+time.Second), c.waitedFor("middling", 0), c.waitedFor("high", -90*time.Second)
+		s := c.session("one")
+		a := Adoption(nil, 1, "low", "middling", "high")
+		a.Jobs[0].Priority, a.Jobs[2].Priority = 3, 7
+		for _, want := range []uuid.UUID{high, low, middling} {
+			got, err := c.Store.Adopt(c.ctx, s, a)
+			c.must(err)
+			if len(got) != 1 || got[0].ID != want {
+				c.Fatalf("adopted %+v, expected run %s", got, want)
+			}
+			a.Known = append(a.Known, want)
+		}
+	}},
+	{"late runs have a limit of their own, and come first", func(c *check) {
+		a := Adoption(nil, 4, "late", "prompt")
+		a.Jobs[0].Threshold, a.Late = time.Hour, 2
+		first, second, third := c.waitedFor("late", 3*time.Minute), c.waitedFor("late", 2*time.Minute), c.waitedFor("late", time.Minute)
+		manual := c.waitedFor("prompt", time.Hour)
+		s := c.session("one")
+		got, err := c.Store.Adopt(c.ctx, s, a)
+		c.must(err)
+		ids := idsOf(got)
+		if len(got) != 3 || !ids[first] || !ids[second] || !ids[manual] {
+			c.Errorf("adopted %+v, expected two late runs and the other", got)
+		}
+		a.Known, a.Late = []uuid.UUID{first, second, manual}, 0
+		got, err = c.Store.Adopt(c.ctx, s, a)
+		c.must(err)
+		equal(c, "adopted without room for late ones", len(got), 0)
+		a.Late = 1
+		got, err = c.Store.Adopt(c.ctx, s, a)
+		c.must(err)
+		if len(got) != 1 || got[0].ID != third {
+			c.Errorf("adopted %+v, expected the last late run", got)
+		}
+	}},
+	{"late runs leave no room for others where the limit is theirs", func(c *check) {
+		a := Adoption(nil, 1, "late", "prompt")
+		a.Jobs[0].Threshold = time.Hour
+		late := c.waitedFor("late", 0)
+		c.waitedFor("prompt", time.Hour)
+		got, err := c.Store.Adopt(c.ctx, c.session("one"), a)
+		c.must(err)
+		if len(got) != 1 || got[0].ID != late {
+			c.Errorf("adopted %+v, expected the late run", got)
+		}
+	}},
+	{"what was triggered is never late, nor is a recovery", func(c *check) {
+		s := c.session("gone")
+		manual, recovery := request("a", 1), request("a", 1)
+		manual.Firing.Key, recovery.Firing.Recovery = "k", 1
+		for _, r := range []jobs.StartRequest{manual, recovery} {
+			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		}
+		c.must(c.Store.End(c.ctx, s))
+		a := Adoption(nil, 5, "a")
+		a.Jobs[0].Threshold, a.Late = time.Second, 0
+		got, err := c.Store.Adopt(c.ctx, c.session("one"), a)
+		c.must(err)
+		equal(c, "adopted", len(got), 2)
+	}},
+	{"a full group is told as such, by each request's own number", func(c *check) {
+		s := c.session("one")
+		group := func(slots int) locking.Request { return ask(locking.KindGroup, "night", locking.Slotted, slots) }
+		first, second, third := request("a", 1, group(2)), request("b", 2, group(2)), request("c", 3, group(2))
+		token := c.granted(s, first)
+		c.granted(s, second)
+		blocker := c.blocked(s, third, jobs.ReasonGroupFull, first)
+		equal(c, "blocker", blocker.Resource, "group:night")
+		more := request("d", 2, group(3))
+		c.granted(s, more)
+		c.finished(first, token, jobs.Succeeded)
+		c.outcome(s, third, jobs.StartBlocked)
+	}},
+	{"who waits for a group's place is served in turn", func(c *check) {
+		s := c.session("one")
+		group := ask(locking.KindGroup, "night", locking.Slotted, 1)
+		first, second, third := request("a", 1, group), request("b", 2, group), request("c", 3, group)
+		token := c.granted(s, first)
+		c.blocked(s, second, jobs.ReasonGroupFull, first)
+		c.finished(first, token, jobs.Succeeded)
+		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.granted(s, second)
+	}},
+	{"a group is no slot, table, path or job of its name", func(c *check) {
+		s := c.session("one")
+		c.granted(s, request("a", 1, ask(locking.KindGroup, "night", locking.Slotted, 1)))
+		c.granted(s, request("b", 1, slot("night", 1), table("night"), path("night"), ownName("night")))
+	}},
+	{"of those that an earlier run of the job keeps waiting all but the oldest are told", func(c *check) {
+		s := c.session("one")
+		own := ownName("a")
+		running, older, younger := request("a", 1, own), request("a", 2, own), request("a", 3, own)
+		token := c.granted(s, running)
+		for range 2 {
+			c.queued(s, older, false)
+			c.queued(s, younger, true)
+		}
+		equal(c, "skip", c.note(s, noteOf(older, jobs.Skipped, jobs.ReasonOverlap)), true)
+		c.queued(s, younger, false)
+		c.finished(running, token, jobs.Succeeded)
+		c.granted(s, younger)
+	}},
+	{"a run that nobody cares for is in no queue", func(c *check) {
+		s, gone := c.session("one"), c.session("gone")
+		own := ownName("a")
+		c.granted(s, request("a", 1, own))
+		c.queued(gone, request("a", 2, own), false)
+		c.must(c.Store.End(c.ctx, gone))
+		c.queued(s, request("a", 3, own), false)
+	}},
+	{"who wants the same table is in no queue of the job", func(c *check) {
+		s := c.session("one")
+		own := ownName("a")
+		holder := request("a", 1, own, table("s/t"))
+		c.granted(s, holder)
+		c.blocked(s, request("b", 2, table("s/t")), jobs.ReasonLockHeld, holder)
+		c.queued(s, request("a", 3, own, table("s/t")), false)
+	}},
+}
+
+// waitedFor leaves a waiting run of the job without a living session, that has
+// waited since so long before the epoch, and returns its id.
+func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
+	c.Helper()
+	s := c.session("gone")
+	r := request(job, 0)
+	r.Firing.Due = epoch.Add(-d)
+	r.WaitSince = r.Firing.Due
+	equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
+	c.must(c.Store.End(c.ctx, s))
+	return r.Run
+}
+
+// queued starts the request, which an earlier run of the job must block, and
+// holds whether another waits for it already.
+func (c *check) queued(session uuid.UUID, r jobs.StartRequest, want bool) {
+	c.Helper()
+	result := c.start(session, r)[0]
+	if result.Outcome != jobs.StartBlocked || result.Reason != jobs.ReasonOverlap || result.Queued != want {
+		c.Errorf("start of the due at %s: %+v, expected it to be blocked by its job, and to be queued behind another: %v", r.Firing.Due, result, want)
+	}
+}

@@ -1,0 +1,203 @@
+package jobstest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// atOnce is a time to keep that is over by the next call.
+const atOnce time.Duration = 0
+
+var pruneRules = []rule{
+	{"ended runs go with their output when they were kept long enough, not before", func(c *check) {
+		s, ids := c.session("pruner"), c.pastRuns(3)
+		equal(c, "runs that ended within the time", c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
+		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
+		pruned := c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
+		equal(c, "runs", pruned.Runs, 3)
+		equal(c, "runs left", len(c.runs(jobs.RunFilter{})), 0)
+		if _, err := c.Store.Run(c.ctx, ids[2]); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("a pruned run: %v", err)
+		}
+		again := request("a", 99)
+		again.Run = ids[2]
+		c.granted(s, again)
+		equal(c, "output that was left for a run of the same id", c.record(again.Run, jobs.Running).Output, "")
+		if pruned.Next != nil || pruned.Busy {
+			c.Errorf("all was looked at: %+v", pruned)
+		}
+	}},
+	{"runs of every final state go", func(c *check) {
+		s := c.session("one")
+		for n, state := range jobs.States() {
+			if r := request("a", n); state.Final() {
+				c.note(s, noteOf(r, state, jobs.ReasonMisfire))
+			}
+		}
+		left := len(c.runs(jobs.RunFilter{}))
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, left)
+		equal(c, "runs left", len(c.runs(jobs.RunFilter{})), 0)
+	}},
+	{"a run that has not ended stays, and goes on", func(c *check) {
+		s := c.session("one")
+		runs, waits := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
+		token := c.granted(s, runs)
+		c.blocked(s, waits, jobs.ReasonLockHeld, runs)
+		c.register("h", "triggered")
+		triggered, err := c.trigger("triggered", "key")
+		c.must(err)
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 0)
+		c.record(runs.Run, jobs.Running)
+		c.record(waits.Run, jobs.Waiting)
+		c.record(triggered.ID, jobs.Waiting)
+		c.finished(runs, token, jobs.Succeeded)
+		c.granted(s, waits)
+	}},
+	{"a run that waited long is kept from its end", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		created := c.record(r.Run, jobs.Running).CreatedAt
+		time.Sleep(20 * time.Millisecond)
+		c.finished(r, token, jobs.Succeeded)
+		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
+	}},
+	{"a due that the misfire check may yet ask for stays, one by hand does not", func(c *check) {
+		s := c.session("one")
+		c.register("h", "a")
+		cursor := c.versions()["a"].CheckedUntil
+		decided, undecided := request("a", 1), request("a", 2)
+		decided.Firing.Due, undecided.Firing.Due = cursor, cursor.Add(time.Millisecond)
+		byHand := undecided
+		byHand.Run, byHand.Firing.Key = uuid.New(), "key"
+		for _, r := range []jobs.StartRequest{decided, undecided, byHand} {
+			c.finished(r, c.granted(s, r), jobs.Succeeded)
+		}
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
+		left := c.runs(jobs.RunFilter{})
+		if len(left) != 1 || left[0].ID != undecided.Run {
+			c.Errorf("left: %+v", left)
+		}
+	}},
+	{"batches go through all that is old, past what stays", func(c *check) {
+		s := c.session("one")
+		var stay []uuid.UUID
+		for n := range 10 {
+			r := request("a", n)
+			if token := c.granted(s, r); n%3 == 0 {
+				stay = append(stay, r.Run)
+			} else {
+				c.finished(r, token, jobs.Failed)
+			}
+		}
+		total, batches, request := 0, 0, jobs.PruneRequest{Keep: atOnce, Limit: 2}
+		for {
+			pruned := c.prune(s, request)
+			if total, batches = total+pruned.Runs, batches+1; pruned.Runs > request.Limit || batches > 10 {
+				c.Fatalf("batch %d: %+v", batches, pruned)
+			}
+			if request.After = pruned.Next; pruned.Next == nil {
+				break
+			}
+		}
+		equal(c, "runs", total, 10-len(stay))
+		equal(c, "batches", batches, 6)
+		for _, id := range stay {
+			c.record(id, jobs.Running)
+		}
+	}},
+	{"one replica at a time", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		c.pastRuns(1)
+		if pruned := c.prune(one, jobs.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
+			c.Errorf("the first: %+v", pruned)
+		}
+		for _, store := range []jobs.Store{c.Store, c.Second} {
+			pruned, err := store.Prune(c.ctx, two, jobs.PruneRequest{Keep: atOnce, Limit: 1})
+			c.must(err)
+			if !pruned.Busy || pruned.Runs != 0 || pruned.Next != nil {
+				c.Errorf("the second: %+v", pruned)
+			}
+		}
+		equal(c, "runs by the first", c.prune(one, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Runs, 1)
+	}},
+	{"a recovery goes on where the run that was lost is forgotten", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		c.recovering("a")
+		r := request("a", 1, table("s/t"))
+		c.granted(one, r)
+		c.Expire(one)
+		c.sweep()
+		equal(c, "runs", c.prune(two, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
+		adopted := c.adopt(two, 1, "a")
+		if len(adopted) != 1 || adopted[0].Recovery != 1 {
+			c.Fatalf("adopted %+v", adopted)
+		}
+		again := jobs.StartRequest{
+			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", Due: r.Firing.Due, Recovery: 1}, Attempt: 1,
+			Requests: []locking.Request{table("s/t")}, WaitSince: r.WaitSince,
+		}
+		c.finished(again, c.granted(two, again), jobs.Succeeded)
+	}},
+	{"a definition that nobody has carried for as long is forgotten, but none that counts", func(c *check) {
+		old, pruner := c.session("old"), c.session("pruner")
+		equal(c, "first", c.carry(old, "h1", "a")["a"], int64(1))
+		equal(c, "second", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
+		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
+		for range 2 {
+			equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions, 0)
+		}
+		c.must(c.Store.End(c.ctx, old))
+		equal(c, "definitions when it is first seen", c.prune(pruner, atOnce).Definitions, 0)
+		equal(c, "definitions within the time", c.prune(pruner, jobs.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
+		equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
+		equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"], int64(3))
+		equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
+	}},
+	{"a definition that is in force stays, although nobody carries it", func(c *check) {
+		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
+		c.carry(one, "h1", "a")
+		c.carry(two, "h2", "a")
+		c.must(c.Store.End(c.ctx, two))
+		c.must(c.Store.End(c.ctx, one))
+		c.inForce("a", 1)
+		for range 3 {
+			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
+		}
+		views, err := c.Store.Jobs(c.ctx)
+		c.must(err)
+		if len(views) != 1 || views[0].Hash != "h1" {
+			c.Errorf("jobs %+v", views)
+		}
+	}},
+	{"a definition that is carried again is as good as new, and the newest stays", func(c *check) {
+		pruner := c.session("pruner")
+		c.carry(c.session("lives"), "h1", "a")
+		ended := c.session("ended")
+		c.carry(ended, "h2", "a")
+		c.must(c.Store.End(c.ctx, ended))
+		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
+		for range 3 {
+			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, atOnce).Definitions, 0)
+		}
+		c.carry(c.session("third"), "h3", "a") // the second is not the newest any more
+		c.carry(c.session("again"), "h2", "a") // but it is carried
+		for range 2 {
+			equal(c, "definitions, all carried", c.prune(pruner, atOnce).Definitions, 0)
+		}
+	}},
+}
+
+// prune prunes for the session.
+func (c *check) prune(session uuid.UUID, r jobs.PruneRequest) jobs.Pruned {
+	c.Helper()
+	pruned, err := c.Store.Prune(c.ctx, session, r)
+	c.must(err)
+	return pruned
+}

@@ -1,0 +1,72 @@
+package jobstest
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+var releaseRules = []rule{
+	{"a released claim is gone with all its grants, and its run is lost for good", func(c *check) {
+		c.recovering("a")
+		one, two := c.session("one"), c.session("two")
+		r := request("a", 1, table("s/t"), table("s/u"), ownName("a"))
+		token := c.granted(one, r)
+		waits := request("b", 2, table("s/u"))
+		c.blocked(two, waits, jobs.ReasonLockHeld, r)
+		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token}
+		a := jobs.Act{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
+		released, err := c.Store.Release(c.ctx, a, ask)
+		c.must(err)
+		requests, err := locking.Normalize(r.Requests)
+		c.must(err)
+		want := locking.Released{ID: r.Run, Token: token, Owner: locking.Owner{Replica: "one", Job: "a", Run: r.Run.String()}, Requests: requests}
+		if !reflect.DeepEqual(released, want) {
+			c.Errorf("released %+v, expected %+v", released, want)
+		}
+		record := c.record(r.Run, jobs.Lost)
+		equal(c, "reason", record.Reason, jobs.ReasonReleased)
+		if record.FinishedAt == nil || !strings.Contains(record.Detail, "ann") || !strings.Contains(record.Detail, "stuck") {
+			c.Errorf("released run %+v", record)
+		}
+		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
+		c.must(err)
+		equal(c, "claims", len(beat.Claims), 0)
+		c.granted(two, waits)
+		c.Expire(one)
+		c.sweep()
+		equal(c, "recoveries", len(c.runs(jobs.RunFilter{Job: "a"})), 1)
+		again, err := c.Second.Release(c.ctx, a, ask)
+		c.must(err)
+		if !reflect.DeepEqual(again, released) {
+			c.Errorf("told %+v, then %+v", released, again)
+		}
+		line := c.audit(jobs.AuditFilter{})[0]
+		equal(c, "action", line.Action, "release")
+		equal(c, "target", line.Target, "table s/t")
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
+	}},
+	{"only from the one whom the caller has seen, else it is told who holds it", func(c *check) {
+		s := c.session("one")
+		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
+		seen := c.granted(s, first)
+		c.finished(first, seen, jobs.Succeeded)
+		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: seen, EndTransaction: true}
+		_, err := c.Store.Release(c.ctx, act, ask)
+		c.refused("what nobody holds", err, jobs.ErrConflict)
+		token := c.granted(s, second)
+		_, err = c.Store.Release(c.ctx, act, ask)
+		c.refused("what another holds", err, jobs.ErrConflict)
+		if !strings.Contains(err.Error(), "b on one") {
+			c.Errorf("told %q, expected the holder", err)
+		}
+		ask.Token, ask.Resource = token, table("s/other").Resource
+		_, err = c.Store.Release(c.ctx, act, ask)
+		c.refused("another resource", err, jobs.ErrConflict)
+		c.finished(second, token, jobs.Succeeded)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
+	}},
+}

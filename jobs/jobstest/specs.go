@@ -1,0 +1,240 @@
+package jobstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// put adds the job, or changes it.
+func (c *check) put(job string, version int64) jobs.Spec {
+	c.Helper()
+	s, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)), Version: version})
+	c.must(err)
+	return s
+}
+
+// carryAdded has the session carry a definition of a job that was added.
+func (c *check) carryAdded(session uuid.UUID, hash, job string) int64 {
+	c.Helper()
+	d := definition(job, hash)
+	d.Source = jobs.FromStore
+	versions, err := c.Store.Register(c.ctx, session, []jobs.Definition{d})
+	c.must(err)
+	return versions[job]
+}
+
+var specRules = []rule{
+	{"a job is added, changed and removed at the version that was seen", func(c *check) {
+		before := c.now()
+		first := c.put("a", 0)
+		if first.Job != "a" || first.Version < 1 || first.ChangedBy != "ann" || first.Removed {
+			c.Errorf("added %+v", first)
+		}
+		within(c, "changed at", first.ChangedAt, before, c.now())
+		second := c.put("a", first.Version)
+		if second.Version <= first.Version || !jobs.SameParams(second.Text, json.RawMessage(fmt.Sprintf(`{"seen": %d}`, first.Version))) {
+			c.Errorf("changed %+v after %+v", second, first)
+		}
+		for _, seen := range []int64{0, first.Version, second.Version + 1} {
+			_, err := c.Store.PutSpec(c.ctx, jobs.Act{Actor: "bob", Via: "go"}, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
+			c.refused(fmt.Sprint("a change of version ", seen), err, jobs.ErrConflict)
+			if !strings.Contains(err.Error(), "ann") {
+				c.Errorf("told %q, expected by whom it was changed", err)
+			}
+			c.refused(fmt.Sprint("a removal of version ", seen), c.Store.RemoveSpec(c.ctx, act, "a", seen), jobs.ErrConflict)
+		}
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", second.Version))
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
+		c.refused("a change of what was removed", err, jobs.ErrConflict)
+		c.refused("another removal", c.Store.RemoveSpec(c.ctx, act, "a", second.Version), jobs.ErrConflict)
+		if again := c.put("a", 0); again.Version <= second.Version {
+			c.Errorf("added again %+v, after %+v", again, second)
+		}
+		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 1)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{Target: "job a"})), 4)
+	}},
+	{"what was never added is neither changed nor removed", func(c *check) {
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
+		c.refused("a change", err, jobs.ErrNotFound)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, act, "a", 1), jobs.ErrNotFound)
+	}},
+	{"of many that add or change a job at once one wins, the others are told", func(c *check) {
+		version := int64(0)
+		for range 3 {
+			put := make([]jobs.Spec, 6)
+			errs := make([]error, len(put))
+			var all sync.WaitGroup
+			for i := range put {
+				store := []jobs.Store{c.Store, c.Second}[i%2]
+				all.Go(func() {
+					put[i], errs[i] = store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)), Version: version})
+				})
+			}
+			all.Wait()
+			winners := 0
+			for i := range put {
+				switch {
+				case errs[i] == nil:
+					winners++
+					version = put[i].Version
+				case !errors.Is(errs[i], jobs.ErrConflict):
+					c.Errorf("found the error %v, expected a conflict", errs[i])
+				}
+			}
+			equal(c, "winners", winners, 1)
+			equal(c, "version", c.orders(uuid.Nil, -1).Specs[0].Version, version)
+		}
+	}},
+	{"a job of the configuration is changed there", func(c *check) {
+		s := c.session("one")
+		c.carry(s, "h", "a")
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.refused("a change", err, jobs.ErrFromConfig)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, act, "a", 1), jobs.ErrFromConfig)
+		c.must(c.Store.End(c.ctx, s))
+		_, err = c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		c.refused("a change while nobody lives", err, jobs.ErrFromConfig)
+		c.carry(c.session("two"), "h", "b") // a is in no configuration any more
+		c.put("a", 0)
+	}},
+	{"a removed job is fired by nobody, not even by who has not heard of it", func(c *check) {
+		spec, one := c.put("a", 0), c.session("one")
+		version := c.carryAdded(one, "h", "a")
+		r := request("a", 1)
+		r.Version = version
+		token := c.granted(one, r)
+		definitions := c.definitions(one)
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		if c.definitions(one) <= definitions {
+			c.Error("a beat does not tell that what is in force has changed")
+		}
+		late := request("a", 2)
+		late.Version = version
+		c.outcome(one, late, jobs.StartStale)
+		c.noRun(late)
+		two := c.session("two")
+		late.Version = c.carryAdded(two, "h", "a") // a replica that opens a session without having heard
+		c.outcome(two, late, jobs.StartStale)
+		if now := c.versions()["a"].Version; now >= 0 {
+			c.Errorf("version %d is in force", now)
+		}
+		views, err := c.Store.Jobs(c.ctx)
+		c.must(err)
+		if len(views) != 1 || !views[0].Removed || views[0].Version != version || views[0].Hash != "h" || views[0].Source != jobs.FromStore {
+			c.Errorf("jobs %+v, expected the removed one", views)
+		}
+		if _, err := c.trigger("a", "k"); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("trigger of a removed job: %v", err)
+		}
+		if _, err := c.Store.Pause(c.ctx, act, jobA); !errors.Is(err, jobs.ErrNotFound) {
+			c.Errorf("pause of a removed job: %v", err)
+		}
+		c.finished(r, token, jobs.Waiting) // what runs ends by itself
+		r.Attempt = 2
+		c.finished(r, c.granted(one, r), jobs.Succeeded)
+	}},
+	{"what waits of a removed job is cancelled", func(c *check) {
+		spec, s := c.put("a", 0), c.session("one")
+		c.carryAdded(s, "h", "a")
+		waits := c.waiting(s, "a", 1)
+		triggered, err := c.trigger("a", "k")
+		c.must(err)
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		for _, run := range []uuid.UUID{waits.Run, triggered.ID} {
+			record := c.record(run, jobs.Cancelled)
+			if record.Reason != jobs.ReasonCancelled || !strings.Contains(record.Detail, "removed by ann") {
+				c.Errorf("cancelled run %+v", record)
+			}
+		}
+		c.outcome(s, waits, jobs.StartDuplicate)
+	}},
+	{"a run of a removed job that waits for the dead is cancelled by a sweep", func(c *check) {
+		spec, s := c.put("a", 0), c.session("one")
+		c.carryAdded(s, "h", "a")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.finished(r, token, jobs.Waiting)
+		c.sweep()
+		c.record(r.Run, jobs.Waiting)
+		c.Expire(s)
+		c.sweep()
+		c.sweep()
+		c.record(r.Run, jobs.Cancelled)
+	}},
+	{"a removed job that is added again fires again, from then on", func(c *check) {
+		spec, s := c.put("a", 0), c.session("one")
+		version := c.carryAdded(s, "h", "a")
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.put("a", 0)
+		before := c.now()
+		equal(c, "version", c.carryAdded(s, "h", "a"), version)
+		now := c.versions()["a"]
+		equal(c, "version in force", now.Version, version)
+		within(c, "checked until", now.CheckedUntil, before, c.now())
+		r := request("a", 1)
+		r.Version = version
+		c.granted(s, r)
+	}},
+	{"a job of the configuration fires although one of its name was removed", func(c *check) {
+		spec, s := c.put("a", 0), c.session("one")
+		c.carryAdded(s, "h1", "a")
+		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		r := request("a", 1)
+		r.Version = c.carry(s, "h2", "a")["a"]
+		c.inForce("a", r.Version)
+		c.granted(s, r)
+	}},
+	{"a job that was added is known before anybody carries it", func(c *check) {
+		c.put("a", 0)
+		c.pause(jobA)
+		c.resume(jobA)
+		run, err := c.trigger("a", "k")
+		c.must(err)
+		s := c.session("one")
+		c.carryAdded(s, "h", "a")
+		equal(c, "adopted", ids(c.adopt(s, 10, "a")), ids([]jobs.Record{run}))
+	}},
+	{"params of the moment are kept, and go on to recoveries", func(c *check) {
+		c.recovering("a")
+		one, two := c.session("one"), c.session("two")
+		params := json.RawMessage(`{"account": "acme", "n": 1e3}`)
+		run, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
+		c.must(err)
+		if !jobs.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) || !strings.Contains(string(run.Params), "acme") {
+			c.Errorf("params %s", run.Params)
+		}
+		again, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
+		c.must(err)
+		equal(c, "run", again.ID, run.ID)
+		for _, other := range []string{"", `{}`, `{"account": "globex"}`} {
+			_, err = c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
+			c.refused("params "+other, err, jobs.ErrConflict)
+		}
+		adopted := c.adopt(one, 10, "a")
+		equal(c, "adopted params", jobs.SameParams(adopted[0].Params, run.Params), true)
+		c.granted(one, jobs.StartRequest{Run: run.ID, Firing: jobs.Firing{Job: "a", Due: run.Due, Key: "k"}, Attempt: 1})
+		c.Expire(one)
+		c.sweep()
+		recovery := c.adopt(two, 10, "a")
+		equal(c, "recoveries", len(recovery), 1)
+		equal(c, "recovered params", jobs.SameParams(recovery[0].Params, run.Params), true)
+		without, err := c.trigger("a", "k2")
+		c.must(err)
+		equal(c, "params of none", len(without.Params), 0)
+	}},
+}
+
+func paramsOf(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}

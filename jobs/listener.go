@@ -1,0 +1,223 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+// Listener is told of the events of this replica, one at a time, in the order
+// in which they happen to a firing. It has a queue of its own: no firing waits
+// for it, and what it is too slow for is dropped, counted and logged. Its
+// context ends when the replica has stopped and the listener was given 5 s for
+// what is left in its queue. A panic is logged, and the next event is told.
+type Listener func(ctx context.Context, e Event)
+
+const (
+	audienceQueue = 4096 // events that a listener may be behind
+	audienceGrace = 5 * time.Second
+	audienceLog   = 10 * time.Second // between two lines that say that events are dropped
+)
+
+// audience is the listeners of a replica. A nil audience hears nothing.
+type audience struct {
+	members []*member
+	log     zerolog.Logger
+}
+
+// member is one listener with what it has still to hear.
+type member struct {
+	listener Listener
+	queue    chan Event
+	dropped  atomic.Int64
+	mu       sync.Mutex
+	logged   time.Time
+}
+
+func newAudience(listeners []Listener, log zerolog.Logger) *audience {
+	a := &audience{log: log}
+	for _, l := range listeners {
+		a.members = append(a.members, &member{listener: l, queue: make(chan Event, audienceQueue)})
+	}
+	return a
+}
+
+// hears reports whether there is anybody to tell.
+func (a *audience) hears() bool { return a != nil && len(a.members) > 0 }
+
+// tell has every listener hear of the event, sooner or later.
+func (a *audience) tell(e Event) {
+	if !a.hears() {
+		return
+	}
+	for n, m := range a.members {
+		select {
+		case m.queue <- e:
+		default:
+			m.drop(n, a.log)
+		}
+	}
+}
+
+func (m *member) drop(number int, log zerolog.Logger) {
+	dropped := m.dropped.Add(1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := time.Now(); m.logged.IsZero() || now.Sub(m.logged) >= audienceLog {
+		m.logged = now
+		log.Warn().Int("listener", number).Int64("dropped", dropped).Msg("listener is too slow, events are dropped")
+	}
+}
+
+// run tells the listeners until ctx ends and they have heard what was told
+// before, or their grace is over.
+func (a *audience) run(ctx context.Context) {
+	if !a.hears() {
+		return
+	}
+	hearing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		var all sync.WaitGroup
+		for n, m := range a.members {
+			all.Go(func() { m.hear(ctx, hearing, n, a.log) })
+		}
+		all.Wait()
+	}()
+	<-ctx.Done()
+	select {
+	case <-heard:
+	case <-time.After(audienceGrace):
+		a.log.Warn().Msg("listeners did not keep up, the rest of the events is dropped")
+	}
+}
+
+// hear calls the listener for each event until ctx has ended and none is left,
+// or hearing has ended.
+func (m *member) hear(ctx, hearing context.Context, number int, log zerolog.Logger) {
+	for hearing.Err() == nil {
+		select {
+		case e := <-m.queue:
+			m.call(hearing, e, number, log)
+			continue
+		default:
+		}
+		select {
+		case e := <-m.queue:
+			m.call(hearing, e, number, log)
+		case <-ctx.Done():
+			if len(m.queue) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (m *member) call(ctx context.Context, e Event, number int, log zerolog.Logger) {
+	defer func() {
+		if value := recover(); value != nil {
+			log.Error().Int("listener", number).Str("event", string(e.Kind)).Str("panic", fmt.Sprint(value)).Msg("listener panicked")
+		}
+	}()
+	m.listener(ctx, e)
+}
+
+// EventsDropped returns how many events this replica's listeners were too slow
+// for.
+func (s *Scheduler) EventsDropped() int64 {
+	var dropped int64
+	for _, m := range s.engine.audience.members {
+		dropped += m.dropped.Load()
+	}
+	return dropped
+}
+
+// event returns what is known of the firing, now.
+func (f *firing) event(kind EventKind) Event {
+	return Event{
+		Kind: kind, At: f.clock.now(), Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Recovery: f.firing.Recovery,
+		Run: f.run, Replica: f.replica, Attempt: f.attempt, Locks: f.entry.requests,
+	}
+}
+
+// tellTaken tells that this replica cares for the firing.
+func (f *firing) tellTaken() {
+	if !f.audience.hears() {
+		return
+	}
+	e := f.event(EventScheduled)
+	if f.adopted != uuid.Nil {
+		e.Kind, e.State = EventAdopted, Waiting
+	}
+	f.audience.tell(e)
+}
+
+func (f *firing) tellStarted(run *Run) {
+	if !f.audience.hears() {
+		return
+	}
+	e := f.event(EventStarted)
+	e.Token, e.State, e.Lateness, e.Waited = run.Token, Running, e.At.Sub(f.firing.Due), e.At.Sub(f.since)
+	f.audience.tell(e)
+}
+
+func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) {
+	if !f.audience.hears() {
+		return
+	}
+	e := f.event(EventFinished)
+	e.Token, e.State, e.Reason, e.Detail, e.Took = run.Token, v.state, v.reason, v.detail, took
+	if v.err != nil {
+		e.Error = PlainText(cut(v.err.Error(), maxErrorText))
+	}
+	switch {
+	case again:
+		e.Kind = EventRetried
+	case v.state == Lost:
+		e.Kind = EventLost
+	}
+	f.audience.tell(e)
+}
+
+// tellUnstarted tells of the end of a firing, or of a further attempt, that did
+// not start.
+func (f *firing) tellUnstarted(n Note) {
+	if !f.audience.hears() {
+		return
+	}
+	e := f.event(EventFinished)
+	if n.State == Skipped {
+		e.Kind = EventSkipped
+	}
+	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail, n.Error, n.Blocker, e.At.Sub(f.since)
+	f.audience.tell(e)
+}
+
+// tellLost tells of a run that a sweep found dead.
+func (u *upkeep) tellLost(lost LostRun) {
+	if !u.audience.hears() {
+		return
+	}
+	u.audience.tell(Event{
+		Kind: EventLost, At: u.clock.now(), Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
+		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
+	})
+}
+
+// tellMissed tells of a due that was recorded as missed.
+func (u *upkeep) tellMissed(e *entry, m Misfired) {
+	if m.State != Missed || !u.audience.hears() {
+		return
+	}
+	u.audience.tell(Event{
+		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, Due: m.Firing.Due, Run: m.Run, Replica: u.replica,
+		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
+	})
+}

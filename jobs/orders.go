@@ -1,0 +1,282 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+const (
+	listenBackoff = time.Second      // before listening again, at first
+	listenRarest  = 30 * time.Second // and at most
+)
+
+// orders are what operators want of this replica, as last heard: a replica that
+// can't hear for a while keeps them. The store refuses what must not start
+// whether or not it was heard of here.
+type orders struct {
+	control  Control
+	session  func() uuid.UUID
+	table    *cronTable
+	follower *follower
+	active   *active
+	hurry    chan<- struct{} // the keeper's
+	registry *Registry
+	build    func(text json.RawMessage) (Job, error)
+	log      zerolog.Logger
+	every    time.Duration // how often orders are asked for where nobody is heard
+
+	mu       sync.Mutex
+	standing []Pause
+	drained  bool
+
+	looks chan struct{} // holds a value when orders are to be asked for
+
+	// What follows belongs to run's goroutine.
+	read      int64                // the generation that was read; 0 for none
+	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
+	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
+	failing   bool
+}
+
+// paused returns the pause that covers a job of that group, if there is one.
+// It may be called concurrently, as may draining and look.
+func (o *orders) paused(job, group string) (Pause, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.standing {
+		if p.Covers(job, group) {
+			return p, true
+		}
+	}
+	return Pause{}, false
+}
+
+// draining reports whether this replica is to start nothing more.
+func (o *orders) draining() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.drained
+}
+
+// look has the orders asked for at once.
+func (o *orders) look() { signal(o.looks) }
+
+// run follows the orders until ctx ends.
+func (o *orders) run(ctx context.Context) {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { o.listen(ctx) })
+	every := time.NewTicker(o.every)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-o.looks:
+		case <-ctx.Done():
+			return
+		}
+		o.ask(ctx)
+	}
+}
+
+// listen hears of acts at once. While it can't, they are heard of by asking.
+func (o *orders) listen(ctx context.Context) {
+	for delay := listenBackoff; ; {
+		begun := time.Now()
+		err := o.control.Listen(ctx, o.look)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > listenRarest {
+			delay = listenBackoff
+		}
+		if delay == listenBackoff {
+			o.log.Warn().Err(err).Msg("operators' acts are not heard of at once, they are asked for each second")
+		}
+		o.look()
+		pause(ctx, delay)
+		delay = min(2*delay, listenRarest)
+	}
+}
+
+// ask asks for the orders and obeys them.
+func (o *orders) ask(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	now, err := o.control.Orders(bounded, o.session(), o.read)
+	if err != nil {
+		if !o.failing && ctx.Err() == nil {
+			o.log.Warn().Err(err).Msg("operators' acts can't be asked for, the last ones hold")
+		}
+		o.failing = true
+		return
+	}
+	o.failing = false
+	o.obey(now)
+}
+
+func (o *orders) obey(now Orders) {
+	revised := o.drain(now.Draining)
+	if now.Generation != o.read {
+		revised = o.pause(now.Pauses) || revised
+		revised = o.follow(now.Specs) || revised
+		o.read = now.Generation
+		if o.active.len() > 0 {
+			signal(o.hurry)
+		}
+	}
+	if revised {
+		signal(o.follower.revised)
+	}
+	if len(o.table.unregistered()) > 0 {
+		signal(o.follower.added)
+	}
+	o.cancel(now.Cancels)
+}
+
+// drain reports whether what is asked for is new.
+func (o *orders) drain(draining bool) bool {
+	o.mu.Lock()
+	changed := o.drained != draining
+	o.drained = draining
+	o.mu.Unlock()
+	switch {
+	case changed && draining:
+		o.log.Warn().Int("runs", o.active.len()).Msg("replica is drained, it starts nothing more")
+	case changed:
+		o.log.Info().Msg("replica starts runs again")
+	}
+	return changed
+}
+
+// pause takes the pauses that stand, and reports whether they are others.
+func (o *orders) pause(standing []Pause) bool {
+	o.mu.Lock()
+	before := o.standing
+	o.standing = standing
+	o.mu.Unlock()
+	was, is := byID(before), byID(standing)
+	for id, p := range is {
+		if _, known := was[id]; !known {
+			o.log.Info().Stringer("target", p.Target).Str("by", p.By).Msg("paused")
+		}
+	}
+	for id, p := range was {
+		if _, stands := is[id]; !stands {
+			o.log.Info().Stringer("target", p.Target).Msg("resumed")
+		}
+	}
+	return len(was) != len(is) || !sameKeys(was, is)
+}
+
+func byID(pauses []Pause) map[uuid.UUID]Pause {
+	all := make(map[uuid.UUID]Pause, len(pauses))
+	for _, p := range pauses {
+		all[p.ID] = p
+	}
+	return all
+}
+
+func sameKeys[K comparable, V any](a, b map[K]V) bool {
+	for key := range a {
+		if _, ok := b[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// follow brings the table in line with the jobs that were added at run time,
+// and reports whether it changed.
+func (o *orders) follow(specs []Spec) (changed bool) {
+	there := make(map[string]bool, len(specs))
+	for _, s := range specs {
+		there[s.Job] = true
+		changed = o.take(s) || changed
+	}
+	for _, e := range o.table.all() {
+		if e.spec != nil && !there[e.Name] {
+			o.table.remove(e.Name)
+			o.log.Info().Str("job", e.Name).Msg("job was removed, what runs of it goes on")
+			changed = true
+		}
+	}
+	for job := range o.refused {
+		if !there[job] {
+			delete(o.refused, job)
+		}
+	}
+	return changed
+}
+
+// take puts a job into the table, where it is new, and reports whether it did.
+// One that is not this replica's to fire is told of once and left to others.
+func (o *orders) take(s Spec) bool {
+	before := o.table.get(s.Job)
+	if before != nil && before.spec != nil && before.spec.Version == s.Version || o.refused[s.Job] == s.Version {
+		return false
+	}
+	if before != nil && before.spec == nil {
+		o.refused[s.Job] = s.Version
+		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("an added job has the name of one in this replica's configuration, which it fires instead")
+		return false
+	}
+	e, err := o.entry(s)
+	if err != nil {
+		o.refused[s.Job] = s.Version
+		o.log.Warn().Err(err).Str("job", s.Job).Int64("spec", s.Version).Msg("an added job can't be fired by this replica, it is left to others")
+		if before == nil {
+			return false
+		}
+		o.table.remove(s.Job) // what it fired is no longer wanted
+		return true
+	}
+	delete(o.refused, s.Job)
+	o.table.put(e)
+	return true
+}
+
+var errNoBuild = errors.New("this replica takes no jobs at run time")
+
+func (o *orders) entry(s Spec) (*entry, error) {
+	if o.build == nil {
+		return nil, errNoBuild
+	}
+	job, err := o.build(s.Text)
+	if err != nil {
+		return nil, err
+	}
+	if job.Name != s.Job {
+		return nil, fmt.Errorf("it calls itself %q", job.Name)
+	}
+	e, err := newEntry(o.registry, job)
+	if err != nil {
+		return nil, err
+	}
+	e.spec = &s
+	e.definition = e.definition.ofSpec(s.Version)
+	return e, nil
+}
+
+// cancel ends the runs that operators want ended. They are named until they have
+// ended, so that one that was only about to start is ended when it has.
+func (o *orders) cancel(runs map[uuid.UUID]string) {
+	for run, by := range runs {
+		if o.active.cancelRun(run, fmt.Errorf("%w: %s", ErrCancelled, by)) && o.cancelled[run] == "" {
+			o.cancelled[run] = by
+			o.log.Info().Stringer("run", run).Str("by", by).Msg("run is cancelled")
+		}
+	}
+	for run := range o.cancelled {
+		if _, asked := runs[run]; !asked {
+			delete(o.cancelled, run)
+		}
+	}
+}

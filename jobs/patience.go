@@ -1,0 +1,151 @@
+package jobs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// patience is how long a firing waits for what is in its way, by what that is:
+// for a lock by the job's wait policy; for its turn, behind its own job or in
+// its group, for however long that takes.
+type patience struct {
+	tries   *retry.Series // for locks
+	turn    bool          // it waited for its turn when it was last refused
+	onwards bool          // its tries are over, and it waits on by the job's misfire policy
+	until   time.Time     // by cluster time: when it gives way to the job's next due; zero: never
+}
+
+// wait begins to wait anew: an attempt has its tries, and its time.
+func (f *firing) wait() {
+	f.patience = patience{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
+}
+
+// deadline is when a firing that waits must give way to the job's next due, as
+// that starts; a late one need not.
+func (p pending) deadline() time.Time {
+	if p.late {
+		return time.Time{}
+	}
+	return p.entry.nextStart(p.since)
+}
+
+// refused says how long to wait for what is in the way until the next try, or
+// with a reason that the firing waits no more.
+func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
+	delay, more := f.patience.tries.Next(time.Now())
+	now := f.clock.now()
+	switch {
+	case b.final(f):
+		return 0, b.reason
+	case f.waitsForItsTurn(b):
+		f.patience.turn = true
+		if !more {
+			delay = noteAfter
+		}
+	case f.patience.turn: // it was its turn, and now there is a lock in the way
+		f.wait()
+		if !f.patience.until.IsZero() {
+			f.patience.until = f.entry.nextStart(now)
+		}
+		delay, more = f.patience.tries.Next(time.Now())
+		if !more && !f.goesOnwards(b, now) {
+			return 0, b.reason
+		}
+	case !more && !f.goesOnwards(b, now):
+		return 0, b.reason
+	case !more:
+		delay = noteAfter
+	}
+	if by := f.startBy(); !by.IsZero() && now.Add(delay).After(by) {
+		if delay = by.Sub(now); delay <= 0 {
+			return 0, ReasonDeadline
+		}
+	}
+	// Behind a run of its own job that goes on it waits for its turn however long
+	// that takes: the queue has one place. Behind one that waits it has none.
+	behindOwnRun := b.ownJob(f) && f.waitsForItsTurn(b) && b.reason != ReasonOlderWaiter
+	if until := f.patience.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
+		return delay, ""
+	}
+	if f.patience.onwards {
+		return 0, ReasonSuperseded
+	}
+	return 0, b.reason
+}
+
+// goesOnwards reports whether a firing whose tries for a lock are over waits on:
+// by run_once until the job's next due takes its place, by run_all until as
+// many have come as may be run late.
+func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
+	policy := f.entry.misfire(ReasonLockHeld)
+	if policy == MisfireSkip || b.reason != ReasonLockHeld && b.reason != ReasonOlderWaiter {
+		return false
+	}
+	if f.patience.onwards {
+		return true
+	}
+	f.patience.onwards = true
+	next := f.entry.nextStart(now)
+	if policy == MisfireRunAll {
+		for range f.entry.lateLimit() - 1 {
+			if next.IsZero() {
+				break
+			}
+			next = f.entry.nextStart(next)
+		}
+	}
+	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.Due.Add(age).Before(next)) {
+		next = f.firing.Due.Add(age)
+	}
+	f.patience.until = next
+	return true
+}
+
+// waitsForItsTurn reports whether what is in the way is an earlier run of a job
+// that queues, or the limit of the job's group.
+func (f *firing) waitsForItsTurn(b *blockage) bool {
+	return b.ownJob(f) && (f.late || f.entry.Overlap == OverlapQueue) || b.group()
+}
+
+// blockage is why a try to obtain failed.
+type blockage struct {
+	reason  Reason
+	blocker *Blocker
+	detail  string
+	granted bool // the store refused: the blocker's stage-1 key may tell when it is gone
+	queued  bool // another firing of the job waits for the same already
+}
+
+// final reports whether waiting is not what the job asks for.
+func (b *blockage) final(f *firing) bool {
+	return b.reason == ReasonOverlap && !f.late && (f.entry.Overlap == OverlapSkip || b.queued)
+}
+
+// ownJob reports whether an earlier run of the job itself is in the way.
+func (b *blockage) ownJob(f *firing) bool {
+	return b.blocker != nil && b.blocker.Holder.Job == f.entry.Name && b.reason != ReasonGroupFull
+}
+
+// group reports whether the limit of the job's group is in the way.
+func (b *blockage) group() bool {
+	if b.blocker == nil {
+		return false
+	}
+	resource, err := locking.ParseDisplay(b.blocker.Resource)
+	return err == nil && resource.Kind() == locking.KindGroup
+}
+
+// words say what was in the way, and that another firing was in the queue.
+func (b *blockage) words() string {
+	if b.blocker == nil {
+		return b.detail
+	}
+	words := fmt.Sprintf("%s %s %s", b.blocker.Resource, b.reason.relation(), locking.Holder{Owner: b.blocker.Holder})
+	if b.queued {
+		words += ", and another firing waits for it already"
+	}
+	return words
+}

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	countFailures = `
+SELECT k.place, a.count, a.until - clock_timestamp() FROM unnest($1::text[]) WITH ORDINALITY AS k (key, place)
+JOIN holdfast.attempts a ON a.key = k.key COLLATE "C" WHERE a.until > clock_timestamp()`
+
+	// Rows are locked in the order of their keys, as everywhere.
+	addFailure = `
+INSERT INTO holdfast.attempts AS a (key, count, until)
+SELECT k, 1, t + $2::interval FROM unnest($1::text[]) k, clock_timestamp() t ORDER BY k COLLATE "C"
+ON CONFLICT (key) DO UPDATE SET
+    count = CASE WHEN a.until > clock_timestamp() THEN a.count + 1 ELSE 1 END,
+    until = CASE WHEN a.until > clock_timestamp() THEN a.until ELSE excluded.until END`
+
+	forgetFailures = `
+DELETE FROM holdfast.attempts WHERE key = ANY(ARRAY(
+    SELECT key FROM holdfast.attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+)
+
+// CountFailures asks over the page's connections.
+func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failures, error) {
+	rows, err := s.views.Query(ctx, countFailures, keys)
+	if err != nil {
+		return nil, wrap("failures", err)
+	}
+	found := make([]jobs.Failures, len(keys))
+	var place int
+	var one jobs.Failures
+	_, err = pgx.ForEachRow(rows, []any{&place, &one.Count, &one.Left}, func() error {
+		found[place-1] = one
+		return nil
+	})
+	return found, wrap("failures", err)
+}
+
+// AddFailure counts over the page's connections.
+func (s *Store) AddFailure(ctx context.Context, window time.Duration, keys ...string) error {
+	_, err := s.views.Exec(ctx, addFailure, keys, window)
+	return wrap("failure", err)
+}

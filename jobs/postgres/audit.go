@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Audit returns a page of the audit log.
+func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	if err := f.Check(); err != nil {
+		return nil, wrap("audit log", err)
+	}
+	query, args := auditQuery(f)
+	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	if err != nil {
+		return nil, wrap("audit log", err)
+	}
+	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.Audited, error) {
+		var l jobs.Audited
+		err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason, &l.Detail)
+		l.At = l.At.UTC()
+		return l, err
+	})
+	return lines, wrap("audit log", err)
+}
+
+// auditQuery walks an index from its end and stops at the limit.
+func auditQuery(f jobs.AuditFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast.audit WHERE true`
+	if f.Actor != "" {
+		query += " AND actor = " + arg(f.Actor)
+	}
+	if f.Action != "" {
+		query += " AND action = " + arg(f.Action)
+	}
+	if f.Target != "" {
+		query += " AND target = " + arg(f.Target)
+	}
+	if f.Before != nil {
+		query += " AND (at, id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
+	}
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	return query + fmt.Sprintf(" ORDER BY at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch)), args
+}

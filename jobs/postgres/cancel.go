@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	lockRun = selectRuns + ` WHERE r.id = $1 FOR UPDATE OF r`
+
+	// cancelWaiting ends runs whose places the transaction has locked.
+	cancelWaiting = `
+WITH gone AS (
+    DELETE FROM holdfast.waits w WHERE w.run = ANY($1) AND w.owner IS NULL
+), unwanted AS (
+    DELETE FROM holdfast.wants w WHERE w.run = ANY($1)
+)
+UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = $2, blocker = NULL, finished_at = clock_timestamp()
+WHERE id = ANY($1) AND state = 'waiting'`
+
+	askToCancel = `
+INSERT INTO holdfast.cancels (run, session, asked_at, asked_by)
+SELECT r.id, r.session, clock_timestamp(), $2 FROM holdfast.runs r WHERE r.id = $1
+ON CONFLICT (run) DO NOTHING`
+
+	// cancelLeft ends what waits of removed jobs and is no living session's:
+	// nobody adopts it any more.
+	cancelLeft = `
+WITH removed AS MATERIALIZED (
+    SELECT j.name FROM holdfast.jobs j WHERE j.version < 0
+), gone AS (
+    DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
+        SELECT w.run FROM holdfast.waits w
+        CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job IN (SELECT name FROM removed) OFFSET 0) r
+        LEFT JOIN holdfast.sessions s ON s.id = w.session
+        WHERE EXISTS (SELECT FROM removed) AND w.owner IS NULL AND (w.session IS NULL OR s.ended_at IS NOT NULL)
+        ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
+    RETURNING run
+), unwanted AS (
+    DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))
+)
+UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = 'its job was removed', blocker = NULL, finished_at = clock_timestamp()
+WHERE id = ANY(ARRAY(SELECT run FROM gone)) AND state = 'waiting'`
+
+	// forgetCancels is for runs that have ended, also where that was not by the
+	// cancel: one that waits for its next attempt has not.
+	forgetCancels = `
+DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r WHERE r.id = c.run) IS NULL
+    OR (SELECT r.state FROM holdfast.runs r WHERE r.id = c.run) NOT IN ('waiting', 'running')`
+)
+
+// errMoved says that a run began to wait while it was being looked at.
+var errMoved = errors.New("run has moved")
+
+// Cancel ends a waiting run, and asks the replica of a running one to end it.
+func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+	for {
+		var record jobs.Record
+		err := s.act(ctx, a, "cancel", "run "+run.String(), &record, func(ctx context.Context, d *deed) (err error) {
+			record, err = cancelRun(ctx, d, a, run)
+			return err
+		})
+		if !errors.Is(err, errMoved) || ctx.Err() != nil {
+			return record, err
+		}
+	}
+}
+
+// cancelRun locks the run's place among the waiting before the run, as
+// everybody does: a start or a note under way comes before it or after it.
+func cancelRun(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+	place, err := d.Exec(ctx, lockPlaces, []rawID{run})
+	if err != nil {
+		return jobs.Record{}, err
+	}
+	record, err := readRun(ctx, d, lockRun, run)
+	if err != nil {
+		return record, err
+	}
+	d.detail = map[string]any{"job": record.Job, "due": record.Due, "state": record.State}
+	switch {
+	case record.State == jobs.Waiting && place.RowsAffected() == 0:
+		return record, errMoved
+	case record.State == jobs.Waiting:
+		if _, err := d.Exec(ctx, cancelWaiting, []rawID{run}, byWhom("cancelled", a)); err != nil {
+			return record, err
+		}
+	case record.State == jobs.Running:
+		d.orders = true
+		if _, err := d.Exec(ctx, askToCancel, run, a.Actor); err != nil {
+			return record, err
+		}
+	default:
+		return record, fmt.Errorf("run %s has ended as %s: %w", run, record.State, jobs.ErrConflict)
+	}
+	return readRun(ctx, d, selectRuns+` WHERE r.id = $1`, run)
+}
+
+func readRun(ctx context.Context, tx pgx.Tx, sql string, run uuid.UUID) (jobs.Record, error) {
+	rows, err := tx.Query(ctx, sql, run)
+	if err != nil {
+		return jobs.Record{}, err
+	}
+	return oneRecord("run "+run.String(), rows)
+}

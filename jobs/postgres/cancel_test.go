@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// waitingRun has the session wait for a table that is free by now.
+func (s *stage) waitingRun(r jobs.StartRequest) (session [16]byte) {
+	s.t.Helper()
+	id := s.session(s.a, "a")
+	holder := request(s.t, "holder", "orders")
+	run := s.granted(s.b, s.session(s.b, "b"), holder)
+	s.expect(s.start(s.a, id, r), jobs.StartBlocked)
+	if _, err := s.b.Finish(s.t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+// TestStartWaitsForACancelOfItsRun: what a start reads of a run that is being
+// cancelled is old by the time it writes.
+func TestStartWaitsForACancelOfItsRun(t *testing.T) {
+	s := newStage(t)
+	r := request(t, "job", "orders")
+	session := s.waitingRun(r)
+	resume := s.pause("b", "holdfast.runs", "UPDATE", "NEW.state = 'cancelled'")
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := s.b.Cancel(t.Context(), operator, r.Run)
+		cancelled <- err
+	}()
+	awaitWaiting(s, "b", cancelled)
+	done := s.start(s.a, session, r)
+	awaitWaiting(s, "a", done)
+	resume()
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	s.expect(done, jobs.StartDuplicate)
+	if n := query[int](s, "SELECT count(*) FROM holdfast.claims"); n != 0 || s.state(r.Run) != "cancelled" {
+		t.Errorf("%d claims, run is %s", n, s.state(r.Run))
+	}
+}
+
+// TestNoteWaitsForACancelOfItsRun is the same for what a replica writes down.
+func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
+	s := newStage(t)
+	r := request(t, "job", "orders")
+	session := s.waitingRun(r)
+	resume := s.pause("b", "holdfast.runs", "UPDATE", "NEW.state = 'cancelled'")
+	cancelled := make(chan error, 1)
+	go func() {
+		_, err := s.b.Cancel(t.Context(), operator, r.Run)
+		cancelled <- err
+	}()
+	awaitWaiting(s, "b", cancelled)
+	noted := make(chan bool, 1)
+	go func() {
+		stands, err := s.a.Note(t.Context(), session, []jobs.Note{{
+			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: jobs.ReasonLockHeld, Requests: r.Requests, WaitSince: r.WaitSince,
+		}})
+		if err != nil {
+			t.Errorf("note: %v", err)
+			stands = []bool{true}
+		}
+		noted <- stands[0]
+	}()
+	awaitWaiting(s, "a", noted)
+	resume()
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	if <-noted {
+		t.Error("the note of a cancelled run stands")
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 || s.state(r.Run) != "cancelled" {
+		t.Errorf("%d places, run is %s", n, s.state(r.Run))
+	}
+}
+
+// TestCancelOfARunThatBeginsToWaitBeginsAgain: the run had no place to lock when
+// the cancel looked for one, and has one when the cancel has locked the run.
+func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
+	s := newStage(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
+	finished := make(chan error, 1)
+	go func() {
+		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
+		finished <- err
+	}()
+	awaitWaiting(s, "a", finished)
+	cancelled := make(chan error, 1)
+	go func() {
+		record, err := s.b.Cancel(t.Context(), operator, run.ID)
+		if err == nil && record.State != jobs.Cancelled {
+			t.Errorf("told %+v", record)
+		}
+		cancelled <- err
+	}()
+	awaitWaiting(s, "b", cancelled)
+	resume()
+	if err := <-finished; err != nil {
+		t.Error(err)
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 || s.state(run.ID) != "cancelled" {
+		t.Errorf("%d places, run is %s", n, s.state(run.ID))
+	}
+}
+
+// TestPauseInTheMidstOfAStartLeavesNoRunBehind: a firing that was written
+// before the pause is decided on as if it came before it.
+func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	r := request(t, "job", "orders")
+	s.fences("table:public", "table:public/orders")
+	tx, err := s.b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // after the test it does not matter
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	done := s.start(s.a, session, r)
+	awaitWaiting(s, "a", done) // its run is written
+	if _, err := s.b.Pause(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(done, jobs.StartGranted)
+}
+
+// TestActsAndRegistrationsDontStandInEachOthersWay: both count in the one row
+// of meta, and each locks much before it.
+func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
+	s := newStage(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	ended := make(chan error)
+	loops := []func(n int) error{
+		func(n int) error {
+			_, err := s.a.Register(t.Context(), s.session(s.a, "a"), []jobs.Definition{{Name: "job", Hash: string(rune('a' + n%20))}, {Name: "kept", Hash: "h"}})
+			return err
+		},
+		func(int) error {
+			spec, err := s.b.PutSpec(t.Context(), operator, jobs.Spec{Job: "added", Text: []byte(`{}`)})
+			if err != nil {
+				return err
+			}
+			if _, err := s.b.Register(t.Context(), s.session(s.b, "b"), []jobs.Definition{{Name: "added", Hash: "h", Source: jobs.FromStore}}); err != nil {
+				return err
+			}
+			return s.b.RemoveSpec(t.Context(), operator, "added", spec.Version)
+		},
+		func(int) error {
+			if _, err := s.a.Pause(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+				return err
+			}
+			_, err := s.a.Resume(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll})
+			return err
+		},
+	}
+	for _, loop := range loops {
+		go func() {
+			var err error
+			for n := 0; err == nil && (n == 0 || ctx.Err() == nil); n++ {
+				err = loop(n)
+			}
+			ended <- err
+		}()
+	}
+	for range loops {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSweepForgetsCancelsOfWhatHasEnded: nobody sees them, and there would be
+// ever more.
+func TestSweepForgetsCancelsOfWhatHasEnded(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	ends, goesOn := request(t, "ends", "orders"), request(t, "goes on", "sales")
+	run := s.granted(s.a, session, ends)
+	s.granted(s.a, session, goesOn)
+	for _, r := range []jobs.StartRequest{ends, goesOn} {
+		if _, err := s.b.Cancel(t.Context(), operator, r.Run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := query[[16]byte](s, "SELECT run FROM holdfast.cancels"); left != goesOn.Run || query[int](s, "SELECT count(*) FROM holdfast.cancels") != 1 {
+		t.Errorf("left is the cancel of %x", left)
+	}
+}

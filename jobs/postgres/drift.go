@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// differing finds the jobs of which not all who should have the same definition
+// do. It reads all that the living carry, and is asked only where they differ.
+const differing = `
+WITH living AS (
+    SELECT DISTINCT ON (replica) id, replica FROM holdfast.sessions
+    WHERE ended_at IS NULL AND expires_at > clock_timestamp() AND config_hash <> '' ORDER BY replica, started_at DESC, id
+), carried AS (
+    SELECT c.job, c.version, l.replica FROM living l JOIN holdfast.session_jobs c ON c.session = l.id
+    JOIN holdfast.definitions d ON d.job = c.job AND d.version = c.version AND d.source = 'config'
+), apart AS (
+    SELECT job, max(version) AS newest FROM carried GROUP BY job
+    HAVING min(version) <> max(version) OR count(*) < (SELECT count(*) FROM living) ORDER BY job LIMIT $1
+)
+SELECT a.job, l.replica, c.version IS NULL, c.version = a.newest
+FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.replica = l.replica
+ORDER BY a.job, l.replica`
+
+// Drift returns the jobs that living replicas do not have alike.
+func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+	rows, err := s.views.Query(ctx, differing, limit)
+	if err != nil {
+		return nil, wrap("drift", err)
+	}
+	var found []jobs.JobDrift
+	var job, replica string
+	var without bool
+	var newest *bool
+	_, err = pgx.ForEachRow(rows, []any{&job, &replica, &without, &newest}, func() error {
+		found = jobs.AddDrift(found, job, replica, without, newest != nil && *newest)
+		return nil
+	})
+	return found, wrap("drift", err)
+}

@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// followCursors are read before the openings: of what is behind a cursor each
+	// due that there will be has a row then.
+	followCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
+
+	// openDues looks at each row of the first job that is followed behind the
+	// follower's cursor, and for it at one row of every other and at the
+	// follower's own. The last is a subquery and no join, which might be made by
+	// reading a job's whole history. Of a firing's rows one at most is in the
+	// states asked for: a recovery has the others lost.
+	openDues = `
+SELECT f.name, o.due, o.ready
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version, job_group, first, others)
+CROSS JOIN LATERAL (
+    SELECT j.checked_until FROM holdfast.jobs j WHERE j.name = f.name COLLATE "C" AND j.version = f.version OFFSET 0) j
+LEFT JOIN LATERAL (
+    SELECT r.due, CASE WHEN r.state = 'succeeded' AND rest.succeeded THEN greatest(r.finished_at, rest.finished_at) END AS ready
+    FROM holdfast.runs r
+    CROSS JOIN LATERAL (
+        SELECT coalesce(bool_and(p.state IS NOT NULL), true) AS open, coalesce(bool_and(p.state = 'succeeded'), true) AS succeeded,
+            max(p.finished_at) AS finished_at
+        FROM jsonb_array_elements_text(f.others::jsonb) AS n (name)
+        LEFT JOIN LATERAL (
+            SELECT p.state, p.finished_at FROM holdfast.runs p
+            WHERE p.job = n.name COLLATE "C" AND p.due = r.due AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
+        ) rest
+    WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.due > j.checked_until AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
+        AND (SELECT 1 FROM holdfast.runs own WHERE own.job = f.name COLLATE "C" AND own.due = r.due AND own.key = '' LIMIT 1) IS NULL
+    ORDER BY r.due DESC LIMIT $6) o ON true
+WHERE (
+    SELECT 1 FROM unnest(ARRAY['all', 'job', 'group'], ARRAY['', f.name, f.job_group]) AS t (kind, name)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C" AND p.resumed_at IS NULL OFFSET 0) p
+    LIMIT 1) IS NULL`
+)
+
+// Openings returns the openings of each follower.
+func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	columns, names, err := followerColumns(followers)
+	if err != nil {
+		return nil, err
+	}
+	inForce := map[string]jobs.InForce{}
+	dues := map[string][]jobs.Opening{}
+	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
+		b.Queue(followCursors, names).Query(func(rows pgx.Rows) error {
+			var name string
+			var version int64
+			var at time.Time
+			_, err := pgx.ForEachRow(rows, []any{&name, &version, &at}, func() error {
+				inForce[name] = jobs.InForce{Version: version, CheckedUntil: at.UTC()}
+				return nil
+			})
+			return err
+		})
+		b.Queue(openDues, append(columns, jobs.MaxBatch)...).Query(func(rows pgx.Rows) error { return collectOpenings(rows, dues) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs.OpeningsOf(followers, inForce, dues), nil
+}
+
+// collectOpenings adds to each follower that is told of its openings, if any.
+func collectOpenings(rows pgx.Rows, dues map[string][]jobs.Opening) error {
+	var name string
+	var due, ready *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&name, &due, &ready}, func() error {
+		if dues[name] == nil {
+			dues[name] = []jobs.Opening{}
+		}
+		if due == nil {
+			return nil
+		}
+		o := jobs.Opening{Due: due.UTC()}
+		if ready != nil {
+			o.Ready = ready.UTC()
+		}
+		dues[name] = append(dues[name], o)
+		return nil
+	})
+	for _, open := range dues {
+		slices.SortFunc(open, func(a, b jobs.Opening) int { return a.Due.Compare(b.Due) })
+	}
+	return err
+}
+
+// followerColumns returns the columns of openDues, and the names of all jobs
+// that they name.
+func followerColumns(followers []jobs.Follower) (columns []any, all []string, err error) {
+	n := len(followers)
+	names, versions, groups := make([]string, n), make([]int64, n), make([]string, n)
+	firsts, others := make([]string, n), make([]string, n)
+	for i, f := range followers {
+		names[i], versions[i], groups[i], firsts[i] = f.Job, f.Version, f.Group, f.After[0]
+		encoded, err := json.Marshal(f.After[1:])
+		if err != nil {
+			return nil, nil, err
+		}
+		others[i] = string(encoded)
+		all = append(append(all, f.Job), f.After...)
+	}
+	slices.Sort(all)
+	return []any{names, versions, groups, firsts, others}, slices.Compact(all), nil
+}
+
+// Follow adds waiting runs of firings whose time has come.
+func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+	runs, versions := make([]jobs.Misfired, len(followed)), make(map[string]int64, len(followed))
+	for i, f := range followed {
+		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}
+		versions[f.Firing.Job] = f.Version
+	}
+	return s.pipeline(ctx, "runs of followers", func(b *pgx.Batch) { b.Queue(insertMisfires, misfireColumns(runs, versions)...) })
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestPausedFollowersHaveNoOpenings pauses them one way after the other.
+func TestPausedFollowersHaveNoOpenings(t *testing.T) {
+	s := newStage(t)
+	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', 'one']) AS n (name)")
+	for _, c := range []struct {
+		kind, name string
+		told       bool
+	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true}, {"group", "f", true}} {
+		s.exec("INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUES (gen_random_uuid(), $1, $2, now(), 'me', '')", c.kind, c.name)
+		for _, over := range []bool{false, true} {
+			if over {
+				s.exec("UPDATE holdfast.pauses SET resumed_at = now()")
+			}
+			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
+				openings, err := s.a.Openings(t.Context(), []jobs.Follower{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+				if _, there := openings["f"]; err != nil || there != told {
+					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
+				}
+			}
+		}
+		s.exec("DELETE FROM holdfast.pauses")
+	}
+}
+
+// TestOpeningsReadFewRows has a history of which little is behind the cursor.
+func TestOpeningsReadFewRows(t *testing.T) {
+	s := newStage(t)
+	begun := time.Now().Truncate(time.Second)
+	s.exec(`
+INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1 FROM generate_series(1, 20) n;`, begun)
+	s.exec(`
+INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at, finished_at)
+SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(), now()
+FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
+	s.exec("ANALYZE holdfast.runs")
+	var followers []jobs.Follower
+	for i := range 20 {
+		followers = append(followers, jobs.Follower{Job: fmt.Sprintf("f%d", i+1), Version: 1, After: []string{"one", "other"}})
+	}
+	openings, err := s.a.Openings(t.Context(), followers)
+	if err != nil || len(openings) != 20 || len(openings["f1"].Dues) != 0 || len(openings["f3"].Dues) != 30 {
+		t.Fatalf("%d followers, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].Dues), len(openings["f3"].Dues), err)
+	}
+	columns, _, err := followerColumns(followers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := s.rowsRead(t.Context(), openDues, append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
+		t.Errorf("%d rows read for 20 followers with 30 dues behind their cursors", rows)
+	}
+}
+
+// rowsRead runs a statement as the store does, and counts the rows of runs that
+// it fetched.
+func (s *stage) rowsRead(ctx context.Context, sql string, args ...any) int {
+	s.t.Helper()
+	tx, err := s.watcher.Begin(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer tx.Rollback(ctx) //nolint:errcheck // nothing was written
+	if _, err := tx.Exec(ctx, beginPipeline, "1s"); err != nil {
+		s.t.Fatal(err)
+	}
+	rows, err := tx.Query(ctx, "EXPLAIN (ANALYZE, TIMING OFF) "+sql, args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	scan := regexp.MustCompile(`on runs \w+ .*\(actual rows=(\d+)(?:\.\d+)? loops=(\d+)\)`)
+	read, scans := 0, 0
+	for _, line := range lines {
+		found := scan.FindStringSubmatch(line)
+		if found == nil {
+			continue
+		}
+		each, err := strconv.Atoi(found[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		loops, err := strconv.Atoi(found[2])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		read, scans = read+max(each, 1)*loops, scans+1
+	}
+	if scans < 3 {
+		s.t.Fatalf("%d scans of runs in\n%v", scans, lines)
+	}
+	return read
+}

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	takeClaimNow = `SELECT FROM holdfast.claims WHERE token = $1 FOR UPDATE NOWAIT`
+
+	grantStands = `SELECT EXISTS (SELECT FROM holdfast.grants WHERE resource = $1 AND token = $2)`
+
+	resourceHolders = `
+SELECT coalesce(c.owner ->> 'job', r.job, ''), coalesce(c.owner ->> 'replica', r.replica, ''), g.token
+FROM holdfast.grants g JOIN holdfast.claims c USING (token) LEFT JOIN holdfast.runs r ON r.id = c.run
+WHERE g.resource = $1 ORDER BY g.token LIMIT 3`
+
+	// releaseByForce ends a run without a successor.
+	releaseByForce = `
+WITH gone AS (
+    DELETE FROM holdfast.claims WHERE token = $1 RETURNING token, run, owner
+), freed AS (
+    DELETE FROM holdfast.grants WHERE token = $1 RETURNING resource, mode, slots
+), lost AS (
+    UPDATE holdfast.runs r SET state = 'lost', reason = 'released', detail = $2, finished_at = clock_timestamp()
+    FROM gone WHERE r.id = gone.run AND r.state = 'running' RETURNING r.id, r.job, r.replica
+)
+SELECT gone.run, gone.token, coalesce(gone.owner, jsonb_build_object('replica', l.replica, 'job', l.job, 'run_id', l.id)),
+    (SELECT jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots) ORDER BY resource) FROM freed)
+FROM gone LEFT JOIN lost l ON l.id = gone.run`
+)
+
+const (
+	// A finish holds its claim for a moment too, and is not to be ended.
+	takeawayGrace = 250 * time.Millisecond
+
+	// takeawayPatience is how long backends that are to end may take to.
+	takeawayPatience = 5 * time.Second
+)
+
+// storedRelease is a locking.Released as the audit log keeps it.
+type storedRelease struct {
+	ID       uuid.UUID       `json:"id"`
+	Token    locking.Token   `json:"token"`
+	Owner    locking.Owner   `json:"owner"`
+	Requests []storedRequest `json:"requests"`
+}
+
+func (r storedRelease) released() (locking.Released, error) {
+	requests, err := requestsOf(r.Requests)
+	return locking.Released{ID: r.ID, Token: r.Token, Owner: r.Owner, Requests: requests}, err
+}
+
+// Release takes a lock away from its holder.
+func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	if err := r.Check(); err != nil {
+		return locking.Released{}, err
+	}
+	var told storedRelease
+	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
+	err := s.act(ctx, a, "release", target, &told, func(ctx context.Context, d *deed) error {
+		if err := requireGrant(ctx, d, r); err != nil {
+			return err
+		}
+		ended, err := s.takeClaim(ctx, d, r)
+		if err != nil {
+			return err
+		}
+		if err := requireGrant(ctx, d, r); err != nil { // given back by itself, meanwhile
+			return err
+		}
+		rows, err := d.Query(ctx, releaseByForce, r.Token, byWhom("its locks were taken away", a))
+		if err != nil {
+			return err
+		}
+		released, err := pgx.CollectExactlyOneRow(rows, releasedLock)
+		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner, Requests: storedRequests(released.Requests)}
+		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
+		return err
+	})
+	if err != nil {
+		return locking.Released{}, err
+	}
+	return told.released()
+}
+
+// requireGrant returns jobs.ErrConflict unless the token holds the resource.
+func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
+	var stands bool
+	if err := tx.QueryRow(ctx, grantStands, r.Resource.Key(), r.Token).Scan(&stands); err != nil || stands {
+		return err
+	}
+	rows, err := tx.Query(ctx, resourceHolders, r.Resource.Key())
+	if err != nil {
+		return err
+	}
+	holders, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		var job, replica string
+		var token jobs.Token
+		err := row.Scan(&job, &replica, &token)
+		return fmt.Sprintf("%s on %s with token %d", job, replica, token), err
+	})
+	if err != nil {
+		return err
+	}
+	now := "nobody"
+	if len(holders) > 0 {
+		now = strings.Join(holders, " and ")
+	}
+	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource, now, jobs.ErrConflict)
+}
+
+// takeClaim locks the claim, so that its holder can't begin to use it any
+// more, and returns how many of its transactions it had to end for that.
+func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) (ended int, err error) {
+	if !r.EndTransaction {
+		_, err := tx.Exec(ctx, takeClaimNow, r.Token)
+		if codeOf(err) == lockNotAvailable {
+			return 0, fmt.Errorf("token %d: %w", r.Token, jobs.ErrInTransaction)
+		}
+		return 0, err
+	}
+	var pid int
+	b := &pgx.Batch{}
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", takeawayPatience.String())
+	b.Queue(backendID).QueryRow(func(row pgx.Row) error { return row.Scan(&pid) })
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return 0, err
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := tx.Exec(ctx, lockClaim, r.Token)
+		waited <- err
+	}()
+	select {
+	case err := <-waited:
+		return 0, err
+	case <-time.After(takeawayGrace):
+	}
+	ended, err = s.endBlockers(ctx, pid, waited)
+	if codeOf(err) == lockNotAvailable {
+		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token, ended, jobs.ErrInTransaction)
+	}
+	return ended, err
+}

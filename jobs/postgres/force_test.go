@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// operator is who acts in the tests.
+var operator = jobs.Act{Actor: "ann", Via: "go"}
+
+// TestReleaseOfARunInsideATransactionIsToldOrEndsIt: until the transaction has
+// ended its run may commit.
+func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	asked := request(t, "job", "totals")
+	run := s.granted(s.a, s.session(s.a, "a"), asked)
+	inside, end, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- InTx(context.Background(), run, func(tx pgx.Tx) error {
+			err := insert(context.Background())(tx)
+			close(inside)
+			<-end
+			return err
+		})
+	}()
+	<-inside
+	release := jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token}
+	if _, err := s.b.Release(t.Context(), operator, release); !errors.Is(err, jobs.ErrInTransaction) {
+		t.Fatalf("release of a run inside a transaction: %v", err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.audit"); n != 0 || s.state(run.ID) != "running" {
+		t.Fatalf("%d lines in the audit log, run is %s", n, s.state(run.ID))
+	}
+	release.EndTransaction = true
+	released, err := s.b.Release(t.Context(), operator, release)
+	if err != nil || released.ID != run.ID || !reflect.DeepEqual(released.Requests, asked.Requests) {
+		t.Fatalf("released %+v, %v", released, err)
+	}
+	close(end)
+	if err := <-ended; err == nil {
+		t.Error("the transaction committed")
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 || s.state(run.ID) != "lost" {
+		t.Errorf("%d rows were committed, run is %s", n, s.state(run.ID))
+	}
+	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit"); n != 1 {
+		t.Errorf("%d transactions were ended", n)
+	}
+}
+
+// TestReleaseWaitsForWhatIsAboutToEnd: a finish that has the claim for a moment
+// is not ended, and what it does stands.
+func TestReleaseWaitsForWhatIsAboutToEnd(t *testing.T) {
+	s := newStage(t)
+	asked := request(t, "job", "totals")
+	run := s.granted(s.a, s.session(s.a, "a"), asked)
+	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
+	finished := make(chan error, 1)
+	go func() {
+		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}})
+		finished <- err
+	}()
+	awaitWaiting(s, "a", finished)
+	release := make(chan error, 1)
+	go func() {
+		_, err := s.b.Release(t.Context(), operator, jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token, EndTransaction: true})
+		release <- err
+	}()
+	awaitWaiting(s, "b", release)
+	resume()
+	if err := <-finished; err != nil {
+		t.Errorf("finish: %v", err)
+	}
+	if err := <-release; !errors.Is(err, jobs.ErrConflict) {
+		t.Errorf("release of what was given back: %v", err)
+	}
+	if state := s.state(run.ID); state != "succeeded" {
+		t.Errorf("run is %s", state)
+	}
+}
+
+func TestReleaseTakesALockFromAProgram(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	lock := s.acquire(s.locker(s.a, "a"), "path:a/b", "table:public/totals")
+	resource, err := locking.Path("a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := s.b.Release(t.Context(), operator, jobs.ReleaseRequest{Resource: resource, Token: lock.Token()})
+	if err != nil || released.Token != lock.Token() || released.Owner.Job != "program" || len(released.Requests) != 2 {
+		t.Fatalf("released %+v, %v", released, err)
+	}
+	if err := s.a.InLock(t.Context(), lock, insert(t.Context())); !errors.Is(err, locking.ErrSuperseded) {
+		t.Errorf("transaction in a lock that was taken away: %v", err)
+	}
+	s.acquire(s.locker(s.b, "b"), "path:a")
+}

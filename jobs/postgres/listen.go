@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// answerPatience is how long an answer may take, and a notification.
+	answerPatience = 5 * time.Second
+
+	// listenSilence is how long the connection may be silent before it is
+	// asked whether it still stands.
+	listenSilence = 30 * time.Second
+
+	probing = "probe "
+)
+
+// errNotNotified says that what was notified does not arrive.
+var errNotNotified = errors.New("notifications do not arrive: a pooler that gives each transaction another session may be in between")
+
+// channel is where acts are told: of this cluster alone, since several may
+// share a database.
+func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
+
+// Listen calls heard once it listens, and then after each act. It has a
+// connection of its own, and returns when that ends.
+func (s *Store) Listen(ctx context.Context, heard func()) error {
+	return wrap("notifications", s.listen(ctx, heard))
+}
+
+func (s *Store) listen(ctx context.Context, heard func()) error {
+	conn, err := pgx.ConnectConfig(ctx, s.listener.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerPatience)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if err := s.subscribe(ctx, conn); err != nil {
+		return err
+	}
+	heard()
+	for {
+		switch told, err := within(ctx, listenSilence, conn.WaitForNotification); {
+		case err == nil && !strings.HasPrefix(told.Payload, probing):
+			heard()
+		case err == nil:
+		case conn.IsClosed() || ctx.Err() != nil:
+			return err
+		default: // silent, or gone without a word
+			if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// within calls wait with that long.
+func within[T any](ctx context.Context, d time.Duration, wait func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return wait(ctx)
+}
+
+// subscribe listens, and makes sure that what others notify arrives: a pooler
+// may take the command, and give the session that listens to somebody else.
+func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
+	probe := probing + uuid.NewString()
+	if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
+		if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).Close(); err != nil {
+			return nil, err
+		}
+		return s.pool.Exec(ctx, notify, s.channel(), probe)
+	}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.listenPatience, errNotNotified)
+	defer cancel()
+	for {
+		told, err := conn.WaitForNotification(ctx)
+		switch {
+		case err != nil && errors.Is(context.Cause(ctx), errNotNotified):
+			return fmt.Errorf("%w (%w)", errNotNotified, err)
+		case err != nil:
+			return err
+		case told.Payload == probe:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestListeningSaysThatNotificationsDontArrive has the listener in another
+// database, as a pooler that shares out sessions would have it: the command is
+// taken, and nothing is ever heard.
+func TestListeningSaysThatNotificationsDontArrive(t *testing.T) {
+	s := newStage(t)
+	s.a.listener = openAs(t, database(t), "elsewhere").listener
+	s.a.listenPatience = 50 * time.Millisecond
+	err := s.a.Listen(t.Context(), func() { t.Error("something was heard") })
+	if !errors.Is(err, errNotNotified) || !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("listening ended with %v", err)
+	}
+}
+
+// TestListeningEndsWithItsConnection, so that the caller connects again.
+func TestListeningEndsWithItsConnection(t *testing.T) {
+	s := newStage(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	heard, ended := make(chan bool, 10), make(chan error, 1)
+	go func() { ended <- s.a.Listen(ctx, func() { heard <- true }) }()
+	select {
+	case <-heard:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	if n := query[int](s, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'a' AND query LIKE 'LISTEN%'`); n != 1 {
+		t.Fatalf("%d connections listen", n)
+	}
+	if err := <-ended; !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("listening ended with %v", err)
+	}
+}

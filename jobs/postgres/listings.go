@@ -1,0 +1,307 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	selectJobs = `
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
+
+	lastRunsOf = `
+SELECT` + recordColumns + `, '', NULL::text
+FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
+    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND state NOT IN ('waiting', 'running')
+    ORDER BY created_at DESC, id DESC LIMIT 1) r`
+
+	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
+
+	listGroups = `
+SELECT d.job_group, count(*) FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+WHERE d.job_group <> '' GROUP BY d.job_group ORDER BY d.job_group`
+
+	listResources = `
+SELECT DISTINCT e ->> 'resource' COLLATE "C" AS key
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
+
+	// jobsLocking are those that lock one of the keys of the first argument, or
+	// what begins with the second; also such as were removed.
+	jobsLocking = `
+SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
+WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resource' = ANY(%s::text[]) OR starts_with(e ->> 'resource', %s))`
+
+	lastOutcomes = `
+SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at
+FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
+    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) r
+ORDER BY r.created_at DESC, r.id DESC`
+
+	tallyOfState = `
+(SELECT job, trouble AS state, coalesce(cause, '') AS reason, created_at FROM holdfast.runs
+    WHERE trouble = '%s' AND created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT %d)`
+
+	tallyOfJob = `
+SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2 ORDER BY created_at DESC, id DESC LIMIT %d`
+
+	tally = `
+SELECT job, state, reason, count(*), max(created_at) FROM (%s) r WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
+
+	runsOfDue = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.due = $2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
+)
+
+// ListJobs returns a page of the jobs.
+func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	pauses, err := s.standingPauses(ctx)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	query, args := jobsQuery(f, pauses)
+	views, err := s.jobViews(ctx, query, args...)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	if backwards(f.After != "", f.Before != "") {
+		slices.Reverse(views)
+	}
+	return views, wrap("jobs", s.complete(ctx, views, pauses))
+}
+
+// backwards reports whether a page is asked for by what comes behind it: it is
+// then the last of what there is, and is read from its end.
+func backwards(after, before bool) bool { return before && !after }
+
+// jobsQuery asks for the page. The order is that of the primary key.
+func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	where := " WHERE true"
+	if f.Text != "" {
+		text := `lower(` + arg(f.Text) + `::text COLLATE "C")`
+		where += ` AND (strpos(lower(j.name), ` + text + `) > 0 OR strpos(lower(d.description COLLATE "C"), ` + text + `) > 0)`
+	}
+	if f.Group != "" {
+		where += " AND d.job_group = " + arg(f.Group)
+	}
+	if f.Source != "" {
+		where += " AND d.source = " + arg(f.Source)
+	}
+	if f.After != "" {
+		where += " AND j.name > " + arg(f.After)
+	}
+	if f.Before != "" {
+		where += " AND j.name < " + arg(f.Before)
+	}
+	switch f.State {
+	case "":
+	case jobs.Waiting:
+		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.waits w ON w.run = r.id)"
+	case jobs.Running:
+		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.claims c ON c.run = r.id)"
+	default:
+		where += " AND " + arg(f.State) + ` = (
+    SELECT r.state FROM holdfast.runs r WHERE r.job = j.name AND r.state NOT IN ('waiting', 'running') ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+	}
+	if f.Paused != nil {
+		where += " AND (" + paused(pauses, arg) + ") = " + arg(*f.Paused)
+	}
+	order := " ORDER BY j.name"
+	if backwards(f.After != "", f.Before != "") {
+		order += " DESC"
+	}
+	return selectJobs + where + order + fmt.Sprintf(" LIMIT %d", limit(f.Limit)), args
+}
+
+// paused is the condition of a job to be covered by one of the pauses.
+func paused(pauses []jobs.Pause, arg func(any) string) string {
+	names, groups := []string{}, []string{}
+	for _, p := range pauses {
+		switch p.Target.Kind {
+		case jobs.TargetAll:
+			return "true"
+		case jobs.TargetGroup:
+			groups = append(groups, p.Target.Name)
+		default:
+			names = append(names, p.Target.Name)
+		}
+	}
+	return "j.name = ANY(" + arg(names) + ") OR d.job_group <> '' AND d.job_group = ANY(" + arg(groups) + ")"
+}
+
+func limit(asked int) int {
+	if asked <= 0 {
+		return 100
+	}
+	return min(asked, jobs.MaxBatch)
+}
+
+func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs.JobView, error) {
+	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
+		var v jobs.JobView
+		var resources []byte
+		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
+			&v.Version, &v.Removed, &v.UpdatedAt)
+		if err != nil {
+			return v, err
+		}
+		v.UpdatedAt = v.UpdatedAt.UTC()
+		v.Resources, err = parseRequests(resources)
+		return v, err
+	})
+}
+
+// complete adds the last runs and the pauses.
+func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []jobs.Pause) error {
+	names := make([]string, len(views))
+	for i, v := range views {
+		names[i] = v.Name
+	}
+	rows, err := s.views.Query(ctx, lastRunsOf, names)
+	if err != nil {
+		return err
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	if err != nil {
+		return err
+	}
+	last := make(map[string]*jobs.Record, len(records))
+	for i := range records {
+		last[records[i].Job] = &records[i]
+	}
+	for i := range views {
+		v := &views[i]
+		v.Last = last[v.Name]
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool { return !p.Covers(v.Name, v.Group) })
+	}
+	return nil
+}
+
+func (s *Store) standingPauses(ctx context.Context) ([]jobs.Pause, error) {
+	rows, err := s.views.Query(ctx, standingPauses)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanPause)
+}
+
+// Job returns one job.
+func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+	what := fmt.Sprintf("job %q", name)
+	pauses, err := s.standingPauses(ctx)
+	if err != nil {
+		return jobs.JobView{}, wrap(what, err)
+	}
+	views, err := s.jobViews(ctx, selectJobs+" WHERE j.name = $1", name)
+	if err != nil {
+		return jobs.JobView{}, wrap(what, err)
+	}
+	if len(views) == 0 {
+		return jobs.JobView{}, fmt.Errorf("%s: %w", what, jobs.ErrNotFound)
+	}
+	return views[0], wrap(what, s.complete(ctx, views, pauses))
+}
+
+// Groups returns the groups that jobs are in.
+func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+	rows, err := s.views.Query(ctx, listGroups)
+	if err != nil {
+		return nil, wrap("groups", err)
+	}
+	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[jobs.Group])
+	return groups, wrap("groups", err)
+}
+
+// Resources returns what the definitions in force name.
+func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
+	rows, err := s.views.Query(ctx, listResources)
+	if err != nil {
+		return nil, wrap("resources", err)
+	}
+	resources, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (locking.Resource, error) {
+		var key string
+		if err := row.Scan(&key); err != nil {
+			return locking.Resource{}, err
+		}
+		return locking.ParseKey(key)
+	})
+	return resources, wrap("resources", err)
+}
+
+// Outcomes returns the last runs of each job.
+func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
+	if err != nil {
+		return nil, wrap("outcomes", err)
+	}
+	found := make(map[string][]jobs.Outcome, len(names))
+	var job string
+	var o jobs.Outcome
+	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.Due, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt}, func() error {
+		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), utc(o.StartedAt), utc(o.FinishedAt)
+		found[job] = append(found[job], o)
+		return nil
+	})
+	return found, wrap("outcomes", err)
+}
+
+// Tallies counts what did not end well since then.
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+	var parts []string
+	for _, state := range jobs.States() {
+		if state.Final() && state != jobs.Succeeded {
+			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MostTallied))
+		}
+	}
+	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), since)
+}
+
+// JobTallies counts how the job's runs ended.
+func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MostTallied), job, since)
+}
+
+func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of), append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	if err != nil {
+		return nil, wrap("tallies", err)
+	}
+	tallies, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t jobs.Tally, err error) {
+		err = row.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &t.Last)
+		t.Last = t.Last.UTC()
+		return t, err
+	})
+	return tallies, wrap("tallies", err)
+}
+
+// FiringRuns returns the runs of a firing.
+func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+	query, arg := runsOfDue, any(f.Due)
+	if f.Key != "" {
+		query, arg = runsOfKey, f.Key
+	}
+	rows, err := s.views.Query(ctx, query, f.Job, arg)
+	if err != nil {
+		return nil, wrap("runs of a firing", err)
+	}
+	records, err := pgx.CollectRows(rows, scanRecord)
+	return records, wrap("runs of a firing", err)
+}

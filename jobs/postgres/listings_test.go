@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// manyJobs is 10,000 jobs in 40 groups, which lock 500 tables of 20 schemas
+// and, each tenth of them, one semaphore; and a million runs of theirs in one
+// day, of which a fortieth did not end well.
+const manyJobs = `
+INSERT INTO holdfast.jobs SELECT 'job-' || lpad(n::text, 5, '0'), 1, now(), now() FROM generate_series(0, 9999) n;
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group)
+SELECT 'job-' || lpad(n::text, 5, '0'), 'h', 1, '*/5 * * * *', 'Europe/Berlin', 'sql',
+    jsonb_build_array(jsonb_build_object('resource', 'job:job-' || lpad(n::text, 5, '0'), 'mode', 'exclusive'),
+        jsonb_build_object('resource', 'table:s' || n % 20 || '/t' || n % 500, 'mode', 'exclusive'))
+    || CASE WHEN n % 10 = 0 THEN '[{"resource": "slot:api", "mode": "slot", "slots": 5}]' ELSE '[]' END::jsonb,
+    false, 'Moves things from here to there, number ' || n, 'group-' || n % 40 FROM generate_series(0, 9999) n;
+INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
+SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), t, 1, state, gen_random_uuid(), 'replica-' || n % 3,
+    n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE state
+        WHEN 'skipped' THEN CASE WHEN n % 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'missed' THEN 'misfire' WHEN 'lost' THEN 'session_lost'
+        WHEN 'failed' THEN CASE WHEN n % 20000 = 3 THEN 'panic' ELSE '' END ELSE '' END
+FROM (
+    SELECT n, timestamptz '2026-01-01' + n * interval '86400 microseconds' AS t, CASE
+        WHEN n > 999950 THEN 'waiting' WHEN n > 999920 THEN 'running' WHEN n % 10000 = 1 THEN 'lost' WHEN n % 5000 = 2 THEN 'missed'
+        WHEN n % 200 = 3 THEN 'failed' WHEN n % 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
+    FROM generate_series(1, 1000000) n) history;
+INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
+INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
+
+// BenchmarkListings asks what the pages ask, with 10,000 jobs and a million
+// runs in one day.
+func BenchmarkListings(b *testing.B) {
+	s := openAs(b, database(b), "a")
+	for _, statement := range []string{manyJobs, "VACUUM ANALYZE"} {
+		if _, err := s.pool.Exec(b.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			b.Fatal(err)
+		}
+	}
+	ask := func(name string, question func() (int, error)) {
+		b.Run(name, func(b *testing.B) {
+			rows := 0
+			for b.Loop() {
+				var err error
+				if rows, err = question(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(rows), "rows")
+		})
+	}
+	yes := true
+	for _, c := range []struct {
+		name   string
+		filter jobs.JobFilter
+	}{
+		{"first page", jobs.JobFilter{Limit: 50}}, {"page in the middle", jobs.JobFilter{Limit: 50, After: "job-05000"}},
+		{"page back", jobs.JobFilter{Limit: 50, Before: "job-05000"}}, {"text of one", jobs.JobFilter{Limit: 50, Text: "number 9999"}},
+		{"text of none", jobs.JobFilter{Limit: 50, Text: "nothing like it"}}, {"group", jobs.JobFilter{Limit: 50, Group: "group-7"}},
+		{"running", jobs.JobFilter{Limit: 50, State: jobs.Running}}, {"failed last", jobs.JobFilter{Limit: 50, State: jobs.Failed}},
+		{"timed out last, none", jobs.JobFilter{Limit: 50, State: jobs.TimedOut}}, {"paused, none", jobs.JobFilter{Limit: 50, Paused: &yes}},
+	} {
+		ask("jobs/"+c.name, func() (int, error) { found, err := s.ListJobs(b.Context(), c.filter); return len(found), err })
+	}
+	table := func(key string) *locking.Resource {
+		resource, err := locking.ParseKey(key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return &resource
+	}
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	failed, skipped := []jobs.State{jobs.Failed}, []jobs.State{jobs.Skipped}
+	for _, c := range []struct {
+		name   string
+		filter jobs.RunFilter
+	}{
+		{"all", jobs.RunFilter{}}, {"reason", jobs.RunFilter{Reason: jobs.ReasonLockHeld}}, {"reason, rare", jobs.RunFilter{Reason: jobs.ReasonPanic}},
+		{"reason, none", jobs.RunFilter{Reason: jobs.ReasonShutdown}}, {"reason and state", jobs.RunFilter{Reason: jobs.ReasonPanic, States: failed}},
+		{"job and failed", jobs.RunFilter{Job: "job-00003", States: failed}}, {"job and failed, none", jobs.RunFilter{Job: "job-00004", States: failed}},
+		{"an hour", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour)}}, {"an hour, failed", jobs.RunFilter{From: noon, Until: noon.Add(time.Hour), States: failed}},
+		{"table of 20 jobs", jobs.RunFilter{Resource: table("table:s3/t3")}}, {"schema of 500", jobs.RunFilter{Resource: table("table:s3")}},
+		{"semaphore of 1,000", jobs.RunFilter{Resource: table("slot:api")}}, {"table, unknown", jobs.RunFilter{Resource: table("table:x/y")}},
+		{"table and skipped", jobs.RunFilter{Resource: table("table:s5/t5"), States: skipped}},
+		{"table and its reason", jobs.RunFilter{Resource: table("table:s5/t5"), Reason: jobs.ReasonLockHeld}},
+		{"schema and skipped", jobs.RunFilter{Resource: table("table:s5"), States: skipped}},
+		{"schema and waiting", jobs.RunFilter{Resource: table("table:s5"), States: []jobs.State{jobs.Waiting}}},
+		{"table in an hour", jobs.RunFilter{Resource: table("table:s3/t3"), From: noon, Until: noon.Add(time.Hour)}},
+		{"job and its reason", jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
+		{"replica and reason", jobs.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
+	} {
+		ask("runs/"+c.name, func() (int, error) { found, err := s.Runs(b.Context(), c.filter); return len(found), err })
+		c.filter.After = &jobs.RunCursor{CreatedAt: noon}
+		ask("runs/"+c.name+", back", func() (int, error) { found, err := s.Runs(b.Context(), c.filter); return len(found), err })
+	}
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprintf("job-%05d", 5000+i))
+	}
+	ask("outcomes, 20 of 50 jobs", func() (int, error) { found, err := s.Outcomes(b.Context(), names, 20); return len(found), err })
+	ask("tallies of a day", func() (int, error) {
+		found, err := s.Tallies(b.Context(), noon.Add(-12*time.Hour))
+		return len(found), err
+	})
+	ask("tallies of an hour", func() (int, error) {
+		found, err := s.Tallies(b.Context(), noon.Add(11*time.Hour))
+		return len(found), err
+	})
+	ask("tallies of a job", func() (int, error) {
+		found, err := s.JobTallies(b.Context(), "job-00003", time.Time{})
+		return len(found), err
+	})
+	ask("job", func() (int, error) { _, err := s.Job(b.Context(), "job-07777"); return 1, err })
+	ask("groups", func() (int, error) { found, err := s.Groups(b.Context()); return len(found), err })
+	ask("resources", func() (int, error) { found, err := s.Resources(b.Context()); return len(found), err })
+	ask("all jobs at once", func() (int, error) { found, err := s.Jobs(b.Context()); return len(found), err })
+}
+
+// TestListingsWalkAnIndex plans what the pages ask beyond a page of runs.
+func TestListingsWalkAnIndex(t *testing.T) {
+	s := newStage(t)
+	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").Replace(manyJobs))
+	s.exec("VACUUM ANALYZE")
+	middle := time.Date(2026, 1, 1, 0, 15, 0, 0, time.UTC)
+	one, err := locking.ParseKey("table:s3/t3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		filter jobs.RunFilter
+		want   []string // indexes, of which one must be used, and no other
+	}{
+		{jobs.RunFilter{Reason: jobs.ReasonPanic}, []string{"runs_cause", "runs_pkey"}},
+		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, []string{"runs_cause"}},
+		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, []string{"runs_job_trouble"}},
+		{jobs.RunFilter{Resource: &one}, []string{"runs_job", "runs_pkey"}},
+		{jobs.RunFilter{Resource: &one, States: []jobs.State{jobs.Skipped}}, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, []string{"runs_job_trouble", "runs_pkey", "runs_job"}}, // what waits is few
+		{jobs.RunFilter{Resource: &one, Reason: jobs.ReasonLockHeld}, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, []string{"runs_created"}},
+	} {
+		for _, c.filter.After = range []*jobs.RunCursor{nil, {CreatedAt: middle}} {
+			plan := s.explain(runsQuery(c.filter))
+			found := map[string]bool{}
+			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {
+				found[strings.Join(scan[1:], "")] = true
+			}
+			for index := range found {
+				if !slices.Contains(c.want, index) {
+					t.Errorf("%+v reads runs by %s, want %q:\n%s", c.filter, index, c.want, plan)
+				}
+			}
+			if !found[c.want[0]] {
+				t.Errorf("%+v does not read runs by %s:\n%s", c.filter, c.want[0], plan)
+			}
+		}
+	}
+	queries := map[string]string{
+		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20), "tallyOfJob": fmt.Sprintf(tallyOfJob, jobs.MostTallied),
+		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MostTallied), "runsOfDue": runsOfDue, "runsOfKey": runsOfKey,
+	}
+	for name, query := range queries {
+		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)
+		if strings.Contains(plan, "Seq Scan on runs") || !runsScan.MatchString(plan) {
+			t.Errorf("%s reads all runs:\n%s", name, plan)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// kept is what a run that completes itself leaves behind.
+func (s *stage) kept(job string, run *jobs.Run) (saved, result string, deliveries int) {
+	s.t.Helper()
+	raw, err := s.b.Saved(s.t.Context(), job)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	record, err := s.b.Run(s.t.Context(), run.ID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	taken, err := s.b.TakeDeliveries(s.t.Context(), "w", 0, 10)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(raw), string(record.Result), len(taken)
+}
+
+// next asks for the job's next firing.
+func next(t *testing.T, job string) jobs.StartRequest {
+	r := request(t, job)
+	r.Firing.Due = r.Firing.Due.Add(time.Second)
+	return r
+}
+
+// TestRunThatCompletesItselfKeepsAllInItsTransaction: state, result and what
+// webhooks are told are committed with the job's own writes, or not at all.
+func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}, {Webhook: "w", State: jobs.Lost}}})
+	broken := errors.New("broken")
+	complete := func(run *jobs.Run, n int, fail error) error {
+		return CompleteInTx(t.Context(), run, func(pgx.Tx) error {
+			return errors.Join(run.Save(n), run.SetResult(map[string]int{"n": n}), fail)
+		})
+	}
+	run := s.granted(s.a, session, request(t, "job"))
+	if err := complete(run, 1, broken); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if saved, result, deliveries := s.kept("job", run); saved != "" || result != "" || deliveries != 0 {
+		t.Errorf("rolled back: saved %q, result %q, %d deliveries", saved, result, deliveries)
+	}
+	if err := complete(run, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	if saved, result, deliveries := s.kept("job", run); saved != "2" || result != `{"n":2}` || deliveries != 1 {
+		t.Errorf("completed: saved %q, result %q, %d deliveries", saved, result, deliveries)
+	}
+	s.exec("DELETE FROM holdfast.deliveries")
+
+	superseded := s.granted(s.a, session, next(t, "job"))
+	if err := s.b.Revoke(t.Context(), superseded.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+		t.Fatal(err)
+	}
+	if err := complete(superseded, 3, nil); !errors.Is(err, jobs.ErrSuperseded) {
+		t.Errorf("superseded: %v", err)
+	}
+	if saved, result, deliveries := s.kept("job", superseded); saved != "2" || result != "" || deliveries != 1 {
+		t.Errorf("superseded: saved %q, result %q, %d deliveries", saved, result, deliveries)
+	}
+}
+
+func TestStateOfAPartIsKeptWithIt(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "job"))
+	part := func(n int, fail error) error {
+		return InTx(t.Context(), run, func(tx pgx.Tx) error {
+			return errors.Join(insert(t.Context())(tx), SaveInTx(t.Context(), tx, run, n), fail)
+		})
+	}
+	broken := errors.New("broken")
+	if err := part(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := part(2, broken); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if saved, err := s.b.Saved(t.Context(), "job"); err != nil || string(saved) != "1" {
+		t.Errorf("saved %s, %v", saved, err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 1 {
+		t.Errorf("%d parts were committed", n)
+	}
+	// One that has ended by itself saves no more, though its fence was passed
+	// in another way.
+	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+		t.Fatal(err)
+	}
+	err := pgx.BeginFunc(t.Context(), s.a.Pool(), func(tx pgx.Tx) error { return SaveInTx(t.Context(), tx, run, 3) })
+	if !errors.Is(err, jobs.ErrSuperseded) {
+		t.Errorf("state of a run that has ended: %v", err)
+	}
+}
+
+// TestFinishesWaitForAStateNoLongerThanForAnyRow: a transaction that has saved
+// and stays open holds up no other job's end.
+func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
+	s := newStage(t)
+	s.a.lockTimeout = "200ms"
+	session := s.session(s.a, "a")
+	open, other := s.granted(s.a, session, request(t, "job")), s.granted(s.a, session, next(t, "job"))
+	finish := []jobs.FinishRequest{{Run: other.ID, Token: other.Token, State: jobs.Succeeded, Saved: []byte("2")}}
+	err := InTx(t.Context(), open, func(tx pgx.Tx) error {
+		if err := SaveInTx(t.Context(), tx, open, 1); err != nil {
+			return err
+		}
+		begun := time.Now()
+		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, jobs.ErrRowHeld) || time.Since(begun) > 5*time.Second {
+			t.Errorf("finish beside an open transaction that has saved: %v after %s", err, time.Since(begun))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.a.Finish(t.Context(), finish); err != nil || !done[0] {
+		t.Fatal(done, err)
+	}
+	if saved, err := s.b.Saved(t.Context(), "job"); err != nil || string(saved) != "2" {
+		t.Errorf("saved %s, %v", saved, err)
+	}
+}
+
+// TestARunEndsOnceForWebhooks: what changes a run that has ended, if only its
+// details, is no end.
+func TestARunEndsOnceForWebhooks(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})
+	run := s.granted(s.a, session, request(t, "job"))
+	for range 2 {
+		if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+			t.Fatal(err)
+		}
+		s.exec("UPDATE holdfast.runs SET state = state, detail = 'more'")
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.deliveries"); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+}

@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// readOrders is one statement, so that all of it is of one moment. A run that
+// is to be cancelled may by now have gone from the session that it ran in to
+// another, with a further attempt: its claim tells whose it is.
+const readOrders = `
+SELECT m.orders,
+    coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
+    (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
+    CASE WHEN m.orders <> $2 THEN (
+        SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target', jsonb_build_object('kind', p.kind, 'name', p.name),
+            'paused_at', p.paused_at, 'paused_by', p.paused_by, 'reason', p.reason) ORDER BY p.paused_at, p.id)
+        FROM holdfast.pauses p WHERE p.resumed_at IS NULL) END,
+    CASE WHEN m.orders <> $2 THEN (
+        SELECT jsonb_agg(jsonb_build_object('job', s.job, 'spec', s.spec, 'version', s.version, 'changed_at', s.changed_at,
+            'changed_by', s.changed_by) ORDER BY s.job)
+        FROM holdfast.specs s WHERE NOT s.removed) END
+FROM holdfast.meta m`
+
+// Orders returns what the session is to obey.
+func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	rows, err := s.pool.Query(ctx, readOrders, session, since)
+	if err != nil {
+		return jobs.Orders{}, wrap("orders", err)
+	}
+	orders, err := pgx.CollectExactlyOneRow(rows, scanOrders)
+	return orders, wrap("orders", err)
+}
+
+func scanOrders(row pgx.CollectableRow) (jobs.Orders, error) {
+	var o jobs.Orders
+	var cancels, pauses, specs []byte
+	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &pauses, &specs); err != nil {
+		return o, err
+	}
+	for _, part := range []struct {
+		encoded []byte
+		into    any
+	}{{cancels, &o.Cancels}, {pauses, &o.Pauses}, {specs, &o.Specs}} {
+		if part.encoded == nil {
+			continue
+		}
+		if err := json.Unmarshal(part.encoded, part.into); err != nil {
+			return o, err
+		}
+	}
+	for i := range o.Pauses {
+		o.Pauses[i].At = o.Pauses[i].At.UTC()
+	}
+	for i := range o.Specs {
+		o.Specs[i].ChangedAt = o.Specs[i].ChangedAt.UTC()
+	}
+	return o, nil
+}

@@ -1,0 +1,64 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// BenchmarkFinishWithWebhooks shows what the triggers that tell webhooks cost
+// the end of a run: of a job without webhooks, of one with, and for comparison
+// with the triggers taken out.
+func BenchmarkFinishWithWebhooks(b *testing.B) {
+	for _, hooks := range []string{"no triggers", "none", "one"} {
+		for _, batch := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/runs=%d", hooks, batch), func(b *testing.B) { finishHooked(b, hooks, batch) })
+		}
+	}
+}
+
+func finishHooked(b *testing.B, hooks string, batch int) {
+	s := openAs(b, database(b), "a")
+	ctx, session := b.Context(), uuid.New()
+	if err := s.Open(ctx, jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	d := jobs.Definition{Name: "job", Hash: "h"}
+	switch hooks {
+	case "one":
+		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}
+	case "no triggers":
+		if _, err := s.pool.Exec(ctx, "DROP TRIGGER runs_ended ON holdfast.runs; DROP TRIGGER runs_recorded ON holdfast.runs"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := s.Register(ctx, session, []jobs.Definition{d}); err != nil {
+		b.Fatal(err)
+	}
+	var took time.Duration
+	n := 0
+	for b.Loop() {
+		requests := make([]jobs.StartRequest, batch)
+		for i := range requests {
+			n++
+			requests[i] = jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.UnixMicro(int64(n))}, Attempt: 1, WaitSince: time.Now()}
+		}
+		results, err := s.Start(ctx, session, requests)
+		if err != nil {
+			b.Fatal(err)
+		}
+		finishes := make([]jobs.FinishRequest, batch)
+		for i, r := range results {
+			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token, State: jobs.Succeeded}
+		}
+		begun := time.Now()
+		finishAll(b, s, finishes)
+		took += time.Since(begun)
+	}
+	b.ReportMetric(float64(took.Microseconds())/float64(b.N*batch), "us-a-run")
+	b.ReportMetric(0, "ns/op")
+}

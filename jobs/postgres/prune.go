@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// takeTurn does nothing while the turn is another session's.
+	takeTurn = `
+INSERT INTO holdfast.turns AS o (work, session, until) SELECT $1, $2, t + interval '30 seconds' FROM clock_timestamp() t
+ON CONFLICT (work) DO UPDATE SET session = excluded.session, until = excluded.until
+WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
+
+	// pruneRuns walks the history from its beginning, or from where the batch
+	// before has ended: what that left dead in the index is not walked again.
+	// A due that is after its job's cursor would be taken for one that nobody
+	// started. All that belongs to a run goes with it.
+	pruneRuns = `
+WITH old AS (
+    SELECT id, created_at FROM holdfast.runs
+    WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id LIMIT $4
+), gone AS (
+    DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old)) AND r.state NOT IN ('waiting', 'running')
+        AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
+        AND (r.key <> '' OR (SELECT r.due > j.checked_until FROM holdfast.jobs j WHERE j.name = r.job) IS NOT TRUE)
+    RETURNING r.id
+), outputs AS (
+    DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
+)
+SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old ORDER BY created_at DESC, id DESC LIMIT 1`
+
+	// Lines are never changed, so that they stay where they were found.
+	pruneAudit = `
+DELETE FROM holdfast.audit WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM holdfast.audit WHERE at < now() - $1::interval ORDER BY at, id LIMIT $2))`
+
+	prunePauses = `
+DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
+    SELECT id FROM holdfast.pauses WHERE resumed_at < now() - $1::interval LIMIT $2))`
+
+	// markIdle notes of which definitions nobody has any use, and unnotes those
+	// that somebody carries again.
+	markIdle = `
+WITH seen AS (
+    SELECT d.job, d.version, d.idle_since IS NOT NULL AS noted,
+        (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version LIMIT 1) IS NULL
+        AND (SELECT abs(j.version) = d.version FROM holdfast.jobs j WHERE j.name = d.job) IS NOT TRUE AS idle
+    FROM holdfast.definitions d
+)
+UPDATE holdfast.definitions d SET idle_since = CASE WHEN s.idle THEN now() END FROM seen s
+WHERE s.noted <> s.idle AND d.job = s.job AND d.version = s.version`
+
+	// The newest version of a job stays: the next is counted from it.
+	pruneDefinitions = `
+WITH gone AS (
+    DELETE FROM holdfast.definitions d WHERE d.idle_since < now() - $1::interval
+        AND d.version < (SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job)
+    RETURNING d.job, d.version
+), subscriptions AS (
+    DELETE FROM holdfast.subscriptions s USING gone g WHERE s.job = g.job AND s.version = g.version
+)
+SELECT FROM gone`
+)
+
+// Prune forgets a batch of the history.
+func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	var pruned jobs.Pruned
+	err := s.pipeline(ctx, "turn at pruning", func(b *pgx.Batch) {
+		b.Queue(takeTurn, "prune", session).Exec(func(tag pgconn.CommandTag) error {
+			pruned.Busy = tag.RowsAffected() == 0
+			return nil
+		})
+	})
+	if err != nil || pruned.Busy {
+		return pruned, err
+	}
+	if r.After == nil {
+		if pruned.Definitions, err = s.pruneDefinitions(ctx, r.Keep); err != nil {
+			return jobs.Pruned{}, err
+		}
+	}
+	err = s.pipeline(ctx, "pruning", func(b *pgx.Batch) {
+		queuePruneRuns(b, r, &pruned)
+		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
+		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
+	})
+	if err != nil {
+		return jobs.Pruned{}, err
+	}
+	return pruned, nil
+}
+
+// counted keeps how many rows a statement concerned.
+func counted(n *int) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		*n = int(tag.RowsAffected())
+		return nil
+	}
+}
+
+func queuePruneRuns(b *pgx.Batch, r jobs.PruneRequest, pruned *jobs.Pruned) {
+	after := jobs.RunCursor{CreatedAt: time.Unix(0, 0)} // before all runs
+	if r.After != nil {
+		after = *r.After
+	}
+	b.Queue(pruneRuns, r.Keep, after.CreatedAt, after.ID, r.Limit).QueryRow(func(row pgx.Row) error {
+		var looked int
+		var last jobs.RunCursor
+		err := row.Scan(&pruned.Runs, &looked, &last.CreatedAt, &last.ID)
+		if err == pgx.ErrNoRows {
+			return nil
+		}
+		if looked == r.Limit {
+			last.CreatedAt = last.CreatedAt.UTC()
+			pruned.Next = &last
+		}
+		return err
+	})
+}
+
+// pruneDefinitions forgets definitions while nobody registers any, and with
+// them what else a round does once.
+func (s *Store) pruneDefinitions(ctx context.Context, keep time.Duration) (gone int, err error) {
+	err = s.pipeline(ctx, "pruning of definitions", func(b *pgx.Batch) {
+		b.Queue(lockDefinitions, s.cluster.String())
+		b.Queue(markIdle)
+		b.Queue(pruneDefinitions, keep).Exec(counted(&gone))
+		b.Queue(forgetFailures)
+	})
+	return gone, err
+}

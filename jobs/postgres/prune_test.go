@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestPruningForgetsWhatOperatorsDid ages what no call of a store makes old.
+func TestPruningForgetsWhatOperatorsDid(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '1 day', 'ada', 'page', '', 'pause', 'job a', '', NULL, '' FROM generate_series(0, 9) n;
+INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason, resumed_at)
+SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '', now() - n * interval '1 day' FROM generate_series(0, 9) n;
+INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUES (gen_random_uuid(), 'job', 'b', now() - interval '20 days', 'ada', '')`)
+	session := uuid.New()
+	for _, want := range []jobs.Pruned{{Audited: 3, Pauses: 3}, {Audited: 2, Pauses: 2}, {}} {
+		got, err := s.a.Prune(t.Context(), session, jobs.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
+		if err != nil || got != want {
+			t.Errorf("%+v, %v, expected %+v", got, err, want)
+		}
+	}
+	for what, want := range map[string]int{"audit WHERE at > now() - interval '5 days'": 5, "audit": 5, "pauses": 6, "pauses WHERE resumed_at IS NULL": 1} {
+		if got := query[int](s, "SELECT count(*) FROM holdfast."+what); got != want {
+			t.Errorf("%d of %s are left, expected %d", got, what, want)
+		}
+	}
+}
+
+// TestTurnThatIsNotUsedPassesOn: who has died with it holds it up for half a
+// minute.
+func TestTurnThatIsNotUsedPassesOn(t *testing.T) {
+	s := newStage(t)
+	one, two := uuid.New(), uuid.New()
+	busy := func(store *Store, session uuid.UUID, want bool) {
+		t.Helper()
+		pruned, err := store.Prune(t.Context(), session, jobs.PruneRequest{Keep: time.Hour, Limit: 1})
+		if err != nil || pruned.Busy != want {
+			t.Errorf("%+v, %v, expected busy %v", pruned, err, want)
+		}
+	}
+	busy(s.a, one, false)
+	busy(s.b, two, true)
+	s.exec("UPDATE holdfast.turns SET until = until - interval '29 seconds'")
+	busy(s.b, two, true)
+	s.exec("UPDATE holdfast.turns SET until = until - interval '1 second'")
+	busy(s.b, two, false)
+	busy(s.a, one, true)
+}
+
+// TestPruningPassesRunsThatAreHeld has an open transaction of a job hold its
+// run: pruning does not wait for it.
+func TestPruningPassesRunsThatAreHeld(t *testing.T) {
+	s := newStage(t)
+	s.exec(`
+INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at)
+SELECT gen_random_uuid(), 'a', now() - n * interval '1 day', CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day', now() - n * interval '1 day'
+FROM generate_series(5, 9) n`)
+	tx, err := s.watcher.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing was written
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.runs WHERE state = 'running' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	s.a.lockTimeout = "1s"
+	got, err := s.a.Prune(t.Context(), uuid.New(), jobs.PruneRequest{Keep: time.Hour, Limit: 10})
+	if err != nil || got.Runs != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// BenchmarkPrune forgets a million runs as a replica does, in batches of 500 with
+// rests, while firings are started beside it, and compares how long those take
+// with how long they take without it.
+func BenchmarkPrune(b *testing.B) {
+	s := openAs(b, database(b), "a")
+	session := uuid.New()
+	if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		for _, sql := range []string{
+			"TRUNCATE holdfast.runs, holdfast.outputs, holdfast.waits, holdfast.claims, holdfast.grants", longHistory,
+			"INSERT INTO holdfast.outputs SELECT id, repeat('a line of output ', 10) FROM holdfast.runs WHERE state <> 'waiting'", "VACUUM ANALYZE",
+		} {
+			if _, err := s.pool.Exec(b.Context(), sql); err != nil {
+				b.Fatal(err)
+			}
+		}
+		alone := startsUntil(b, s, session, func() { time.Sleep(20 * time.Second) })
+		var batches []time.Duration
+		var took time.Duration
+		beside := startsUntil(b, s, session, func() { batches, took = pruneAll(b, s, session) })
+		b.ReportMetric(took.Seconds(), "s-in-all")
+		for name, sample := range map[string][]time.Duration{"batch": batches, "start-alone": alone, "start-beside": beside} {
+			slices.Sort(sample)
+			for _, share := range []int{50, 99, 100} {
+				b.ReportMetric(float64(sample[(len(sample)-1)*share/100].Microseconds())/1000, fmt.Sprintf("ms-%s-p%d", name, share))
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// pruneAll rests as the scheduler does.
+func pruneAll(b *testing.B, s *Store, session uuid.UUID) (batches []time.Duration, took time.Duration) {
+	b.Helper()
+	begun, runs := time.Now(), 0
+	for request := (jobs.PruneRequest{Keep: 720 * time.Hour, Limit: 500}); ; {
+		sent := time.Now()
+		pruned, err := s.Prune(b.Context(), session, request)
+		if err != nil {
+			b.Fatal(err)
+		}
+		runs, batches = runs+pruned.Runs, append(batches, time.Since(sent))
+		if request.After = pruned.Next; pruned.Next == nil {
+			break
+		}
+		time.Sleep(max(20*time.Millisecond, 4*time.Since(sent)))
+	}
+	if runs < 999_000 {
+		b.Fatalf("%d runs were pruned", runs)
+	}
+	return batches, time.Since(begun)
+}
+
+// startsUntil starts and finishes a firing every 10 ms until done returns.
+func startsUntil(b *testing.B, s *Store, session uuid.UUID, done func()) (took []time.Duration) {
+	b.Helper()
+	stop := make(chan struct{})
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			r := request(b, fmt.Sprintf("beside-%d", n%50), fmt.Sprintf("t%d", n%50))
+			r.Firing.Due, r.WaitSince = time.Now(), time.Now()
+			sent := time.Now()
+			results, err := s.Start(b.Context(), session, []jobs.StartRequest{r})
+			if err != nil || results[0].Outcome != jobs.StartGranted {
+				b.Errorf("start beside: %+v, %v", results, err)
+				return
+			}
+			took = append(took, time.Since(sent))
+			if _, err := s.Finish(b.Context(), []jobs.FinishRequest{{Run: r.Run, Token: results[0].Token, State: jobs.Succeeded}}); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	done()
+	close(stop)
+	starting.Wait()
+	return took
+}

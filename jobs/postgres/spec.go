@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	specColumns = ` job, spec, version, changed_at, changed_by, removed`
+
+	// A job comes from the configuration while somebody carries it from there,
+	// and when nobody carries anything as long as that was the last known.
+	comesFromConfig = `
+SELECT EXISTS (
+    SELECT FROM holdfast.session_jobs c JOIN holdfast.definitions d ON d.job = c.job AND d.version = c.version WHERE c.job = $1 AND d.source = 'config'
+) OR EXISTS (
+    SELECT FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1 AND d.source = 'config'
+) AND NOT EXISTS (SELECT FROM holdfast.session_jobs)`
+
+	addSpec = `
+INSERT INTO holdfast.specs AS s (job, spec, version, changed_at, changed_by, removed) VALUES ($1, $2, 1, clock_timestamp(), $3, false)
+ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = s.version + 1, changed_at = excluded.changed_at,
+    changed_by = excluded.changed_by, removed = false WHERE s.removed
+RETURNING` + specColumns
+
+	changeSpec = `
+UPDATE holdfast.specs SET spec = $2, version = version + 1, changed_at = clock_timestamp(), changed_by = $3
+WHERE job = $1 AND version = $4 AND NOT removed RETURNING` + specColumns
+
+	removeSpec = `
+UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = clock_timestamp(), changed_by = $2
+WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
+
+	oneSpec = `SELECT` + specColumns + ` FROM holdfast.specs WHERE job = $1`
+
+	// The runs of a job that wait, found by those that wait: there are few.
+	waitingOf = `
+SELECT w.run FROM holdfast.waits w
+CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job = $1 AND r.state = 'waiting' OFFSET 0) r WHERE w.owner IS NULL`
+
+	dropCarriers = `DELETE FROM holdfast.session_jobs WHERE job = $1`
+
+	// A version that is negative is no definition's: nothing of the job is
+	// fired, found to be late or recovered by it.
+	putOutOfForce = `
+WITH changed AS (
+    UPDATE holdfast.jobs SET version = -version, updated_at = clock_timestamp() WHERE name = $1 AND version > 0 RETURNING name
+)
+UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
+)
+
+// PutSpec adds a job, or changes one that was added.
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+	if err := spec.Check(); err != nil {
+		return jobs.Spec{}, err
+	}
+	var put jobs.Spec
+	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(ctx context.Context, d *deed) (err error) {
+		if err := refuseConfigured(ctx, d, spec.Job); err != nil {
+			return err
+		}
+		d.orders = true
+		if spec.Version == 0 {
+			put, err = specBy(ctx, d, addSpec, spec.Job, spec.Version, spec.Job, string(spec.Text), a.Actor)
+		} else {
+			put, err = specBy(ctx, d, changeSpec, spec.Job, spec.Version, spec.Job, string(spec.Text), a.Actor, spec.Version)
+		}
+		d.detail = map[string]any{"version": put.Version, "spec": put.Text}
+		return err
+	})
+	return put, err
+}
+
+// RemoveSpec removes a job that was added. What runs ends by itself; what
+// waits would never be taken up, and is cancelled.
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
+		return err
+	}
+	return s.act(ctx, a, "remove_job", "job "+job, nil, func(ctx context.Context, d *deed) error {
+		if err := refuseConfigured(ctx, d, job); err != nil {
+			return err
+		}
+		removed, err := specBy(ctx, d, removeSpec, job, version, job, a.Actor, version)
+		if err != nil {
+			return err
+		}
+		cancelled, err := cancelWaitingOf(ctx, d, job, byWhom("its job was removed", a))
+		d.orders, d.detail = true, map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
+		d.last.Queue(lockDefinitions, s.cluster.String())
+		d.last.Queue(dropCarriers, job)
+		d.last.Queue(putOutOfForce, job)
+		return err
+	})
+}
+
+func refuseConfigured(ctx context.Context, tx pgx.Tx, job string) error {
+	var configured bool
+	if err := tx.QueryRow(ctx, comesFromConfig, job).Scan(&configured); err != nil || !configured {
+		return err
+	}
+	return fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
+}
+
+// specBy runs a statement that writes the job's spec where it is as the caller
+// has seen it, at a version.
+func specBy(ctx context.Context, tx pgx.Tx, sql, job string, seen int64, args ...any) (jobs.Spec, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return jobs.Spec{}, err
+	}
+	specs, err := pgx.CollectRows(rows, scanSpec)
+	if err != nil {
+		return jobs.Spec{}, err
+	}
+	if len(specs) > 0 {
+		return specs[0], nil
+	}
+	if rows, err = tx.Query(ctx, oneSpec, job); err != nil {
+		return jobs.Spec{}, err
+	}
+	if specs, err = pgx.CollectRows(rows, scanSpec); err != nil {
+		return jobs.Spec{}, err
+	}
+	if len(specs) == 0 {
+		return jobs.Spec{}, fmt.Errorf("added job %s: %w", job, jobs.ErrNotFound)
+	}
+	return jobs.Spec{}, specs[0].Conflict(seen)
+}
+
+func scanSpec(row pgx.CollectableRow) (jobs.Spec, error) {
+	var s jobs.Spec
+	err := row.Scan(&s.Job, &s.Text, &s.Version, &s.ChangedAt, &s.ChangedBy, &s.Removed)
+	s.ChangedAt = s.ChangedAt.UTC()
+	return s, err
+}
+
+// cancelWaitingOf ends what waits of the job, and returns how many runs.
+func cancelWaitingOf(ctx context.Context, tx pgx.Tx, job, detail string) (int64, error) {
+	rows, err := tx.Query(ctx, waitingOf, job)
+	if err != nil {
+		return 0, err
+	}
+	runs, err := pgx.CollectRows(rows, pgx.RowTo[rawID])
+	if err != nil || len(runs) == 0 {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, lockPlaces, runs); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, cancelWaiting, runs, detail)
+	return tag.RowsAffected(), err
+}

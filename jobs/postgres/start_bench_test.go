@@ -1,0 +1,40 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// BenchmarkStart starts and finishes batches of which no two want the same, as
+// most firings do.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{1, 16, 100, 1000} {
+		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
+			s := openAs(b, database(b), "a")
+			session := uuid.New()
+			if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+				b.Fatal(err)
+			}
+			var took time.Duration
+			for b.Loop() {
+				requests := make([]jobs.StartRequest, n)
+				for i := range requests {
+					requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
+					requests[i].Firing.Due, requests[i].WaitSince = time.Now(), time.Now()
+				}
+				granted := startMeasured(b, s, session, requests, &took)
+				if len(granted) != n {
+					b.Fatalf("granted %d of %d", len(granted), n)
+				}
+				finishAll(b, s, granted)
+			}
+			b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "ms/start")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestServerEndsWhatThePageAsksTooLong, also where who asked waits on; no other
+// connections have such a limit.
+func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
+	s := newStage(t)
+	begun := time.Now()
+	_, err := s.a.views.Exec(t.Context(), "SELECT pg_sleep(60)")
+	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second || took > 20*time.Second {
+		t.Errorf("after %s: %v", took, err)
+	}
+	for name, pool := range map[string]*pgxpool.Pool{"views": s.a.views, "pool": s.a.pool, "work": s.a.work} {
+		var limit string
+		if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil || (limit == "3s") != (name == "views") {
+			t.Errorf("%s: statements are ended after %q, %v", name, limit, err)
+		}
+	}
+}
+
+// TestPagesTakeNoConnectionsFromFirings has questions of pages hang on all of
+// the page's connections: sessions and runs go on.
+func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "one")
+	s.exec("BEGIN")
+	s.exec("LOCK TABLE holdfast.definitions IN ACCESS EXCLUSIVE MODE") // that lists of jobs read, and nothing else here
+	defer s.exec("ROLLBACK")
+	ctx, stop := context.WithCancel(t.Context())
+	var pages sync.WaitGroup
+	for range 3 * viewConnections {
+		pages.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.a.Jobs(ctx); !errors.Is(err, jobs.ErrUnavailable) {
+					t.Errorf("a page: %v", err)
+				}
+			}
+		})
+	}
+	for s.a.views.Stat().AcquiredConns() < viewConnections {
+		time.Sleep(time.Millisecond) // until pages have all that they may have
+	}
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+		t.Error(err)
+	}
+	stop()
+	pages.Wait()
+}
+
+// TestEverythingThatPagesAskGoesOverTheirConnections closes all others.
+func TestEverythingThatPagesAskGoesOverTheirConnections(t *testing.T) {
+	s := newStage(t)
+	s.a.pool.Close()
+	s.a.work.Close()
+	ctx := t.Context()
+	for name, ask := range map[string]func() error{
+		"now":      func() error { _, err := s.a.Now(ctx); return err },
+		"locks":    func() error { _, err := s.a.Locks(ctx); return err },
+		"jobs":     func() error { _, err := s.a.Jobs(ctx); return err },
+		"runs":     func() error { _, err := s.a.Runs(ctx, jobs.RunFilter{}); return err },
+		"run":      func() error { _, err := s.a.Run(ctx, uuid.New()); return err },
+		"replicas": func() error { _, err := s.a.Replicas(ctx); return err },
+		"drift":    func() error { _, err := s.a.Drift(ctx, 1); return err },
+		"count":    func() error { _, err := s.a.CountFailures(ctx, "x"); return err },
+		"failure":  func() error { return s.a.AddFailure(ctx, time.Minute, "x") },
+	} {
+		if err := ask(); err != nil && !(name == "run" && errors.Is(err, jobs.ErrNotFound)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

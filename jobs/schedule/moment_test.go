@@ -1,0 +1,120 @@
+package schedule_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+func TestMoments(t *testing.T) {
+	for _, c := range []struct {
+		text, zone string
+		want       []string
+		note       string
+	}{
+		{"2026-03-29T02:30:00Z", "Europe/Berlin", []string{"2026-03-29T02:30:00Z"}, ""},
+		{"2026-03-29T02:30:00+02:00", "UTC", []string{"2026-03-29T00:30:00Z"}, ""},
+		{"2026-03-28 02:30", "Europe/Berlin", []string{"2026-03-28T01:30:00Z"}, ""},
+		{"2026-03-28T02:30:15", "Europe/Berlin", []string{"2026-03-28T01:30:15Z"}, ""},
+		{"2026-03-29 02:30", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, "2026-03-29 02:30:00 does not exist in Europe/Berlin: clocks went from 02:00 to 03:00; the first instant after the gap is meant"},
+		{"2026-03-29 03:00", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, ""},
+		{"2026-03-29 01:59:59", "Europe/Berlin", []string{"2026-03-29T00:59:59Z"}, ""},
+		{"2026-10-25 02:30", "Europe/Berlin", []string{"2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"}, "2026-10-25 02:30:00 comes twice in Europe/Berlin, at 2026-10-25T00:30:00Z and at 2026-10-25T01:30:00Z"},
+		{"2026-10-25 03:00", "Europe/Berlin", []string{"2026-10-25T02:00:00Z"}, ""},
+		{"2011-12-30 12:00", "Pacific/Apia", []string{"2011-12-30T10:00:00Z"}, "2011-12-30 12:00:00 does not exist in Pacific/Apia: clocks went from 00:00 to 00:00; the first instant after the gap is meant"},
+		{"2026-04-05 01:45", "Australia/Lord_Howe", []string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, "2026-04-05 01:45:00 comes twice in Australia/Lord_Howe, at 2026-04-04T14:45:00Z and at 2026-04-04T15:15:00Z"},
+		{"2026-01-31 09:00", "UTC", []string{"2026-01-31T09:00:00Z"}, ""},
+	} {
+		m, err := schedule.ParseMoment(c.text, zone(t, c.zone))
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		var got []string
+		for _, at := range m.Instants {
+			got = append(got, at.Format(time.RFC3339))
+		}
+		expect(t, got, c.want)
+		if m.Note != c.note {
+			t.Errorf("%s in %s: note %q, expected %q", c.text, c.zone, m.Note, c.note)
+		}
+	}
+	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31", "2026-01-31 9 o'clock"} {
+		if _, err := schedule.ParseMoment(text, time.UTC); !errors.Is(err, schedule.ErrMoment) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// FuzzParseMoment holds that whatever is read is what the zone's clocks show,
+// unless they left it out.
+func FuzzParseMoment(f *testing.F) {
+	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30", "2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {
+		f.Add(text)
+	}
+	zones := []*time.Location{time.UTC, zone(f, "Europe/Berlin"), zone(f, "Pacific/Apia"), zone(f, "Australia/Lord_Howe")}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, in := range zones {
+			m, err := schedule.ParseMoment(text, in)
+			if err != nil {
+				continue
+			}
+			if len(m.Instants) == 0 || len(m.Instants) > 2 || len(m.Instants) == 2 && m.Note == "" {
+				t.Fatalf("%q in %s: %+v", text, in, m)
+			}
+			shown, err := time.Parse("2006-01-02 15:04:05", text)
+			if err != nil || m.Note != "" && len(m.Instants) == 1 {
+				continue
+			}
+			for _, at := range m.Instants {
+				if got := at.In(in).Format("2006-01-02 15:04:05"); got != shown.Format("2006-01-02 15:04:05") {
+					t.Fatalf("%q in %s: %s shows %s", text, in, at, got)
+				}
+			}
+		}
+	})
+}
+
+func TestPrev(t *testing.T) {
+	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 0 29 2 *", "every:7s", "every 20m between 09:00 and 17:00 on mon-fri", "quartz:0 0 12 L * ?", "at:2026-01-31T09:00:00Z"} {
+		s := parse(t, text, zone(t, "Europe/Berlin"))
+		dues := s.Upcoming(time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 300)
+		for i, due := range dues {
+			if i == 0 {
+				continue
+			}
+			for _, at := range []time.Time{due, due.Add(-time.Nanosecond), dues[i-1].Add(time.Nanosecond)} {
+				if got := s.Prev(at); got != dues[i-1] {
+					t.Fatalf("%s: before %s is %s, expected %s", text, at, got, dues[i-1])
+				}
+			}
+		}
+	}
+	if got := parse(t, "at:2026-01-31T09:00:00Z", time.UTC).Prev(time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)); !got.IsZero() {
+		t.Errorf("before the first: %s", got)
+	}
+	if got := (schedule.Schedule{}).Prev(time.Now()); !got.IsZero() {
+		t.Errorf("of no schedule: %s", got)
+	}
+}
+
+func TestClocksAt(t *testing.T) {
+	s := parse(t, "30 2 * * *", zone(t, "Europe/Berlin"))
+	for at, want := range map[string]string{
+		"2026-03-28T01:30:00Z": "", "2026-03-29T01:00:00Z": "02:00 to 03:00 does not exist: run after the gap",
+		"2026-10-25T00:30:00Z": "02:30 comes twice: the first time",
+	} {
+		due, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ClocksAt(due); got != want {
+			t.Errorf("%s: %q, expected %q", at, got, want)
+		}
+	}
+	if got := parse(t, "every:90s", time.UTC).ClocksAt(time.Now()); got != "" {
+		t.Errorf("of an interval: %q", got)
+	}
+}

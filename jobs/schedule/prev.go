@@ -1,0 +1,43 @@
+package schedule
+
+import (
+	"sort"
+	"time"
+)
+
+// longestBack is how far Prev looks.
+const longestBack = 12 * 366 * 24 * time.Hour
+
+// Prev returns the last due before t that no calendar excludes, or the zero
+// time when there is none within twelve years. It asks for the dues after some
+// tens of instants.
+func (s Schedule) Prev(t time.Time) time.Time {
+	before := func(from time.Time) bool {
+		due := s.Next(from)
+		return !due.IsZero() && due.Before(t)
+	}
+	back := time.Minute
+	for !before(t.Add(-back)) {
+		if back == longestBack {
+			return time.Time{}
+		}
+		back = min(2*back, longestBack)
+	}
+	from := t.Add(-back).Truncate(time.Second)
+	seconds := int(back/time.Second) + 1
+	last := sort.Search(seconds, func(i int) bool { return !before(from.Add(time.Duration(i) * time.Second)) })
+	return s.Next(from.Add(time.Duration(last-1) * time.Second))
+}
+
+// ClocksAt says in words what a change of the zone's clocks does to a due, ""
+// if nothing.
+func (s Schedule) ClocksAt(due time.Time) string {
+	l, ok := s.rule.(*local)
+	if !ok {
+		return ""
+	}
+	for _, words := range l.change(due.Unix()) {
+		return words
+	}
+	return ""
+}

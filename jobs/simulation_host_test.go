@@ -1,0 +1,241 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/simstore"
+	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// simulatedLocks are stage 1 of a simulated cluster.
+type simulatedLocks struct {
+	items atomic.Pointer[memory.Backend]
+	down  atomic.Bool
+}
+
+func (l *simulatedLocks) flush() { l.items.Store(memory.New()) }
+
+// lockWay is one life's way to stage 1.
+type lockWay struct {
+	locks *simulatedLocks
+	blind atomic.Bool
+}
+
+func (w *lockWay) reach() (*memory.Backend, error) {
+	if w.blind.Load() || w.locks.down.Load() {
+		return nil, fmt.Errorf("%w: it is down", locking.ErrUnavailable)
+	}
+	return w.locks.items.Load(), nil
+}
+
+func (w *lockWay) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	b, err := w.reach()
+	if err != nil {
+		return err
+	}
+	return b.Add(ctx, key, value, ttl)
+}
+
+func (w *lockWay) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	b, err := w.reach()
+	if err != nil {
+		return nil, err
+	}
+	return b.Get(ctx, keys...)
+}
+
+func (w *lockWay) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	b, err := w.reach()
+	if err != nil {
+		return err
+	}
+	return b.Renew(ctx, key, value, ttl)
+}
+
+func (w *lockWay) Delete(ctx context.Context, key string, value []byte) error {
+	b, err := w.reach()
+	if err != nil {
+		return err
+	}
+	return b.Delete(ctx, key, value)
+}
+
+// simulatedHost is where one replica lives, again and again.
+type simulatedHost struct {
+	c      *simulatedCluster
+	name   string
+	random *rand.Rand
+	lives  uint64
+	deploy atomic.Int64 // the table that it is to have
+	orders chan func()  // carried out one after the other
+	closed chan struct{}
+	life   *simulatedLife // nil while there is none
+}
+
+// simulatedLife is one process of a replica.
+type simulatedLife struct {
+	link   *simstore.Link
+	locks  *lockWay
+	rough  simstore.Faults // when nothing is wrong
+	deploy int64
+	dead   atomic.Bool // nothing of it reaches anybody any more
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
+	h := &simulatedHost{c: c, name: fmt.Sprint("replica-", i), random: rand.New(rand.NewPCG(c.how.seed, 100+uint64(i))), orders: make(chan func(), 10_000), closed: make(chan struct{})}
+	go func() {
+		defer close(h.closed)
+		for do := range h.orders {
+			do()
+		}
+	}()
+	return h
+}
+
+// order has something done after all that was ordered before.
+func (h *simulatedHost) order(do func()) { h.orders <- do }
+
+// wait waits for all that was ordered before.
+func (h *simulatedHost) wait() {
+	done := make(chan struct{})
+	h.order(func() { close(done) })
+	<-done
+}
+
+// begin begins a life with the table that is to be.
+func (h *simulatedHost) begin() {
+	h.lives++
+	l := &simulatedLife{
+		link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks}, deploy: h.deploy.Load(),
+		ended: make(chan struct{}),
+	}
+	l.rough = simstore.Faults{
+		Slow:    time.Duration(h.random.IntN(20)) * time.Millisecond,
+		Misread: time.Duration(h.random.IntN(1000)-500) * time.Millisecond,
+	}
+	l.link.SetFaults(l.rough)
+	scheduler := h.scheduler(l)
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	go func() {
+		defer close(l.ended)
+		if err := scheduler.Run(ctx); err != nil {
+			h.c.t.Errorf("%s ended: %v", h.name, err)
+		}
+	}()
+	h.life = l
+}
+
+func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
+	how, table := h.c.how, h.c.tables[l.deploy]
+	stands := func(_ context.Context, token jobs.Token) bool { return l.link.Stands(token) }
+	registry, err := jobs.NewRegistry(h.c.ledger.Handler(table, stands))
+	if err != nil {
+		h.c.t.Fatal(err)
+	}
+	log := h.c.log()
+	locker, err := locking.New(l.locks, locking.Options{Namespace: h.c.store.ClusterID().String(), Lease: time.Hour, Restore: true, Log: log})
+	if err != nil {
+		h.c.t.Fatal(err)
+	}
+	var store jobs.Store = l.link
+	if how.plant != nil {
+		store = how.plant(store)
+	}
+	s, err := jobs.New(jobs.Options{
+		Store: store, Locker: locker, Registry: registry, Jobs: table, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
+		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat, ShutdownGrace: how.heartbeat / 2, Log: log,
+	})
+	if err != nil {
+		h.c.t.Fatal(err)
+	}
+	if how.adopt > 0 {
+		s.Stretch(how.adopt, how.misfires)
+	}
+	return s
+}
+
+// stop ends the life in good order.
+func (h *simulatedHost) stop() {
+	if h.life == nil {
+		return
+	}
+	h.life.cancel()
+	<-h.life.ended
+	h.life = nil
+}
+
+// die ends the life in the midst of what it does: nothing of it reaches anybody
+// from here on. Another begins after a time.
+func (h *simulatedHost) die(after time.Duration) {
+	defer h.c.wrong()()
+	if h.life != nil {
+		h.life.dead.Store(true)
+		h.life.link.SetCut(true)
+		h.life.locks.blind.Store(true)
+		h.life.cancel()
+		h.life = nil
+	}
+	time.Sleep(after)
+	h.begin()
+}
+
+func (h *simulatedHost) restart(after time.Duration) {
+	defer h.c.wrong()()
+	h.stop()
+	time.Sleep(after)
+	h.begin()
+}
+
+// renew begins a life with the table that is to be, unless this one has it.
+func (h *simulatedHost) renew() {
+	if h.life != nil && h.life.deploy == h.deploy.Load() {
+		return
+	}
+	h.stop()
+	h.begin()
+}
+
+// suffer has something be wrong with the life, for a time.
+func (h *simulatedHost) suffer(e simulation.Event) {
+	l := h.life
+	if l == nil {
+		return
+	}
+	h.c.during(e.For, func(on bool) {
+		if l.dead.Load() {
+			return
+		}
+		switch e.Act {
+		case simulation.Partition:
+			l.link.SetCut(on)
+			l.locks.blind.Store(on)
+		case simulation.Cut:
+			l.link.SetCut(on)
+		case simulation.Blind:
+			l.locks.blind.Store(on)
+		case simulation.Rough:
+			faults := l.rough
+			if on {
+				faults.Slow, faults.Lost = 2*time.Second, 0.1
+			}
+			l.link.SetFaults(faults)
+		}
+	})
+}
+
+// heal ends all that is wrong with the life.
+func (h *simulatedHost) heal() {
+	h.life.link.SetCut(false)
+	h.life.locks.blind.Store(false)
+	h.life.link.SetFaults(h.life.rough)
+}

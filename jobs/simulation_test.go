@@ -1,0 +1,402 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"math/rand/v2"
+	"os"
+
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/simstore"
+	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// simulated says how a cluster is simulated.
+type simulated struct {
+	seed     uint64
+	within   time.Duration
+	settle   time.Duration // without faults, at the end
+	jobs     int
+	deploys  int
+	replicas int
+	workers  int
+	many     float64 // faults, against the usual
+	dense    bool
+
+	heartbeat       time.Duration
+	aftermath       time.Duration // how long what follows from a fault may go on
+	adopt, misfires time.Duration // 0: as usual
+	// ample says that there are always workers enough: then nothing is missed
+	// while nothing is wrong.
+	ample bool
+	plant func(link jobs.Store) jobs.Store // a fault that the oracle is to find
+}
+
+// year is a cluster of five with 200 jobs for that long, at a pace that makes
+// a year take a minute. Sessions, adoption and misfires are slower than usual:
+// all of them are delays, of which nothing but delays follows.
+func year(seed uint64, within time.Duration) simulated {
+	return simulated{
+		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
+		many: within.Hours() / (365 * 24), ample: true, aftermath: 12 * time.Hour, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
+	}
+}
+
+// hour is a cluster of five with 30 jobs, that are due all the time, at its
+// usual pace, with a fault a minute.
+func hour(seed uint64) simulated {
+	return simulated{
+		seed: seed, within: time.Hour, settle: 90 * time.Minute, jobs: 30, deploys: 3, replicas: 5, workers: 20, many: 1, dense: true,
+		ample: true, aftermath: 3 * time.Minute, heartbeat: 5 * time.Second,
+	}
+}
+
+func TestSimulatedYear(t *testing.T) {
+	within := 365 * 24 * time.Hour
+	switch {
+	case raceDetector:
+		within = 14 * 24 * time.Hour
+	case testing.Short():
+		within = 30 * 24 * time.Hour
+	}
+	seed := seedOf(t, 5)
+	verify(t, year(seed, within))
+}
+
+func TestSimulatedHours(t *testing.T) {
+	first, n := seedOf(t, 7000), 12
+	if testing.Short() || raceDetector {
+		n = 3
+	}
+	if text := os.Getenv("HOLDFAST_SIMULATIONS"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		seed := first + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			verify(t, hour(seed))
+		})
+	}
+}
+
+// seedOf is HOLDFAST_SEED, so that what failed can be seen again, and others can
+// be tried; otherwise always the same, so that a change is judged by what it
+// does and not by chance.
+func seedOf(t *testing.T, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv("HOLDFAST_SEED")
+	if text == "" {
+		return otherwise
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
+}
+
+// verify simulates, and fails the test for each violation.
+func verify(t *testing.T, how simulated) {
+	t.Helper()
+	begun := time.Now()
+	verdict := simulate(t, how)
+	t.Logf("seed %d: %s, in %s", how.seed, verdict, time.Since(begun).Round(time.Millisecond))
+	for _, violation := range verdict.Violations {
+		t.Error(violation)
+	}
+	if verdict.Dues < 1000 || verdict.States[jobs.Succeeded] < verdict.Dues/4 {
+		t.Errorf("little happened: %s", verdict)
+	}
+	if waiting := verdict.States[jobs.Waiting]; waiting > 2*how.jobs {
+		t.Errorf("firings pile up: %d wait in the end, of %d jobs", waiting, how.jobs)
+	}
+	if t.Failed() {
+		t.Logf("to see it again: HOLDFAST_SEED=%d go test ./jobs -run '%s'", how.seed, t.Name())
+	}
+}
+
+func simulate(t *testing.T, how simulated) (verdict *simulation.Verdict) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newSimulatedCluster(t, how)
+		c.run()
+		verdict = simulation.Judge(c.evidence())
+	})
+	return verdict
+}
+
+// simulatedCluster is a cluster in a bubble.
+type simulatedCluster struct {
+	t      *testing.T
+	how    simulated
+	random *rand.Rand
+	store  *simstore.Store
+	ahead  time.Duration
+	locks  simulatedLocks
+	tables simulation.Tables
+	script simulation.Script
+	ledger *simulation.Ledger
+	hosts  []*simulatedHost
+	deploy int // the newest that has begun
+	until  time.Time
+
+	mu        sync.Mutex
+	triggered []uuid.UUID
+	cancelled map[uuid.UUID]bool
+	disturbed []*simulation.Interval
+}
+
+func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
+	t.Helper()
+	c := &simulatedCluster{t: t, how: how, cancelled: map[uuid.UUID]bool{}, random: rand.New(rand.NewPCG(how.seed, 3)), store: simstore.New()}
+	// Any time of the years to come, and clocks of replicas that are days off
+	// the store's.
+	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
+	c.ahead = time.Duration(c.random.Int64N(int64(6*24*time.Hour))) - 3*24*time.Hour
+	c.store.SetAhead(c.ahead)
+	var err error
+	if c.tables, err = simulation.NewTables(how.seed, how.jobs, how.deploys, c.now(), c.now().Add(how.within), how.dense); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range c.tables {
+		for i := range table { // who follows is asked for at that pace, and late by it
+			if len(table[i].Schedule.After()) > 0 {
+				table[i].MisfireThreshold = max(table[i].MisfireThreshold, 2*how.adopt)
+			}
+		}
+	}
+	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.many, how.dense)
+	c.locks.flush()
+	c.ledger = &simulation.Ledger{Seed: how.seed, Now: c.now}
+	for i := range how.replicas {
+		c.hosts = append(c.hosts, newSimulatedHost(c, i))
+	}
+	return c
+}
+
+// now is the store's clock.
+func (c *simulatedCluster) now() time.Time { return time.Now().Add(c.ahead).UTC() }
+
+// run goes through the script, heals everything and waits.
+func (c *simulatedCluster) run() {
+	begun := time.Now()
+	for _, h := range c.hosts {
+		h.order(h.begin)
+	}
+	for _, event := range c.script {
+		time.Sleep(time.Until(begun.Add(event.After)))
+		c.happen(event)
+	}
+	time.Sleep(time.Until(begun.Add(c.how.within)))
+	for _, h := range c.hosts {
+		h.deploy.Store(int64(len(c.tables) - 1))
+		h.order(h.renew)
+	}
+	for _, h := range c.hosts {
+		h.wait()
+	}
+	c.store.SetDown(false)
+	c.locks.down.Store(false)
+	for _, h := range c.hosts {
+		h.heal()
+	}
+	c.until = c.now()
+	time.Sleep(c.how.settle)
+	defer c.wrong()()
+	for _, h := range c.hosts {
+		h.order(h.stop)
+		close(h.orders)
+	}
+	for _, h := range c.hosts {
+		<-h.closed
+	}
+	time.Sleep(time.Hour) // until the last of those that were left behind has ended
+}
+
+// happen begins what an event says; it waits for nothing.
+func (c *simulatedCluster) happen(e simulation.Event) {
+	h := c.hosts[e.Replica]
+	switch e.Act {
+	case simulation.Die:
+		h.order(func() { h.die(e.For) })
+	case simulation.Restart:
+		h.order(func() { h.restart(e.For) })
+	case simulation.Partition, simulation.Cut, simulation.Blind, simulation.Rough:
+		h.order(func() { h.suffer(e) })
+	case simulation.Outage:
+		c.during(e.For, func(on bool) { c.store.SetDown(on) })
+	case simulation.NoLocks:
+		c.during(e.For, func(on bool) { c.locks.down.Store(on) })
+	case simulation.Flush:
+		c.locks.flush()
+	case simulation.Deploy:
+		c.deploy = e.Deploy
+		go c.rollOut(c.hosts, e.Deploy, e.For)
+	case simulation.Retreat:
+		if before := c.deploy; before+1 < len(c.tables) {
+			some := c.hosts[:1+e.Replica%2]
+			go func() {
+				c.rollOut(some, before+1, e.For)
+				c.rollOut(some, before, e.For)
+			}()
+		}
+	case simulation.Trigger:
+		c.trigger(e.Pick)
+	case simulation.Pause:
+		c.pause(e.Pick, e.For)
+	case simulation.Cancel:
+		c.cancel(e.Pick)
+	}
+}
+
+// during has something be wrong for a time.
+func (c *simulatedCluster) during(d time.Duration, set func(on bool)) {
+	over := c.wrong()
+	set(true)
+	time.AfterFunc(d, func() {
+		set(false)
+		over()
+	})
+}
+
+// wrong notes that something is, until the returned function is called and all
+// that follows from it is over.
+func (c *simulatedCluster) wrong() (over func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := &simulation.Interval{From: c.now(), To: c.now().Add(100 * 365 * 24 * time.Hour)}
+	c.disturbed = append(c.disturbed, i)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i.To = c.now().Add(c.how.aftermath)
+	}
+}
+
+// rollOut restarts hosts with the table, one after the other.
+func (c *simulatedCluster) rollOut(hosts []*simulatedHost, deploy int, within time.Duration) {
+	defer c.wrong()()
+	for _, h := range hosts {
+		h.deploy.Store(int64(deploy))
+		h.order(h.renew)
+		time.Sleep(within / time.Duration(len(hosts)))
+	}
+}
+
+// trigger runs a job by hand, if the store takes it.
+func (c *simulatedCluster) trigger(pick uint64) {
+	table := c.tables[c.deploy]
+	record, err := c.store.Trigger(context.Background(), byHand, jobs.TriggerRequest{Job: table[pick%uint64(len(table))].Name, Key: fmt.Sprint("by hand ", pick)})
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.triggered = append(c.triggered, record.ID)
+}
+
+// pause pauses a job, a group or everything for a time, if the store takes it.
+func (c *simulatedCluster) pause(pick uint64, d time.Duration) {
+	table, target := c.tables[c.deploy], jobs.Target{Kind: jobs.TargetAll}
+	switch pick % 10 {
+	case 0:
+	case 1, 2:
+		target = jobs.Target{Kind: jobs.TargetGroup, Name: simulation.Groups[pick/10%2]}
+	default:
+		target = jobs.Target{Kind: jobs.TargetJob, Name: table[pick/10%uint64(len(table))].Name}
+	}
+	act := jobs.Act{Actor: "somebody", Via: "go"}
+	if _, err := c.store.Pause(context.Background(), act, target); err != nil {
+		return
+	}
+	over := c.wrong()
+	time.AfterFunc(d, func() {
+		for { // they try until the store takes it
+			if _, err := c.store.Resume(context.Background(), act, target); !errors.Is(err, jobs.ErrUnavailable) {
+				over()
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// cancel ends a run that runs or waits, if there is one.
+func (c *simulatedCluster) cancel(pick uint64) {
+	active, err := c.store.Runs(context.Background(), jobs.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}})
+	if err != nil || len(active) == 0 {
+		return
+	}
+	run := active[pick%uint64(len(active))].ID
+	if _, err := c.store.Cancel(context.Background(), jobs.Act{Actor: "somebody", Via: "go"}, run); err == nil {
+		c.cancelled[run] = true
+		c.wrong()()
+	}
+}
+
+// evidence is what is left, for the oracle.
+func (c *simulatedCluster) evidence() *simulation.Evidence {
+	e := &simulation.Evidence{
+		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Triggered: c.triggered, Cancelled: c.cancelled, Pauses: c.store.AllPauses(),
+		Until: c.until, Margin: 10 * time.Second,
+	}
+	for _, change := range c.store.Changes() {
+		name := change.Definition.Name
+		job, err := c.tables.Job(name, change.Definition.Description)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		h := e.Jobs[name]
+		if h == nil {
+			h = &simulation.History{}
+			e.Jobs[name] = h
+		}
+		h.Forces = append(h.Forces, simulation.Force{Job: job, At: change.At, Checked: change.Checked, Counted: change.Counted})
+	}
+	versions, err := c.store.Versions(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, now := range versions {
+		e.Jobs[name].Cursor = now.CheckedUntil
+	}
+	for _, job := range c.tables[len(c.tables)-1] {
+		e.Jobs[job.Name].Carried = true
+	}
+	if c.how.ample {
+		e.Disturbed = []simulation.Interval{}
+		for _, i := range c.disturbed {
+			e.Disturbed = append(e.Disturbed, *i)
+		}
+	}
+	return e
+}
+
+// log is where replicas log: nowhere, or where HOLDFAST_SIMULATION_LOG says.
+func (c *simulatedCluster) log() zerolog.Logger {
+	path := os.Getenv("HOLDFAST_SIMULATION_LOG")
+	if path == "" {
+		return zerolog.Nop()
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = file.Close() })
+	return zerolog.New(file).With().Logger().Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) { e.Time("at", c.now()) }))
+}

@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	actByKey = `SELECT action, target, outcome FROM holdfast_audit WHERE key = ?1 AND key <> ''`
+
+	writeAudit = `
+INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key, outcome)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
+
+	raiseOrders = `UPDATE holdfast_meta SET orders = orders + 1`
+)
+
+// deed is an act while it is done, in a transaction of its own.
+type deed struct {
+	*sql.Tx
+	now    int64
+	detail any  // of its line in the audit log
+	orders bool // replicas obey it: what they know of orders is old
+	silent bool // it did nothing, and has no line
+}
+
+// act does what an operator asks for, together with its line in the audit log.
+// One whose key was used for the same does nothing, and has outcome, a pointer,
+// filled in as it was then.
+func (s *Store) act(ctx context.Context, a jobs.Act, action, target string, outcome any, do func(d *deed) error) error {
+	if err := a.Check(); err != nil {
+		return wrap(action, err)
+	}
+	err := s.write(ctx, action, func(tx *sql.Tx) error {
+		d := &deed{Tx: tx, now: micros(time.Now())}
+		done, err := d.before(ctx, a.Key, action, target, outcome)
+		if err != nil || done {
+			return err
+		}
+		if err := do(d); err != nil || d.silent {
+			return err
+		}
+		return d.writeDown(ctx, a, action, target, outcome)
+	})
+	if err == nil {
+		s.listeners.tell()
+	}
+	return err
+}
+
+// before fills in the outcome of an act that was done before with the key.
+func (d *deed) before(ctx context.Context, key, action, target string, outcome any) (bool, error) {
+	var didAction, didTarget string
+	var told sql.NullString
+	err := d.QueryRowContext(ctx, actByKey, key).Scan(&didAction, &didTarget, &told)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err == nil && (didAction != action || didTarget != target) {
+		err = fmt.Errorf("the key %q was used to %s %s: %w", key, didAction, didTarget, jobs.ErrConflict)
+	}
+	if err == nil && outcome != nil {
+		err = json.Unmarshal([]byte(told.String), outcome)
+	}
+	return err == nil, err
+}
+
+func (d *deed) writeDown(ctx context.Context, a jobs.Act, action, target string, outcome any) error {
+	detail, err := encodeOrNull(d.detail)
+	if err != nil {
+		return err
+	}
+	told, err := encodeOrNull(outcome)
+	if err != nil {
+		return err
+	}
+	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action, target, a.Reason, detail, a.Key, told)
+	if err == nil && d.orders {
+		_, err = d.ExecContext(ctx, raiseOrders)
+	}
+	return err
+}
+
+func encodeOrNull(v any) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	text, err := encode(v)
+	return &text, err
+}
+
+// changed runs a statement and reports whether it changed a row.
+func changed(ctx context.Context, tx *sql.Tx, statement string, args ...any) (bool, error) {
+	done, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+// byWhom says who did something, and why, for the detail of a run.
+func byWhom(what string, a jobs.Act) string {
+	if a.Reason == "" {
+		return what + " by " + a.Actor
+	}
+	return what + " by " + a.Actor + ": " + a.Reason
+}

@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	unendedReplica = `SELECT replica, expires_at FROM holdfast_sessions WHERE id = ?1 AND ended_at IS NULL`
+
+	setDraining = `UPDATE holdfast_sessions SET draining = ?2 WHERE id = ?1`
+)
+
+// Drain asks a living session to start nothing more, or to start again. What
+// waits in it others may adopt from then on.
+func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+	action := "drain"
+	if !drain {
+		action = "undrain"
+	}
+	replica, err := s.livingReplica(ctx, session)
+	if err != nil {
+		return wrap(action, err)
+	}
+	return s.act(ctx, a, action, "replica "+replica, nil, func(d *deed) error {
+		d.orders, d.detail = true, map[string]any{"session": session}
+		_, err := d.ExecContext(ctx, setDraining, session, drain)
+		return err
+	})
+}
+
+// livingReplica returns the name of a session that lives as far as can be seen
+// from here: beside a scheduler, by what it has written.
+func (s *Store) livingReplica(ctx context.Context, session uuid.UUID) (string, error) {
+	var replica string
+	var expires int64
+	err := s.readers.QueryRowContext(ctx, unendedReplica, session).Scan(&replica, &expires)
+	_, live := s.lives.get(session)
+	if s.lock == nil {
+		now, _ := s.Now(ctx)
+		live = fromMicros(expires).After(now)
+	}
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !live {
+		err = fmt.Errorf("living session %s: %w", session, jobs.ErrNotFound)
+	}
+	return replica, err
+}

@@ -1,0 +1,126 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	followCursors = `SELECT j.name, j.version, j.checked_until FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value`
+
+	pausedNow = `
+SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k JOIN json_each(json_array('', ?1, ?2)) n ON n.key = k.key
+CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
+
+	// openDues looks at each row of the first job that is followed behind the
+	// follower's cursor, and for it at those of the others and the follower's
+	// own. Of a firing's rows one at most is in the states asked for.
+	openDues = `
+SELECT r.due, CASE WHEN r.state = 'succeeded'
+    AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.due = r.due AND p.key = '' AND p.state = 'succeeded'))
+    THEN max(r.finished_at, coalesce((
+        SELECT max(p.finished_at) FROM json_each(?3) n CROSS JOIN holdfast_runs p
+        ON p.job = n.value AND p.due = r.due AND p.key = '' AND p.state = 'succeeded'), 0)) END
+FROM holdfast_runs r
+WHERE r.job = ?1 AND r.key = '' AND r.due > ?2 AND r.state IN ('waiting', 'running', 'succeeded')
+    AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.due = r.due AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs own WHERE own.job = ?4 AND own.due = r.due AND own.key = '')
+ORDER BY r.due DESC LIMIT ?5`
+)
+
+// Openings returns the openings of each follower. Cursors are read first: of
+// what is behind one each due that there will be has a row then.
+func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	inForce, err := s.followCursors(ctx, followers)
+	if err != nil {
+		return nil, wrap("openings", err)
+	}
+	dues := map[string][]jobs.Opening{}
+	for _, f := range followers {
+		if inForce[f.Job].Version != f.Version {
+			continue
+		}
+		var pauses int
+		if err := s.readers.QueryRowContext(ctx, pausedNow, f.Job, f.Group).Scan(&pauses); err != nil {
+			return nil, wrap("openings", err)
+		}
+		if pauses > 0 {
+			continue
+		}
+		if dues[f.Job], err = s.openDues(ctx, f, inForce[f.Job].CheckedUntil); err != nil {
+			return nil, wrap("openings", err)
+		}
+	}
+	return jobs.OpeningsOf(followers, inForce, dues), nil
+}
+
+// followCursors returns what is in force of the followers and of the jobs that
+// they follow, by name.
+func (s *Store) followCursors(ctx context.Context, followers []jobs.Follower) (map[string]jobs.InForce, error) {
+	var names []string
+	for _, f := range followers {
+		names = append(append(names, f.Job), f.After...)
+	}
+	slices.Sort(names)
+	encoded, err := encode(append([]string{}, slices.Compact(names)...))
+	if err != nil {
+		return nil, err
+	}
+	inForce := map[string]jobs.InForce{}
+	err = each(ctx, s.readers, followCursors, []any{encoded}, func(rows *sql.Rows) error {
+		var name string
+		var version, at int64
+		err := rows.Scan(&name, &version, &at)
+		inForce[name] = jobs.InForce{Version: version, CheckedUntil: fromMicros(at)}
+		return err
+	})
+	return inForce, err
+}
+
+func (s *Store) openDues(ctx context.Context, f jobs.Follower, since time.Time) ([]jobs.Opening, error) {
+	others, err := encode(f.After[1:])
+	if err != nil {
+		return nil, err
+	}
+	dues := []jobs.Opening{}
+	err = each(ctx, s.readers, openDues, []any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
+		var due int64
+		var ready sql.NullInt64
+		err := rows.Scan(&due, &ready)
+		o := jobs.Opening{Due: fromMicros(due)}
+		if ready.Valid {
+			o.Ready = fromMicros(ready.Int64)
+		}
+		dues = append(dues, o)
+		return err
+	})
+	slices.Reverse(dues)
+	return dues, err
+}
+
+// Follow adds waiting runs of firings whose time has come.
+func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+	if err := s.exclusively("runs of followers"); err != nil {
+		return err
+	}
+	return s.write(ctx, "runs of followers", func(tx *sql.Tx) error {
+		now := micros(time.Now())
+		var runs []runRow
+		for _, f := range followed {
+			_, inForce, err := cursorOf(ctx, tx, jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
+			if err != nil {
+				return err
+			}
+			if inForce {
+				runs = append(runs, misfiredRun(jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
+			}
+		}
+		return execRows(ctx, tx, addRun, runs)
+	})
+}

@@ -1,0 +1,45 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestPausedFollowersHaveNoOpenings pauses them one way after the other.
+func TestPausedFollowersHaveNoOpenings(t *testing.T) {
+	s := open(t)
+	session := uuid.New()
+	if err := s.Open(t.Context(), jobs.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), session, []jobs.Definition{{Name: "f", Hash: "h"}, {Name: "one", Hash: "h"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind, name string
+		told       bool
+	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true}, {"group", "f", true}} {
+		if _, err := s.Writer().Exec(`INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason) VALUES ('p', ?, ?, 1, 'me', '')`, c.kind, c.name); err != nil {
+			t.Fatal(err)
+		}
+		for _, over := range []bool{false, true} {
+			if over {
+				if _, err := s.Writer().Exec(`UPDATE holdfast_pauses SET resumed_at = 2`); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
+				openings, err := s.Openings(t.Context(), []jobs.Follower{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+				if _, there := openings["f"]; err != nil || there != told {
+					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
+				}
+			}
+		}
+		if _, err := s.Writer().Exec(`DELETE FROM holdfast_pauses`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	runHolding = `
+SELECT c.run FROM holdfast_claims c WHERE c.token = ?2 AND EXISTS (SELECT 1 FROM holdfast_grants g WHERE g.resource = ?1 AND g.token = ?2)`
+
+	resourceHolders = `
+SELECT r.job, r.replica, g.token FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
+WHERE g.resource = ?1 ORDER BY g.token LIMIT 3`
+)
+
+// storedRelease is a locking.Released as the audit log keeps it.
+type storedRelease struct {
+	ID       uuid.UUID       `json:"id"`
+	Token    locking.Token   `json:"token"`
+	Owner    locking.Owner   `json:"owner"`
+	Requests []storedRequest `json:"requests"`
+}
+
+func (r storedRelease) released() (locking.Released, error) {
+	released := locking.Released{ID: r.ID, Token: r.Token, Owner: r.Owner}
+	for _, stored := range r.Requests {
+		request, err := stored.request()
+		if err != nil {
+			return released, err
+		}
+		released.Requests = append(released.Requests, request)
+	}
+	return released, nil
+}
+
+// Release takes a run's claim away. A job's transaction under way has the one
+// writer: unless it is to be ended, the claim is not taken from it.
+func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	if err := r.Check(); err != nil {
+		return locking.Released{}, wrap("release", err)
+	}
+	ended, err := s.fencing.yield(ctx, r)
+	if err != nil {
+		return locking.Released{}, wrap("release", err)
+	}
+	var told storedRelease
+	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
+	err = s.act(ctx, a, "release", target, &told, func(d *deed) error {
+		var run uuid.UUID
+		err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
+		if errors.Is(err, sql.ErrNoRows) {
+			return heldByOthers(ctx, d, r)
+		}
+		if err != nil {
+			return err
+		}
+		if told, err = takeAway(ctx, d, a, run, r.Token); err != nil {
+			return err
+		}
+		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+		return nil
+	})
+	if err != nil {
+		return locking.Released{}, err
+	}
+	return told.released()
+}
+
+// takeAway ends a run without a successor.
+func takeAway(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID, token jobs.Token) (storedRelease, error) {
+	runs, err := loadRuns(ctx, d, []uuid.UUID{run})
+	if err != nil {
+		return storedRelease{}, err
+	}
+	held, err := heldBy(ctx, d.Tx, token)
+	if err != nil {
+		return storedRelease{}, err
+	}
+	told := storedRelease{ID: run, Token: token, Owner: locking.Owner{Replica: runs[0].Replica, Job: runs[0].Job, Run: run.String()}}
+	for _, request := range held {
+		told.Requests = append(told.Requests, storeRequest(request))
+	}
+	end := endRow{run: run, token: token, state: jobs.Lost, reason: jobs.ReasonReleased, detail: byWhom("its locks were taken away", a), finished: &d.now}
+	return told, endAttempts(ctx, d.Tx, []endRow{end})
+}
+
+func heldByOthers(ctx context.Context, d *deed, r jobs.ReleaseRequest) error {
+	var holders []string
+	err := each(ctx, d, resourceHolders, []any{r.Resource.Key()}, func(rows *sql.Rows) error {
+		var job, replica string
+		var token jobs.Token
+		err := rows.Scan(&job, &replica, &token)
+		holders = append(holders, fmt.Sprintf("%s on %s with token %d", job, replica, token))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := "nobody"
+	if len(holders) > 0 {
+		now = strings.Join(holders, " and ")
+	}
+	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource, now, jobs.ErrConflict)
+}

@@ -1,0 +1,116 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+// byHand is who acts in the tests.
+var byHand = jobs.Act{Actor: "ann", Via: "cli"}
+
+func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
+	r := startRun(t)
+	locks, err := r.Locks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, end, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- r.InTx(context.Background(), r.run, func(tx *sql.Tx) error {
+			if err := insertSale(tx); err != nil {
+				return err
+			}
+			close(inside)
+			for { // until the transaction has been ended
+				if _, err := tx.Exec("SELECT 1"); err != nil {
+					return err
+				}
+				select {
+				case <-end:
+					return nil
+				default:
+				}
+			}
+		})
+	}()
+	<-inside
+	release := jobs.ReleaseRequest{Resource: locks[0].Resource, Token: r.run.Token}
+	if _, err := r.Release(t.Context(), byHand, release); !errors.Is(err, jobs.ErrInTransaction) {
+		t.Errorf("release of a run inside a transaction: %v", err)
+	}
+	release.EndTransaction = true
+	if _, err := r.Release(t.Context(), byHand, release); err != nil {
+		t.Errorf("release that ends the transaction: %v", err)
+	}
+	close(end)
+	if err := <-ended; err == nil {
+		t.Error("the transaction committed")
+	}
+	record := r.expect(t, jobs.Lost, 0)
+	if record.Reason != jobs.ReasonReleased {
+		t.Errorf("released run %+v", record)
+	}
+	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, jobs.ErrSuperseded) {
+		t.Errorf("transaction of a released run: %v", err)
+	}
+}
+
+// TestAToolActsBesideAScheduler: what the command line does the scheduler finds
+// by asking, and obeys.
+func TestAToolActsBesideAScheduler(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	requests := batch(t, 2)
+	first, second := requests[0], requests[1]
+	results, err := s.Start(t.Context(), session, []jobs.StartRequest{first})
+	if err != nil || results[0].Outcome != jobs.StartGranted {
+		t.Fatalf("start %+v (%v)", results, err)
+	}
+	tool, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tool.Close()
+	before, err := s.Orders(t.Context(), session, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Cancel(t.Context(), byHand, first.Run); err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Drain(t.Context(), byHand, session, true); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.Orders(t.Context(), session, before.Generation)
+	if err != nil || len(after.Pauses) != 1 || len(after.Cancels) != 1 || !after.Draining {
+		t.Errorf("orders %+v (%v)", after, err)
+	}
+	if results, err := s.Start(t.Context(), session, []jobs.StartRequest{second}); err != nil || results[0].Outcome != jobs.StartPaused {
+		t.Errorf("start while all is paused: %+v (%v)", results, err)
+	}
+	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("drain of nobody: %v", err)
+	}
+	locks, err := tool.Locks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if beat, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil || len(beat.Claims) != 0 {
+		t.Errorf("beat %+v (%v)", beat, err)
+	}
+}

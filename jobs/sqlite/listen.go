@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+)
+
+// listeners are those of this process that are to hear of acts. They may be
+// used concurrently.
+type listeners struct {
+	mu  sync.Mutex
+	all map[*func()]bool
+}
+
+func newListeners() listeners { return listeners{all: map[*func()]bool{}} }
+
+// tell calls all who listen.
+func (l *listeners) tell() {
+	l.mu.Lock()
+	var all []func()
+	for heard := range l.all {
+		all = append(all, *heard)
+	}
+	l.mu.Unlock()
+	for _, heard := range all {
+		heard()
+	}
+}
+
+// Listen calls heard after each act of this process. Those of another, such as
+// the command line, are found by asking for Orders.
+func (s *Store) Listen(ctx context.Context, heard func()) error {
+	s.listeners.mu.Lock()
+	s.listeners.all[&heard] = true
+	s.listeners.mu.Unlock()
+	defer func() {
+		s.listeners.mu.Lock()
+		defer s.listeners.mu.Unlock()
+		delete(s.listeners.all, &heard)
+	}()
+	heard()
+	select {
+	case <-ctx.Done():
+		return wrap("notifications", context.Cause(ctx))
+	case <-s.closed:
+		return wrap("notifications", errClosed)
+	}
+}

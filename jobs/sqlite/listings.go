@@ -1,0 +1,305 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	selectJobs = `
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+    d.version, j.version < 0, j.updated_at
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)`
+
+	lastRunsOf = `
+SELECT ` + runColumns + ` FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id = (
+    SELECT id FROM holdfast_runs WHERE job = n.value AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
+
+	listGroups = `
+SELECT d.job_group, count(*) FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+WHERE d.job_group <> '' GROUP BY d.job_group ORDER BY d.job_group`
+
+	listResources = `
+SELECT DISTINCT e.value ->> 'resource'
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version CROSS JOIN json_each(d.resources) e
+WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
+
+	// jobsLocking are those that lock one of the keys of the first argument, or
+	// what begins with the second; also such as were removed.
+	jobsLocking = `
+SELECT j.name FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
+WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
+    WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s)) OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
+
+	lastOutcomes = `
+SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at
+FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
+    SELECT id FROM holdfast_runs WHERE job = n.value ORDER BY created_at DESC, id DESC LIMIT ?2)
+ORDER BY r.created_at DESC, r.id DESC`
+
+	tallyOfState = `
+SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs WHERE state = '%s' AND created_at >= ?1 ORDER BY created_at DESC, id DESC LIMIT %d)`
+
+	tallyOfJob = `
+SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2 ORDER BY created_at DESC, id DESC LIMIT %d`
+
+	tally = `
+SELECT job, state, reason, count(*), max(created_at) FROM (%s) WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
+
+	runsOfDue = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.due = ?2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
+)
+
+// ListJobs returns a page of the jobs.
+func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	pauses, err := pausesBy(ctx, s.readers, standingPauses)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	query, args, err := jobsQuery(f, pauses)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	views, err := s.jobViews(ctx, query, args...)
+	if err != nil {
+		return nil, wrap("jobs", err)
+	}
+	if backwards(f.After != "", f.Before != "") {
+		slices.Reverse(views)
+	}
+	return views, wrap("jobs", s.complete(ctx, views, pauses))
+}
+
+// backwards reports whether a page is asked for by what comes behind it: it is
+// then the last of what there is, and is read from its end.
+func backwards(after, before bool) bool { return before && !after }
+
+// jobsQuery asks for the page. The order is that of the primary key.
+func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("?%d", len(args))
+	}
+	where := " WHERE true"
+	if f.Text != "" {
+		text := "lower(" + arg(f.Text) + ")"
+		where += " AND (instr(lower(j.name), " + text + ") > 0 OR instr(lower(d.description), " + text + ") > 0)"
+	}
+	if f.Group != "" {
+		where += " AND d.job_group = " + arg(f.Group)
+	}
+	if f.Source != "" {
+		where += " AND d.source = " + arg(string(f.Source))
+	}
+	if f.After != "" {
+		where += " AND j.name > " + arg(f.After)
+	}
+	if f.Before != "" {
+		where += " AND j.name < " + arg(f.Before)
+	}
+	switch f.State {
+	case "":
+	case jobs.Waiting, jobs.Running:
+		where += " AND EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.job = j.name AND r.state = " + arg(string(f.State)) + ")"
+	default:
+		where += " AND " + arg(string(f.State)) + ` = (
+    SELECT r.state FROM holdfast_runs r WHERE r.job = j.name AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+	}
+	if f.Paused != nil {
+		condition, err := paused(pauses, arg)
+		if err != nil {
+			return "", nil, err
+		}
+		where += " AND (" + condition + ") = " + arg(*f.Paused)
+	}
+	order := " ORDER BY j.name"
+	if backwards(f.After != "", f.Before != "") {
+		order += " DESC"
+	}
+	return selectJobs + where + order + " LIMIT " + arg(limit(f.Limit)), args, nil
+}
+
+// paused is the condition of a job to be covered by one of the pauses.
+func paused(pauses []jobs.Pause, arg func(any) string) (string, error) {
+	names, groups := []string{}, []string{}
+	for _, p := range pauses {
+		switch p.Target.Kind {
+		case jobs.TargetAll:
+			return "true", nil
+		case jobs.TargetGroup:
+			groups = append(groups, p.Target.Name)
+		default:
+			names = append(names, p.Target.Name)
+		}
+	}
+	encodedNames, err := encode(names)
+	if err != nil {
+		return "", err
+	}
+	encodedGroups, err := encode(groups)
+	return "j.name IN (SELECT value FROM json_each(" + arg(encodedNames) + ")) OR d.job_group <> '' AND d.job_group IN (SELECT value FROM json_each(" +
+		arg(encodedGroups) + "))", err
+}
+
+func limit(asked int) int {
+	if asked <= 0 {
+		return defaultLimit
+	}
+	return min(asked, jobs.MaxBatch)
+}
+
+func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs.JobView, error) {
+	var views []jobs.JobView
+	err := each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
+		var v jobs.JobView
+		var resources string
+		var updated int64
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
+			&v.Version, &v.Removed, &updated)
+		if err != nil {
+			return err
+		}
+		v.UpdatedAt = fromMicros(updated)
+		v.Resources, err = decodeRequests(resources)
+		views = append(views, v)
+		return err
+	})
+	return views, err
+}
+
+// complete adds the last runs and the pauses.
+func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []jobs.Pause) error {
+	names := make([]string, len(views))
+	for i, v := range views {
+		names[i] = v.Name
+	}
+	encoded, err := encode(names)
+	if err != nil {
+		return err
+	}
+	records, err := s.records(ctx, lastRunsOf, encoded)
+	if err != nil {
+		return err
+	}
+	last := make(map[string]*jobs.Record, len(records))
+	for i := range records {
+		last[records[i].Job] = &records[i]
+	}
+	for i := range views {
+		v := &views[i]
+		v.Last = last[v.Name]
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool { return !p.Covers(v.Name, v.Group) })
+	}
+	return nil
+}
+
+// Job returns one job.
+func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+	what := fmt.Sprintf("job %q", name)
+	pauses, err := pausesBy(ctx, s.readers, standingPauses)
+	if err != nil {
+		return jobs.JobView{}, wrap(what, err)
+	}
+	views, err := s.jobViews(ctx, selectJobs+" WHERE j.name = ?1", name)
+	if err == nil && len(views) == 0 {
+		err = jobs.ErrNotFound
+	}
+	if err != nil {
+		return jobs.JobView{}, wrap(what, err)
+	}
+	return views[0], wrap(what, s.complete(ctx, views, pauses))
+}
+
+// Groups returns the groups that jobs are in.
+func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+	var groups []jobs.Group
+	err := each(ctx, s.readers, listGroups, nil, func(rows *sql.Rows) error {
+		var g jobs.Group
+		err := rows.Scan(&g.Name, &g.Jobs)
+		groups = append(groups, g)
+		return err
+	})
+	return groups, wrap("groups", err)
+}
+
+// Resources returns what the definitions in force name.
+func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
+	var resources []locking.Resource
+	err := each(ctx, s.readers, listResources, nil, func(rows *sql.Rows) error {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		resource, err := locking.ParseKey(key)
+		resources = append(resources, resource)
+		return err
+	})
+	return resources, wrap("resources", err)
+}
+
+// Outcomes returns the last runs of each job.
+func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+	encoded, err := encode(names)
+	if err != nil {
+		return nil, wrap("outcomes", err)
+	}
+	found := make(map[string][]jobs.Outcome, len(names))
+	err = each(ctx, s.readers, lastOutcomes, []any{encoded, n}, func(rows *sql.Rows) error {
+		var job string
+		var o jobs.Outcome
+		var due int64
+		var started, finished sql.NullInt64
+		err := rows.Scan(&job, &o.Run, &due, &o.State, &o.Reason, &started, &finished)
+		o.Due, o.StartedAt, o.FinishedAt = fromMicros(due), fromNullMicros(started), fromNullMicros(finished)
+		found[job] = append(found[job], o)
+		return err
+	})
+	return found, wrap("outcomes", err)
+}
+
+// Tallies counts what did not end well since then.
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+	var parts []string
+	for _, state := range jobs.States() {
+		if state.Final() && state != jobs.Succeeded {
+			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MostTallied))
+		}
+	}
+	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
+}
+
+// JobTallies counts how the job's runs ended.
+func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MostTallied), job, micros(since))
+}
+
+func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {
+	var tallies []jobs.Tally
+	err := each(ctx, s.readers, fmt.Sprintf(tally, of), args, func(rows *sql.Rows) error {
+		var t jobs.Tally
+		var last int64
+		err := rows.Scan(&t.Job, &t.State, &t.Reason, &t.Runs, &last)
+		t.Last = fromMicros(last)
+		tallies = append(tallies, t)
+		return err
+	})
+	return tallies, wrap("tallies", err)
+}
+
+// FiringRuns returns the runs of a firing.
+func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+	query, arg := runsOfDue, any(micros(f.Due))
+	if f.Key != "" {
+		query, arg = runsOfKey, f.Key
+	}
+	records, err := s.records(ctx, query, f.Job, arg)
+	return records, wrap("runs of a firing", err)
+}

@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	saveState = `
+INSERT INTO holdfast_saved (job, value, run, saved_at) SELECT job, ?2, id, ?3 FROM holdfast_runs WHERE id = ?1 AND token = ?4 AND state = 'running'
+ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run, saved_at = excluded.saved_at`
+
+	readSaved = `SELECT value FROM holdfast_saved WHERE job = ?1`
+)
+
+// Saved returns what the job's runs have saved last.
+func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
+	var saved string
+	err := s.readers.QueryRowContext(ctx, readSaved, job).Scan(&saved)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, wrap("saved state", err)
+	}
+	return json.RawMessage(saved), nil
+}
+
+// SaveInTx has v found by the job's next run if tx commits, whatever becomes of
+// the run: for work that is done in parts, each in a transaction of InTx, which
+// saves how far it is. It returns an error that wraps jobs.ErrTooLarge.
+func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
+	saved, err := jobs.EncodeSaved(v)
+	if err != nil {
+		return err
+	}
+	if err := fence(ctx, tx, run); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	_, err = tx.ExecContext(ctx, saveState, run.ID, string(saved), micros(time.Now()), run.Token)
+	return wrap("state", err)
+}
+
+// keep writes what an attempt that ends leaves behind; its run still runs.
+func keep(ctx context.Context, tx *sql.Tx, r jobs.FinishRequest, now int64) error {
+	if r.Output != "" || r.Result != nil {
+		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output), textOrNull(r.Result)); err != nil {
+			return err
+		}
+	}
+	if r.State != jobs.Succeeded || r.Saved == nil {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, saveState, r.Run, string(r.Saved), now, r.Token)
+	return err
+}
+
+func textOrNull(raw json.RawMessage) *string {
+	if raw == nil {
+		return nil
+	}
+	text := string(raw)
+	return &text
+}

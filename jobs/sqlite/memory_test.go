@@ -1,0 +1,72 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+// TestRunThatCompletesItselfKeepsAllInItsTransaction: state, result and what
+// webhooks are told are committed with the job's own writes, or not at all.
+func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
+	s := open(t)
+	ctx, session := t.Context(), uuid.New()
+	if err := s.Open(ctx, jobs.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	hooked := jobs.Definition{Name: "job", Hash: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}}
+	if _, err := s.Register(ctx, session, []jobs.Definition{hooked}); err != nil {
+		t.Fatal(err)
+	}
+	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	results, err := s.Start(ctx, session, []jobs.StartRequest{request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := jobs.StoredRun(s, request, results[0].Token)
+	kept := func() (saved, result string, deliveries int) {
+		t.Helper()
+		raw, err := s.Saved(ctx, "job")
+		record, errRun := s.Run(ctx, run.ID)
+		taken, errTake := s.TakeDeliveries(ctx, "w", 0, 10)
+		if err := errors.Join(err, errRun, errTake); err != nil {
+			t.Fatal(err)
+		}
+		return string(raw), string(record.Result), len(taken)
+	}
+	broken := errors.New("broken")
+	for n, fail := range []error{broken, nil} {
+		err := sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error {
+			return errors.Join(run.Save(n), run.SetResult([]int{n}), fail)
+		})
+		if !errors.Is(err, fail) {
+			t.Fatal(err)
+		}
+		saved, result, deliveries := kept()
+		if fail != nil && (saved != "" || result != "" || deliveries != 0) || fail == nil && (saved != "1" || result != "[1]" || deliveries != 1) {
+			t.Errorf("%v: saved %q, result %q, %d deliveries", fail, saved, result, deliveries)
+		}
+	}
+	// What changes a run that has ended, if only its details, is no end.
+	touch := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "other", Due: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
+		t.Fatal(err)
+	}
+	err = sqlite.InTx(ctx, jobs.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
+		return err
+	})
+	if _, _, deliveries := kept(); err != nil || deliveries != 1 {
+		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
+	}
+	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
+	if saved, _, deliveries := kept(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" || deliveries != 1 {
+		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)
+	}
+}

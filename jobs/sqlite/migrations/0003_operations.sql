@@ -1,0 +1,141 @@
+-- What operators ask for. orders grows with each act that replicas must hear of.
+ALTER TABLE holdfast_meta ADD COLUMN orders INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+
+-- Pauses: kept as long as the history, since they explain what did not run.
+CREATE TABLE holdfast_pauses (
+    id         TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    paused_at  INTEGER NOT NULL,
+    paused_by  TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    resumed_at INTEGER,
+    resumed_by TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX holdfast_pauses_standing ON holdfast_pauses (kind, name) WHERE resumed_at IS NULL;
+CREATE INDEX holdfast_pauses_over ON holdfast_pauses (kind, name, resumed_at);
+
+-- Specs: jobs that were added at run time.
+CREATE TABLE holdfast_specs (
+    job        TEXT PRIMARY KEY,
+    spec       TEXT NOT NULL,
+    version    INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    removed    INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Cancels: runs that their replicas are to end.
+CREATE TABLE holdfast_cancels (
+    run      TEXT PRIMARY KEY,
+    session  TEXT NOT NULL,
+    asked_at INTEGER NOT NULL,
+    asked_by TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX holdfast_cancels_session ON holdfast_cancels (session);
+
+-- Audit: who did what.
+CREATE TABLE holdfast_audit (
+    id      TEXT PRIMARY KEY,
+    at      INTEGER NOT NULL,
+    actor   TEXT NOT NULL,
+    via     TEXT NOT NULL,
+    replica TEXT NOT NULL,
+    action  TEXT NOT NULL,
+    target  TEXT NOT NULL,
+    reason  TEXT NOT NULL,
+    detail  TEXT,
+    key     TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX holdfast_audit_key ON holdfast_audit (key) WHERE key <> '';
+CREATE INDEX holdfast_audit_at ON holdfast_audit (at, id);
+CREATE INDEX holdfast_audit_target ON holdfast_audit (target, at, id);
+
+-- A job's group is paused with it. source is where it comes from: config or store.
+ALTER TABLE holdfast_definitions ADD COLUMN job_group TEXT NOT NULL DEFAULT '';
+ALTER TABLE holdfast_definitions ADD COLUMN priority INTEGER NOT NULL DEFAULT 5;
+ALTER TABLE holdfast_definitions ADD COLUMN source TEXT NOT NULL DEFAULT 'config';
+
+-- Params of the moment, of a run that was triggered with some.
+ALTER TABLE holdfast_runs ADD COLUMN params TEXT;
+
+-- What a replica tells of itself: which jobs its configuration has as its session
+-- opens, the rest with each heartbeat.
+ALTER TABLE holdfast_sessions ADD COLUMN config_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE holdfast_sessions ADD COLUMN clock_offset_ms INTEGER; -- NULL where it is not known
+ALTER TABLE holdfast_sessions ADD COLUMN workers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN busy INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_sessions ADD COLUMN not_ready TEXT NOT NULL DEFAULT '';
+-- Saved: what each job's runs keep for the next, as JSON.
+CREATE TABLE holdfast_saved (
+    job      TEXT PRIMARY KEY,
+    value    TEXT NOT NULL,
+    run      TEXT NOT NULL,
+    saved_at INTEGER NOT NULL
+);
+-- What a handler gave as its result, as JSON.
+ALTER TABLE holdfast_outputs ADD COLUMN result TEXT;
+
+-- Subscriptions: which webhooks are told of which ends of a job's runs, by its
+-- definitions. Few jobs have any.
+CREATE TABLE holdfast_subscriptions (
+    job     TEXT NOT NULL,
+    state   TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    webhook TEXT NOT NULL,
+    PRIMARY KEY (job, state, version, webhook)
+) WITHOUT ROWID;
+
+-- Deliveries: what webhooks are still to be told. next_at is when the next try
+-- is due, or until when one has the delivery.
+CREATE TABLE holdfast_deliveries (
+    id         TEXT PRIMARY KEY,
+    webhook    TEXT NOT NULL,
+    run        TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    next_at    INTEGER, -- NULL once it was given up
+    gave_up_at INTEGER,
+    tries      INTEGER NOT NULL DEFAULT 0,
+    error      TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX holdfast_deliveries_next ON holdfast_deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at) WHERE tries > 0;
+
+-- However a run ends, and whoever ends it, the webhooks of its job's definition
+-- in force are told: a statement that forgot them would lose one for ever.
+CREATE TRIGGER holdfast_runs_ended AFTER UPDATE OF state ON holdfast_runs
+    WHEN OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+        s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
+    FROM holdfast_subscriptions s
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+END;
+CREATE TRIGGER holdfast_runs_recorded AFTER INSERT ON holdfast_runs
+    WHEN NEW.state NOT IN ('waiting', 'running')
+BEGIN
+    INSERT INTO holdfast_deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT lower(printf('%s-%s-4%s-8%s-%s', hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2), substr(hex(randomblob(2)), 2), hex(randomblob(6)))),
+        s.webhook, NEW.id, NEW.state, NEW.finished_at, NEW.finished_at
+    FROM holdfast_subscriptions s
+    WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
+END;
+-- What an act with a key told, to be told again.
+ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
+
+-- Since when nobody carries a definition that is not in force, as far as was noticed.
+ALTER TABLE holdfast_definitions ADD COLUMN idle_since INTEGER;
+
+-- Attempts: failures by key within a window, such as sign-ins that failed.
+CREATE TABLE holdfast_attempts (
+    key   TEXT PRIMARY KEY,
+    count INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Runs by why they did not run, and those of one job that did not end well.
+CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
+CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');

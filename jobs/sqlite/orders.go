@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	generation = `SELECT orders FROM holdfast_meta`
+
+	// Not of runs that have ended since.
+	cancelsOf = `
+SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
+)
+
+// Orders returns what the session is to obey, all of one moment.
+func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	var o jobs.Orders
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return o, wrap("orders", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing was written
+	if err = tx.QueryRowContext(ctx, generation).Scan(&o.Generation); err == nil {
+		err = sessionOrders(ctx, tx, session, &o)
+	}
+	if err == nil && o.Generation != since {
+		if o.Pauses, err = pausesBy(ctx, tx, standingPauses); err == nil {
+			o.Specs, err = specsBy(ctx, tx, standingSpecs)
+		}
+	}
+	return o, wrap("orders", err)
+}
+
+// sessionOrders fills in what concerns the session alone.
+func sessionOrders(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.Orders) error {
+	err := tx.QueryRowContext(ctx, isDraining, session).Scan(&o.Draining)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	return each(ctx, tx, cancelsOf, []any{session}, func(rows *sql.Rows) error {
+		var run uuid.UUID
+		var by string
+		err := rows.Scan(&run, &by)
+		if o.Cancels == nil {
+			o.Cancels = map[uuid.UUID]string{}
+		}
+		o.Cancels[run] = by
+		return err
+	})
+}

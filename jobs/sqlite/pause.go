@@ -1,0 +1,191 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	pauseColumns = ` id, kind, name, paused_at, paused_by, reason, resumed_at, resumed_by`
+
+	// Not one that was removed, but one that is to come: a job that was added
+	// may be known to no replica yet.
+	jobIsKnown = `
+SELECT EXISTS (SELECT 1 FROM holdfast_specs WHERE job = ?1 AND NOT removed)
+    OR EXISTS (SELECT 1 FROM holdfast_jobs WHERE name = ?1 AND version > 0)`
+
+	addPause = `INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
+
+	endPause = `UPDATE holdfast_pauses SET resumed_at = ?2, resumed_by = ?3 WHERE id = ?1`
+
+	standingPause = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE kind = ?1 AND name = ?2 AND resumed_at IS NULL`
+
+	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
+
+	pausesBetween = `SELECT` + pauseColumns + ` FROM holdfast_pauses
+WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?2 AND ?2 <> '')
+    AND paused_at <= ?4 AND (resumed_at IS NULL OR resumed_at > ?3) ORDER BY paused_at, id`
+)
+
+// Pause pauses the target, or returns the pause that stands.
+func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	var pause jobs.Pause
+	if err := target.Check(); err != nil {
+		return pause, wrap("pause", err)
+	}
+	err := s.act(ctx, a, "pause", target.String(), &pause, func(d *deed) error {
+		if target.Kind == jobs.TargetJob {
+			if err := requireJob(ctx, d.Tx, target.Name); err != nil {
+				return err
+			}
+		}
+		standing, err := pausesBy(ctx, d, standingPause, target.Kind, target.Name)
+		if err != nil {
+			return err
+		}
+		if len(standing) > 0 {
+			pause, d.detail = standing[0], map[string]any{"paused_already_by": standing[0].By}
+			return nil
+		}
+		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor, Reason: a.Reason}
+		d.orders = true
+		_, err = d.ExecContext(ctx, addPause, pause.ID, target.Kind, target.Name, d.now, a.Actor, a.Reason)
+		return err
+	})
+	return pause, err
+}
+
+// Resume ends the target's own pause.
+func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	var pause jobs.Pause
+	if err := target.Check(); err != nil {
+		return pause, wrap("resume", err)
+	}
+	err := s.act(ctx, a, "resume", target.String(), &pause, func(d *deed) error {
+		standing, err := pausesBy(ctx, d, standingPause, target.Kind, target.Name)
+		if err == nil && len(standing) == 0 {
+			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		now := fromMicros(d.now)
+		pause = standing[0]
+		pause.ResumedAt, pause.ResumedBy = &now, a.Actor
+		d.orders, d.detail = true, map[string]any{"paused_at": pause.At, "paused_by": pause.By}
+		_, err = d.ExecContext(ctx, endPause, pause.ID, d.now, a.Actor)
+		return err
+	})
+	return pause, err
+}
+
+func requireJob(ctx context.Context, tx *sql.Tx, job string) error {
+	var known bool
+	if err := tx.QueryRowContext(ctx, jobIsKnown, job).Scan(&known); err != nil || known {
+		return err
+	}
+	return fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
+}
+
+func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]jobs.Pause, error) {
+	var pauses []jobs.Pause
+	err := each(ctx, from, query, args, func(rows *sql.Rows) error {
+		var p jobs.Pause
+		var paused int64
+		var resumed sql.NullInt64
+		err := rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &paused, &p.By, &p.Reason, &resumed, &p.ResumedBy)
+		p.At, p.ResumedAt = fromMicros(paused), fromNullMicros(resumed)
+		pauses = append(pauses, p)
+		return err
+	})
+	return pauses, err
+}
+
+// Pauses returns the pauses that covered the job.
+func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
+	pauses, err := pausesBy(ctx, s.readers, pausesBetween, job, group, micros(from), micros(until))
+	return pauses, wrap("pauses", err)
+}
+
+// heldBack knows which first attempts are not to start.
+type heldBack struct {
+	draining bool
+	pauses   []jobs.Pause
+	groups   map[string]string // by job, where a group is paused
+}
+
+const (
+	isDraining = `SELECT draining FROM holdfast_sessions WHERE id = ?1`
+
+	groupsOf = `
+SELECT j.name, d.job_group FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value
+CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)`
+
+	groupOfJob = `
+SELECT coalesce(
+    (SELECT d.job_group FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = ?1),
+    (SELECT s.spec ->> 'group' FROM holdfast_specs s WHERE s.job = ?1), '')`
+)
+
+// loadHeldBack reads what is paused among the jobs, and whether the session
+// drains. As a rule nothing is, and no job's group is looked up.
+func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string) (*heldBack, error) {
+	h := &heldBack{groups: map[string]string{}}
+	if err := tx.QueryRowContext(ctx, isDraining, session).Scan(&h.draining); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	var err error
+	if h.pauses, err = pausesBy(ctx, tx, standingPauses); err != nil || len(h.pauses) == 0 {
+		return h, err
+	}
+	encoded, err := encode(names)
+	if err != nil {
+		return nil, err
+	}
+	return h, each(ctx, tx, groupsOf, []any{encoded}, func(rows *sql.Rows) error {
+		var name, group string
+		err := rows.Scan(&name, &group)
+		h.groups[name] = group
+		return err
+	})
+}
+
+// firstAttempt reports whether the request is for a first attempt that is not to
+// start.
+func (h *heldBack) firstAttempt(r jobs.StartRequest) bool {
+	if r.Attempt > 1 {
+		return false
+	}
+	_, paused := h.pause(r.Firing.Job)
+	return h.draining || paused && r.Firing.Key == ""
+}
+
+// pause returns what covers the job, its own pause first.
+func (h *heldBack) pause(job string) (jobs.Pause, bool) {
+	for _, kind := range []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll} {
+		for _, p := range h.pauses {
+			if p.Target.Kind == kind && p.Covers(job, h.groups[job]) {
+				return p, true
+			}
+		}
+	}
+	return jobs.Pause{}, false
+}
+
+// among returns which of the jobs are paused.
+func (h *heldBack) among(names []string) []string {
+	paused := []string{}
+	for _, name := range names {
+		if _, covered := h.pause(name); covered {
+			paused = append(paused, name)
+		}
+	}
+	return paused
+}

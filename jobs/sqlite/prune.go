@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	oldRuns = `
+SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, id) > (?2, ?3) ORDER BY created_at, id LIMIT ?4`
+
+	// A due that is after its job's cursor would be taken for one that nobody
+	// started. All that belongs to a run goes with it.
+	pruneRuns = `
+DELETE FROM holdfast_runs WHERE id IN (SELECT value FROM json_each(?1)) AND state NOT IN ('waiting', 'running')
+    AND coalesce(finished_at, created_at) < ?2
+    AND (key <> '' OR coalesce((SELECT due <= j.checked_until FROM holdfast_jobs j WHERE j.name = job), 1))
+RETURNING id`
+
+	pruneOutputs = `DELETE FROM holdfast_outputs WHERE run IN (SELECT value FROM json_each(?1))`
+
+	pruneAudit = `DELETE FROM holdfast_audit WHERE id IN (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)`
+
+	prunePauses = `DELETE FROM holdfast_pauses WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
+
+	markIdle = `
+UPDATE holdfast_definitions AS d SET idle_since = CASE WHEN idle_since IS NULL THEN ?1 END
+WHERE (idle_since IS NULL) = (
+    NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)
+    AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j WHERE j.name = d.job AND abs(j.version) = d.version))`
+
+	// The newest version of a job stays: the next is counted from it.
+	pruneDefinitions = `
+DELETE FROM holdfast_definitions AS d WHERE idle_since < ?1
+    AND version < (SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = d.job)`
+
+	pruneSubscriptions = `
+DELETE FROM holdfast_subscriptions AS s
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d WHERE d.job = s.job AND d.version = s.version)`
+)
+
+// turn is whose it is to do what one does at a time. It may be used
+// concurrently.
+type turn struct {
+	mu    sync.Mutex
+	whose uuid.UUID
+	until time.Time
+}
+
+const turnLasts = 30 * time.Second
+
+// take reports whether it is the session's now.
+func (t *turn) take(session uuid.UUID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if session != t.whose && now.Before(t.until) {
+		return false
+	}
+	t.whose, t.until = session, now.Add(turnLasts)
+	return true
+}
+
+// Prune forgets a batch of the history.
+func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	if err := s.exclusively("pruning"); err != nil {
+		return jobs.Pruned{}, err
+	}
+	if !s.pruning.take(session) {
+		return jobs.Pruned{Busy: true}, nil
+	}
+	var pruned jobs.Pruned
+	err := s.write(ctx, "pruning", func(tx *sql.Tx) (err error) {
+		now := time.Now()
+		before := micros(now.Add(-r.Keep))
+		if r.After == nil {
+			pruned.Definitions, err = pruneOnce(ctx, tx, now, before)
+		}
+		if err == nil {
+			err = pruneOldRuns(ctx, tx, r, before, &pruned)
+		}
+		if err == nil {
+			pruned.Audited, err = execRow(ctx, tx, pruneAudit, before, r.Limit)
+		}
+		if err == nil {
+			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
+		}
+		return err
+	})
+	if err != nil {
+		return jobs.Pruned{}, err
+	}
+	return pruned, nil
+}
+
+// pruneOnce is what a round does once.
+func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time, before int64) (definitions int, err error) {
+	if _, err = tx.ExecContext(ctx, forgetFailures, micros(now)); err == nil {
+		_, err = tx.ExecContext(ctx, markIdle, micros(now))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if definitions, err = execRow(ctx, tx, pruneDefinitions, before); err == nil && definitions > 0 {
+		_, err = tx.ExecContext(ctx, pruneSubscriptions)
+	}
+	return definitions, err
+}
+
+// pruneOldRuns walks the history from its beginning, or from where the batch
+// before has ended.
+func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before int64, pruned *jobs.Pruned) error {
+	var after jobs.RunCursor
+	since := int64(0)
+	if r.After != nil {
+		after, since = *r.After, micros(r.After.CreatedAt)
+	}
+	var old []uuid.UUID
+	var last jobs.RunCursor
+	err := each(ctx, tx, oldRuns, []any{before, since, after.ID, r.Limit}, func(rows *sql.Rows) error {
+		var created int64
+		err := rows.Scan(&last.ID, &created)
+		last.CreatedAt = fromMicros(created)
+		old = append(old, last.ID)
+		return err
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	gone, err := deleted(ctx, tx, pruneRuns, old, before)
+	if err != nil {
+		return err
+	}
+	if pruned.Runs = len(gone); len(old) == r.Limit {
+		pruned.Next = &last
+	}
+	return execBatch(ctx, tx, pruneOutputs, gone)
+}
+
+// deleted returns those of the ids that a statement has deleted.
+func deleted(ctx context.Context, tx *sql.Tx, statement string, ids []uuid.UUID, args ...any) ([]uuid.UUID, error) {
+	encoded, err := encode(ids)
+	if err != nil {
+		return nil, err
+	}
+	var gone []uuid.UUID
+	err = each(ctx, tx, statement, append([]any{encoded}, args...), func(rows *sql.Rows) error {
+		var id uuid.UUID
+		err := rows.Scan(&id)
+		gone = append(gone, id)
+		return err
+	})
+	return gone, err
+}
+
+// execRow runs a statement and returns how many rows it changed.
+func execRow(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int, error) {
+	done, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	changed, err := done.RowsAffected()
+	return int(changed), err
+}

@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	specColumns = ` job, spec, version, changed_at, changed_by, removed`
+
+	oneSpec = `SELECT` + specColumns + ` FROM holdfast_specs WHERE job = ?1`
+
+	standingSpecs = `SELECT` + specColumns + ` FROM holdfast_specs WHERE NOT removed ORDER BY job`
+
+	// A job comes from the configuration while somebody carries it from there,
+	// and when nobody carries anything as long as that was the last known.
+	comesFromConfig = `
+SELECT EXISTS (
+    SELECT 1 FROM holdfast_session_jobs c JOIN holdfast_definitions d ON d.job = c.job AND d.version = c.version WHERE c.job = ?1 AND d.source = 'config'
+) OR EXISTS (
+    SELECT 1 FROM holdfast_jobs j JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = ?1 AND d.source = 'config'
+) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs)`
+
+	writeSpec = `
+INSERT INTO holdfast_specs (job, spec, version, changed_at, changed_by, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version, changed_at = excluded.changed_at,
+    changed_by = excluded.changed_by, removed = excluded.removed`
+
+	waitingOf = `SELECT id FROM holdfast_runs WHERE state = 'waiting' AND job = ?1`
+
+	dropCarriers = `DELETE FROM holdfast_session_jobs WHERE job = ?1`
+
+	// A version that is negative is no definition's: nothing of the job is
+	// fired, found to be late or recovered by it.
+	putOutOfForce = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2 WHERE name = ?1 AND version > 0`
+)
+
+// PutSpec adds a job, or changes one that was added.
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+	if err := spec.Check(); err != nil {
+		return jobs.Spec{}, wrap("put_job", err)
+	}
+	var put jobs.Spec
+	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(d *deed) error {
+		known, found, err := changeable(ctx, d, spec.Job)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !found && spec.Version > 0:
+			return fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
+		case found && known.Removed != (spec.Version == 0), found && !known.Removed && known.Version != spec.Version:
+			return known.Conflict(spec.Version)
+		}
+		put = jobs.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1, ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
+		d.orders, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+		return d.writeSpec(ctx, put)
+	})
+	return put, err
+}
+
+// RemoveSpec removes a job that was added. What runs ends by itself; what
+// waits would never be taken up, and is cancelled.
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
+		return wrap("remove_job", err)
+	}
+	return s.act(ctx, a, "remove_job", "job "+job, nil, func(d *deed) error {
+		known, found, err := changeable(ctx, d, job)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !found:
+			return fmt.Errorf("added job %s: %w", job, jobs.ErrNotFound)
+		case known.Removed || known.Version != version:
+			return known.Conflict(version)
+		}
+		waiting, err := idsBy(ctx, d, waitingOf, job)
+		if err != nil {
+			return err
+		}
+		if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a), d.now); err != nil {
+			return err
+		}
+		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, fromMicros(d.now), a.Actor
+		d.orders, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
+		if err := d.writeSpec(ctx, known); err != nil {
+			return err
+		}
+		return d.putOutOfForce(ctx, job)
+	})
+}
+
+// putOutOfForce has nobody carry the job any more.
+func (d *deed) putOutOfForce(ctx context.Context, job string) error {
+	if _, err := d.ExecContext(ctx, dropCarriers, job); err != nil {
+		return err
+	}
+	was, err := changed(ctx, d.Tx, putOutOfForce, job, d.now)
+	if err == nil && was {
+		_, err = d.ExecContext(ctx, countChange)
+	}
+	return err
+}
+
+func (d *deed) writeSpec(ctx context.Context, s jobs.Spec) error {
+	_, err := d.ExecContext(ctx, writeSpec, s.Job, string(s.Text), s.Version, d.now, s.ChangedBy, s.Removed)
+	return err
+}
+
+// changeable returns the job's spec, if it has one, unless the job comes from
+// the configuration.
+func changeable(ctx context.Context, d *deed, job string) (spec jobs.Spec, found bool, err error) {
+	var configured bool
+	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
+		return spec, false, err
+	}
+	if configured {
+		return spec, false, fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
+	}
+	specs, err := specsBy(ctx, d, oneSpec, job)
+	if err != nil || len(specs) == 0 {
+		return spec, false, err
+	}
+	return specs[0], true, nil
+}
+
+func specsBy(ctx context.Context, from queryer, query string, args ...any) ([]jobs.Spec, error) {
+	var specs []jobs.Spec
+	err := each(ctx, from, query, args, func(rows *sql.Rows) error {
+		var s jobs.Spec
+		var text string
+		var changed int64
+		err := rows.Scan(&s.Job, &text, &s.Version, &changed, &s.ChangedBy, &s.Removed)
+		s.Text, s.ChangedAt = []byte(text), fromMicros(changed)
+		specs = append(specs, s)
+		return err
+	})
+	return specs, err
+}

@@ -1,0 +1,25 @@
+package jobs
+
+import "time"
+
+// OffsetMilliseconds returns the offset as stores keep it and pages show it;
+// nil where it is not known.
+func (v Vitals) OffsetMilliseconds() *int64 {
+	if v.ClockOffset == nil {
+		return nil
+	}
+	ms := v.ClockOffset.Round(time.Millisecond).Milliseconds()
+	return &ms
+}
+
+// vitals returns what the next heartbeat tells of this replica.
+func (e *engine) vitals() Vitals {
+	v := Vitals{Workers: e.workers.all, Busy: int(e.workers.busy.Load())}
+	if offset, measured := e.clock.offset(time.Now()); measured {
+		v.ClockOffset = &offset
+	}
+	if err := e.clockLimit.check(time.Now()); err != nil {
+		v.NotReady = err.Error()
+	}
+	return v
+}

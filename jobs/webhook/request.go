@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// maxResponse is how much is read of a response, in bytes: what it says is not
+// kept, since it may quote what was sent.
+const maxResponse = 64 << 10
+
+// Event is the body of a request.
+type Event struct {
+	ID        uuid.UUID   `json:"id"`        // the same in every try
+	Type      string      `json:"type"`      // "run." and the state in which the run ended
+	Timestamp time.Time   `json:"timestamp"` // when it ended
+	Cluster   uuid.UUID   `json:"cluster"`
+	Data      jobs.Record `json:"data"` // as the API shows it, but for output and params
+}
+
+// try makes one try. Its error names no secret.
+func (t *teller) try(ctx context.Context, d jobs.Delivery) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("no response within %s", t.Timeout))
+	defer cancel()
+	request, err := t.request(ctx, d, time.Now())
+	if err != nil {
+		return err
+	}
+	response, err := t.client.Do(request)
+	if err != nil {
+		return withoutURL(ctx, err)
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse)) // so that the connection can be used again
+	switch code := response.StatusCode; {
+	case code >= 300 && code < 400:
+		return fmt.Errorf("status %s: redirects are not followed", strconv.Itoa(code))
+	case code < 200 || code >= 300:
+		return fmt.Errorf("status %d", code)
+	case err != nil && ctx.Err() != nil:
+		return withoutURL(ctx, err)
+	}
+	return nil
+}
+
+func (t *teller) request(ctx context.Context, d jobs.Delivery, now time.Time) (*http.Request, error) {
+	run := d.Run
+	run.Output, run.Params = "", nil
+	body, err := json.Marshal(Event{ID: d.ID, Type: "run." + string(run.State), Timestamp: d.CreatedAt, Cluster: t.options.Cluster, Data: run})
+	if err != nil {
+		return nil, fmt.Errorf("event: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("the webhook's URL can't be used")
+	}
+	for name, values := range t.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	timestamp := strconv.FormatInt(now.Unix(), 10)
+	request.Header.Set("User-Agent", "holdfast")
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("webhook-id", d.ID.String())
+	request.Header.Set("webhook-timestamp", timestamp)
+	request.Header.Set("webhook-signature", Sign(t.Key, d.ID.String(), timestamp, body))
+	return request, nil
+}
+
+// Sign returns the signature of a request, for the header webhook-signature. A
+// receiver compares it in constant time (hmac.Equal), and refuses timestamps
+// that are more than some minutes off.
+func Sign(key []byte, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "."))
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// withoutURL drops net/http's mention of the URL, which may hold a secret, and
+// says why ctx ended if it did.
+func withoutURL(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}

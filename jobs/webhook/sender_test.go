@@ -1,0 +1,426 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+var key = []byte("hunter2 hunter2 hunter2 hunter2")
+
+// post is a request as a receiver sees it.
+type post struct {
+	id, timestamp, signature, auth string
+	body                           []byte
+}
+
+// receiver is an HTTP server that tells of what it is sent and answers as the
+// test likes.
+type receiver struct {
+	*httptest.Server
+	posts chan post
+}
+
+func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	t.Helper()
+	r := &receiver{posts: make(chan post, 100)}
+	var mu sync.Mutex
+	n := 0
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return
+		}
+		h := request.Header
+		r.posts <- post{h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), h.Get("Webhook-Signature"), h.Get("Authorization"), body}
+		mu.Lock()
+		n++
+		turn := n
+		mu.Unlock()
+		answer(turn, w, request)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// next waits for a request, and checks what every one must have.
+func (r *receiver) next(t *testing.T) (post, Event) {
+	t.Helper()
+	var p post
+	select {
+	case p = <-r.posts:
+	case <-time.After(30 * time.Second):
+		t.Fatal("no request came")
+	}
+	if want := Sign(key, p.id, p.timestamp, p.body); !hmac.Equal([]byte(p.signature), []byte(want)) {
+		t.Errorf("signature %s, expected %s", p.signature, want)
+	}
+	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
+	if age := time.Since(time.Unix(seconds, 0)); err != nil || age < -time.Second || age > time.Minute {
+		t.Errorf("timestamp %s", p.timestamp)
+	}
+	var e Event
+	decoder := json.NewDecoder(bytes.NewReader(p.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&e); err != nil || e.ID.String() != p.id {
+		t.Errorf("body %s (%v), expected the id %s", p.body, err, p.id)
+	}
+	return p, e
+}
+
+// stage is a store with a job whose failures and skips the webhook is told of.
+type stage struct {
+	*testing.T
+	store   *sqlite.Store
+	session uuid.UUID
+	n       int
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	s := &stage{T: t, store: store, session: uuid.New()}
+	if err := store.Open(t.Context(), jobs.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	d := jobs.Definition{Name: "job", Hash: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}}
+	if _, err := store.Register(t.Context(), s.session, []jobs.Definition{d}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fail has a run of the job fail.
+func (s *stage) fail() uuid.UUID {
+	s.Helper()
+	s.n++
+	r := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.Unix(int64(s.n), 0)}, Attempt: 1, WaitSince: time.Now()}
+	started, err := s.store.Start(s.Context(), s.session, []jobs.StartRequest{r})
+	if err != nil {
+		s.Fatal(err)
+	}
+	end := jobs.FinishRequest{Run: r.Run, Token: started[0].Token, State: jobs.Failed, Error: "no luck", Output: "much", Result: json.RawMessage(`{"status":418}`)}
+	if _, err := s.store.Finish(s.Context(), []jobs.FinishRequest{end}); err != nil {
+		s.Fatal(err)
+	}
+	return r.Run
+}
+
+// send runs a sender; the returned function stops it and waits for its end.
+func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer, change func(*Sender)) (stop func()) {
+	s.Helper()
+	h := Hook{
+		Name: "w", URL: url + "/in?token=hunter2", Key: key, Header: http.Header{"Authorization": {"Bearer hunter2"}},
+		Timeout: 5 * time.Second, Retry: retry.Policy{Attempts: 6, Delay: 10 * time.Millisecond},
+	}
+	sender := New(Options{Outbox: outbox, Hooks: []Hook{h}, Cluster: s.store.ClusterID(), Log: zerolog.New(log)})
+	sender.poll = 10 * time.Millisecond
+	if change != nil {
+		change(sender)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- sender.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	s.Cleanup(stop)
+	return stop
+}
+
+// undelivered waits until what has failed is as the test expects.
+func (s *stage) undelivered(what string, until func([]jobs.Undelivered) bool) []jobs.Undelivered {
+	s.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		found, err := s.store.UndeliveredHooks(s.Context(), 10)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if until(found) {
+			return found
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("undelivered %+v, expected %s", found, what)
+		}
+	}
+}
+
+func none(found []jobs.Undelivered) bool { return len(found) == 0 }
+
+// TestFailuresThenSuccess: whatever goes wrong, the same event comes again
+// until it was taken, and then no more.
+func TestFailuresThenSuccess(t *testing.T) {
+	s := newStage(t)
+	elsewhere := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
+	var log safeBuffer
+	r := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		switch n {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, "Bearer hunter2")
+		case 2:
+			panic(http.ErrAbortHandler) // the connection breaks
+		case 3:
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		case 4:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.WriteHeader(http.StatusAccepted)
+			fmt.Fprint(w, strings.Repeat("x", 10*maxResponse))
+		}
+	})
+	run := s.fail()
+	s.send(&talkative{s.store}, r.URL, &log, nil)
+	var first post
+	for n := range 5 {
+		p, e := r.next(t)
+		if n == 0 {
+			first = p
+		}
+		if p.id != first.id || !bytes.Equal(p.body, first.body) || p.auth != "Bearer hunter2" {
+			t.Errorf("try %d: id %s, body %s, expected those of the first, %s and %s", n+1, p.id, p.body, first.id, first.body)
+		}
+		d := e.Data
+		if e.Type != "run.failed" || e.Cluster != s.store.ClusterID() || d.ID != run || d.Job != "job" || d.State != jobs.Failed || d.Error != "no luck" ||
+			string(d.Result) != `{"status":418}` || d.Output != "" || d.Params != nil || e.Timestamp.IsZero() || d.Replica != "a" || d.Token == 0 {
+			t.Errorf("event %+v", e)
+		}
+	}
+	s.undelivered("none", none)
+	s.fail()
+	if p, _ := r.next(t); p.id == first.id {
+		t.Error("another run's event has the same id")
+	}
+	s.undelivered("none", none)
+	if len(r.posts) > 0 || len(elsewhere.posts) > 0 {
+		t.Errorf("%d requests too many, %d to where it was redirected", len(r.posts), len(elsewhere.posts))
+	}
+	for _, want := range []string{"status 503", `"tries":1`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s: %s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the log shows a secret: %s", log.String())
+	}
+}
+
+func TestGivesUpAndSaysSo(t *testing.T) {
+	s := newStage(t)
+	var log safeBuffer
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	run := s.fail()
+	s.send(s.store, r.URL, &log, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 3 })
+	found := s.undelivered("one that was given up", func(found []jobs.Undelivered) bool { return len(found) == 1 && found[0].GaveUpAt != nil })
+	if u := found[0]; u.Run != run || u.Tries != 3 || u.Error != "status 410" || u.NextAt != nil {
+		t.Errorf("given up: %+v", u)
+	}
+	for range 3 {
+		r.next(t)
+	}
+	if !strings.Contains(log.String(), "webhook not told, given up") {
+		t.Errorf("the log says %s", log.String())
+	}
+}
+
+func TestUnreachableAndSlow(t *testing.T) {
+	s := newStage(t)
+	var log safeBuffer
+	release := make(chan struct{})
+	r := newReceiver(t, func(_ int, _ http.ResponseWriter, request *http.Request) {
+		select {
+		case <-release:
+		case <-request.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	s.fail()
+	stop := s.send(s.store, r.URL, &log, func(s *Sender) {
+		s.options.Hooks[0].Timeout, s.options.Hooks[0].Retry.Delay = 50*time.Millisecond, time.Hour
+	})
+	s.undelivered("one that took too long", func(found []jobs.Undelivered) bool {
+		return len(found) == 1 && found[0].Error == "no response within 50ms"
+	})
+	stop()
+	s.fail()
+	s.send(s.store, "http://127.0.0.1:1", &log, func(s *Sender) { s.options.Hooks[0].Retry.Delay = time.Hour })
+	found := s.undelivered("two", func(found []jobs.Undelivered) bool { return len(found) == 2 })
+	for _, u := range found {
+		if strings.Contains(u.Error, "hunter2") || u.Error == "" {
+			t.Errorf("error %q", u.Error)
+		}
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Errorf("the log shows a secret: %s", log.String())
+	}
+}
+
+// talkative is an outbox whose runs have what is not to be told.
+type talkative struct{ jobs.Outbox }
+
+func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+	taken, err := o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
+	for i := range taken {
+		taken[i].Run.Output, taken[i].Run.Params = "much", json.RawMessage(`{"password":"hunter2"}`)
+	}
+	return taken, err
+}
+
+// deadOutbox is that of a replica that is killed while it tells: it takes, and
+// settles nothing.
+type deadOutbox struct {
+	jobs.Outbox
+	mu   sync.Mutex
+	dead bool
+}
+
+func (o *deadOutbox) kill() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dead = true
+}
+
+func (o *deadOutbox) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dead {
+		return nil, errors.New("killed")
+	}
+	return o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
+}
+
+func (o *deadOutbox) SettleDelivery(context.Context, jobs.Settlement) (bool, error) {
+	return false, errors.New("killed")
+}
+
+func TestOthersTellWhatAKilledReplicaHadTaken(t *testing.T) {
+	s := newStage(t)
+	dead := &deadOutbox{Outbox: s.store}
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			dead.kill()
+		}
+	})
+	s.fail()
+	short := func(s *Sender) { s.margin, s.options.Hooks[0].Timeout = 2*time.Second, time.Second }
+	s.send(dead, r.URL, io.Discard, short)
+	first, _ := r.next(t)
+	taken := time.Now()
+	s.send(s.store, r.URL, io.Discard, short)
+	again, _ := r.next(t)
+	if waited := time.Since(taken); again.id != first.id || waited < 500*time.Millisecond {
+		t.Errorf("told again after %s, with the id %s, expected %s after its lease", waited, again.id, first.id)
+	}
+	s.undelivered("none", none)
+	if left, err := s.store.TakeDeliveries(t.Context(), "w", 0, 10); err != nil || len(left) != 0 {
+		t.Errorf("left over: %+v, %v", left, err)
+	}
+}
+
+// TestStoppedReplicaLeavesItsTriesToOthers: they need not wait for its lease.
+func TestStoppedReplicaLeavesItsTriesToOthers(t *testing.T) {
+	s := newStage(t)
+	release := make(chan struct{})
+	r := newReceiver(t, func(n int, _ http.ResponseWriter, request *http.Request) {
+		if n == 1 {
+			select {
+			case <-release:
+			case <-request.Context().Done():
+			}
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	s.fail()
+	stop := s.send(s.store, r.URL, io.Discard, func(s *Sender) {
+		s.margin, s.options.Hooks[0].Retry.Delay = time.Hour, time.Hour
+	})
+	first, _ := r.next(t)
+	stop()
+	s.send(s.store, r.URL, io.Discard, nil)
+	if again, _ := r.next(t); again.id != first.id {
+		t.Errorf("told of %s, expected %s", again.id, first.id)
+	}
+	s.undelivered("none", none)
+}
+
+// TestSendersShare: they share what there is: each delivery is told once while nothing fails.
+func TestSendersShare(t *testing.T) {
+	s := newStage(t)
+	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
+	const runs = 40
+	for range runs {
+		s.fail()
+	}
+	for range 3 {
+		s.send(s.store, r.URL, io.Discard, nil)
+	}
+	seen := map[string]bool{}
+	for range runs {
+		p, _ := r.next(t)
+		seen[p.id] = true
+	}
+	if len(seen) != runs || len(r.posts) != 0 {
+		t.Errorf("%d different events in %d requests", len(seen), runs+len(r.posts))
+	}
+}
+
+// TestSignature holds the signature to the example of Standard Webhooks.
+func TestSignature(t *testing.T) {
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+	if got := Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != want {
+		t.Errorf("signature %s, expected %s", got, want)
+	}
+}
+
+// safeBuffer may be written and read concurrently.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

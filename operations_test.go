@@ -1,0 +1,167 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// openReplica opens a replica with the handler greet and the job hello, which
+// has its database in dir.
+func openReplica(dir string) (*holdfast.Replica, error) {
+	config, err := configs.Parse("holdfast.yaml", []byte(`
+database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(dir, "example.db"))+`"}
+default_schema: warehouse
+admin: {listen: ""}
+jobs:
+  - {name: hello, handler: greet, params: {name: world}}
+`))
+	if err != nil {
+		return nil, err
+	}
+	type greeting struct {
+		Name string `json:"name"`
+	}
+	greet := jobs.Handle("greet", func(_ context.Context, _ *jobs.Run, p greeting) error { return nil })
+	replica, err := holdfast.New(config, holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.Nop(), nil))
+	if err != nil {
+		return nil, err
+	}
+	return replica, replica.Open(context.Background())
+}
+
+// running runs a replica until the returned function is called.
+func running(replica *holdfast.Replica) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- replica.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func ExampleReplica_Operations() {
+	dir, err := os.MkdirTemp("", "holdfast-example-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	replica, err := openReplica(dir)
+	if err != nil {
+		panic(err)
+	}
+	stop := running(replica)
+	ctx, operations := context.Background(), replica.Operations()
+	for replica.Ready(ctx) != nil { // the store knows the jobs from then on
+		time.Sleep(10 * time.Millisecond)
+	}
+	anna := jobs.Act{Actor: "anna", Reason: "for the example"}
+
+	// The handler's type refuses params before they reach the store.
+	_, err = operations.Trigger(ctx, anna, jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
+	fmt.Println(err)
+
+	// A job is added as a configuration would have it, and may be changed by
+	// who has seen its version.
+	job := "name: hello-again\nhandler: greet\ntables: [greetings]\nparams: {name: again}\n"
+	spec, err := operations.PutJob(ctx, anna, []byte(job), 0)
+	fmt.Println(spec.Job, "has version", spec.Version, err)
+	_, err = operations.PutJob(ctx, anna, []byte(job), 0)
+	fmt.Println("a second time it is a conflict:", errors.Is(err, jobs.ErrConflict))
+
+	pause, err := operations.Pause(ctx, anna, jobs.Target{Kind: jobs.TargetAll})
+	fmt.Println(pause.Target, "is paused by", pause.By, err)
+
+	lines, err := operations.Audit(ctx, jobs.AuditFilter{})
+	for _, line := range lines {
+		fmt.Println(line.Actor, line.Action, line.Target, err)
+	}
+	fmt.Println(stop())
+	// Output:
+	// params: nane: unknown key "nane", expected one of name
+	// hello-again has version 1 <nil>
+	// a second time it is a conflict: true
+	// everything is paused by anna <nil>
+	// anna pause everything <nil>
+	// anna put_job job hello-again <nil>
+	// <nil>
+}
+
+// What a replica with other defaults makes of an added job is what the one that
+// took it meant.
+func TestAddedJobIsKeptComplete(t *testing.T) {
+	replica, err := openReplica(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	spec, err := replica.Operations().PutJob(t.Context(), jobs.Act{}, []byte(`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"warehouse.t", `"timezone"`, `"misfire_threshold"`, `"${NAME:-x}"`} {
+		if !strings.Contains(string(spec.Text), want) {
+			t.Errorf("kept without %s: %s", want, spec.Text)
+		}
+	}
+	lines, err := replica.Operations().Audit(t.Context(), jobs.AuditFilter{})
+	if err != nil || len(lines) != 1 || lines[0].Actor != "program" || lines[0].Via != "go" || lines[0].Replica == "" {
+		t.Errorf("audit: %+v, %v", lines, err)
+	}
+}
+
+func TestJobsThatCannotBeAdded(t *testing.T) {
+	replica, err := openReplica(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	operations := replica.Operations()
+	if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
+		t.Errorf("a job that follows an added one: %v", err)
+	}
+	for text, want := range map[string]string{
+		`{name: a, handler: graet}`:                                         `handler: unknown handler "graet"; did you mean "greet"?`,
+		`{name: a, handler: greet, schedule: {after: [dialy]}}`:             `schedule.after[0]: unknown job "dialy"; did you mean "daily"?`,
+		`{name: a, handler: greet, schedule: {after: [hello]}}`:             `only triggered`,
+		`{name: a, handler: greet, params: {nane: x}, schedule: "* * * *"}`: `params.nane: unknown key`,
+		`{name: hello, handler: greet}`:                                     `job comes from the configuration file`,
+	} {
+		_, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), 0)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: found %v, expected %s", text, err, want)
+		}
+	}
+	if err := operations.RemoveJob(t.Context(), jobs.Act{}, "hello", jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
+		t.Errorf("removal of a configured job: %v", err)
+	}
+	long := jobs.Act{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
+	if _, err := operations.Pause(t.Context(), long, jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
+		t.Errorf("a reason that is too long: %v", err)
+	}
+}
