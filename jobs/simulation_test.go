@@ -66,7 +66,7 @@ func TestSimulatedYear(t *testing.T) {
 	within := 365 * 24 * time.Hour
 	switch {
 	case raceDetector:
-		within = 14 * 24 * time.Hour
+		within = 5 * 24 * time.Hour
 	case testing.Short():
 		within = 30 * 24 * time.Hour
 	}
@@ -76,7 +76,10 @@ func TestSimulatedYear(t *testing.T) {
 
 func TestSimulatedHours(t *testing.T) {
 	first, n := seedOf(t, 7000), 12
-	if testing.Short() || raceDetector {
+	switch {
+	case raceDetector:
+		n = 1
+	case testing.Short():
 		n = 3
 	}
 	if text := os.Getenv("HOLDFAST_SIMULATIONS"); text != "" {
