@@ -97,7 +97,6 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		opened = true
 		k.set(l)
-		k.opened()
 		k.beat(ctx, l)
 		k.set(nil)
 		if ctx.Err() != nil {
@@ -173,7 +172,6 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		switch {
 		case err == nil:
 			failures = 0
-			k.follower.tryEnroll(ctx, l.id)
 			k.follower.tryFollow(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
