@@ -38,6 +38,7 @@ func busy() Options {
 	h.pauses = []jobs.Pause{{ID: id(8000), Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour), By: "anna", Reason: "the quarter is being closed"}}
 	h.runs = pastOf(h.jobs[:7])
 	h.audit = pastActs()
+	h.saved = map[string]json.RawMessage{"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
 	return options(h)
 }
 

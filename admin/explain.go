@@ -22,6 +22,46 @@ func (s *Server) explainJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// explainView is the page that explains an instant.
+type explainView struct {
+	jobs.Explanation
+	Asked string // as it was typed; "" is now
+}
+
+// Mood is how the page shows the summary.
+func (v *explainView) Mood() string {
+	switch v.Verdict {
+	case jobs.VerdictRan, jobs.VerdictRunning, jobs.VerdictFuture, jobs.VerdictNotDue:
+		return ""
+	}
+	return "warn"
+}
+
+// explainPage shows what became of a job at an instant.
+func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, "at", "refresh")
+	var at string
+	if err == nil {
+		at, err = p.text("at")
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	name := r.PathValue("name")
+	show(s, w, r, page[explainView]{
+		template: "explain.html", section: "/jobs", title: "Why " + cut(name, 60),
+		question: func(ctx context.Context, _ pulse) (explainView, error) {
+			if !storable(name) {
+				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+			}
+			e, err := s.reader.explanation(ctx, name, at)
+			e.Runs, e.ManualRuns = plainRecords(e.Runs), plainRecords(e.ManualRuns)
+			return explainView{e, at}, err
+		},
+	})
+}
+
 // explanation explains a job at an instant, as people write it; "" is now.
 func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanation, error) {
 	if at == "" {

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type history struct {
 	err      error // of every question
 
 	onLocks func() // called before each question for locks
+	saved   map[string]json.RawMessage
 	pauses  []jobs.Pause
 	audit   []jobs.Audited
 
@@ -248,6 +250,11 @@ func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, e
 	}
 	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
 	return chain, h.err
+}
+
+// Saved implements jobs.Memory.
+func (h *history) Saved(_ context.Context, job string) (json.RawMessage, error) {
+	return h.saved[job], h.err
 }
 
 // auditOf is the part of a control that pages read.

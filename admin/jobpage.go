@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,10 +23,11 @@ const (
 // JobDetail is a job and what has become of it.
 type JobDetail struct {
 	Job
-	Dues    []time.Time   `json:"next_dues"`        // by this replica's table
-	Active  []jobs.Record `json:"active"`           // runs that wait or run, the oldest first
-	Recent  []jobs.Record `json:"recent"`           // the last runs, the youngest first
-	Tallies []jobs.Tally  `json:"outcomes_30_days"` // how the runs of the last 30 days ended, the most frequent first
+	Dues    []time.Time     `json:"next_dues"`             // by this replica's table
+	Active  []jobs.Record   `json:"active"`                // runs that wait or run, the oldest first
+	Recent  []jobs.Record   `json:"recent"`                // the last runs, the youngest first
+	Tallies []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
+	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
 }
 
 func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +57,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 
 // job returns one job.
 func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDetail, err error) {
-	if !utf8.ValidString(name) || strings.ContainsRune(name, 0) { // which no store can look for
+	if !storable(name) {
 		return d, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
@@ -84,8 +86,18 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	}
 	d.Tallies = append([]jobs.Tally{}, tallies...)
 	sortTallies(d.Tallies)
+	if r.memory == nil {
+		return d, nil
+	}
+	if d.Saved, err = r.memory.Saved(ctx, name); err != nil {
+		return d, fmt.Errorf("saved state of job %q: %w", cut(name, 200), err)
+	}
 	return d, nil
 }
+
+// storable reports whether a name can be that of a job: no store can look for
+// others.
+func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
 // Strip returns the outcomes that the strip shows.
 func (d *JobDetail) Strip() []jobs.Outcome { return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)] }

@@ -108,6 +108,8 @@ type Options struct {
 
 	Store     jobs.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
+	// Memory knows what jobs keep for their next runs; nil where it is not shown.
+	Memory jobs.Memory
 	// Operations do what operators ask for; nil where the page only shows.
 	Operations *jobs.Operations
 	Stage1     Stage1    // nil where there is no stage 1

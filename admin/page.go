@@ -43,6 +43,7 @@ func newPages(a *assets) (*pages, error) {
 		"setting":   settingWords,
 		"trouble":   trouble,
 		"usage":     usageWords,
+		"verdict":   verdictWords,
 		"runs":      newRunList,
 		"runsOfOne": newRunListOfOne,
 		"sentence":  sentence,

@@ -32,6 +32,7 @@ type reader struct {
 	dues     func(job string, from time.Time, n int) []time.Time
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
+	memory   jobs.Memory
 	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
@@ -47,7 +48,7 @@ func newReader(o Options) *reader {
 	}
 	return &reader{
 		known: newKept(known), tallies: newKept(tallies),
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, places: make(chan struct{}, maxQuestions),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, places: make(chan struct{}, maxQuestions),
 	}
 }
 

@@ -27,6 +27,7 @@ func (s *Server) routes() []route {
 		{"GET", "/locks", forViewers, s.locksPage},
 		{"GET", "/jobs", forViewers, s.jobsPage},
 		{"GET", "/jobs/{name}", forViewers, s.jobPage},
+		{"GET", "/jobs/{name}/explain", forViewers, s.explainPage},
 		{"GET", "/runs", forViewers, s.runsPage},
 		{"GET", "/runs/{id}", forViewers, s.runPage},
 		{"GET", "/replicas", forViewers, s.replicasPage},

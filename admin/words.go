@@ -266,6 +266,9 @@ func names(list []string) string {
 // prefix is the beginning of a mark whose whole length says nothing more.
 func prefix(s string, n int) string { return s[:min(n, len(s))] }
 
+// verdictWords begins a sentence with a verdict.
+func verdictWords(v jobs.Verdict) string { return title(strings.ReplaceAll(string(v), "_", " ")) }
+
 // shortReason says a reason by itself, without what it was in a single run.
 func shortReason(r jobs.Reason) string {
 	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held", jobs.ReasonOlderWaiter: "an older run waits for the same"}

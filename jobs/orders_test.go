@@ -21,6 +21,24 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
+// openLog is a log that may be read while it is written.
+type openLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *openLog) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *openLog) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
 // operators gives orders as a test says.
 type operators struct {
 	mu    sync.Mutex
@@ -153,9 +171,9 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		for _, j := range []*jobs.Job{&one, &other, &grouped} {
 			j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow // what is due is started together
 		}
-		var log bytes.Buffer
+		var log openLog
 		o := c.options("a", takes(0), one, other, grouped)
-		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.InfoLevel)
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
 		ops.order(pausing(jobs.TargetJob, "one"))
@@ -163,7 +181,7 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		ops.order(pausing(jobs.TargetGroup, "night"))
 		time.Sleep(10 * time.Second) // 35 s
 		synctest.Wait()
-		before := log.Len()
+		before := len(log.String())
 		time.Sleep(4 * time.Second) // 39 s
 		synctest.Wait()
 		if said := log.String()[before:]; said != "" {
@@ -270,11 +288,11 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		var log, theirs bytes.Buffer
+		var log, theirs openLog
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
-		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&theirs))
-		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
+		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(&theirs)
+		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
 		ops.order(func(o *jobs.Orders) {
@@ -307,9 +325,9 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		var log bytes.Buffer
+		var log openLog
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
-		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(zerolog.SyncWriter(&log))
+		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
 		stop := c.start(o)
 		ops.order(func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("job", "1s", "work", 1)} })
 		time.Sleep(15 * time.Second)
@@ -416,9 +434,9 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
 		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
-		var log bytes.Buffer
+		var log openLog
 		o := c.options("a", takes(8*time.Second), j, once(t, "triggered", 100*time.Hour))
-		o.Log = zerolog.New(zerolog.SyncWriter(&log))
+		o.Log = zerolog.New(&log)
 		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
@@ -486,12 +504,12 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()
-		var log bytes.Buffer
+		var log openLog
 		j := job(t, "job", 2*time.Second)
 		j.MisfireThreshold = time.Second
 		j.Misfire, j.MisfireBy.NoWorker = jobs.MisfireSkip, jobs.MisfireSkip
 		o := c.options("a", takes(0), j)
-		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.WarnLevel)
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop := c.start(o)
 		time.Sleep(4*time.Second + 500*time.Millisecond)
 		ops.order(pausing(jobs.TargetJob, "job"))

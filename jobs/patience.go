@@ -64,7 +64,10 @@ func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
 			return 0, ReasonDeadline
 		}
 	}
-	if until := f.patience.until; until.IsZero() || now.Add(delay).Before(until) || b.ownJob(f) && f.waitsForItsTurn(b) {
+	// Behind a run of its own job that goes on it waits for its turn however long
+	// that takes: the queue has one place. Behind one that waits it has none.
+	behindOwnRun := b.ownJob(f) && f.waitsForItsTurn(b) && b.reason != ReasonOlderWaiter
+	if until := f.patience.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
 	if f.patience.onwards {

@@ -130,3 +130,29 @@ func TestAllThatIsQueuedIsLetGo(t *testing.T) {
 		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(), r.lateRoom())
 	}
 }
+
+// Jobs whose dues a pause holds back must not be in the way of those that can be
+// decided.
+func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
+	now := time.Now()
+	u := &upkeep{held: map[string]bool{"paused": true}}
+	var entries []*entry
+	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour, "long ago": 50 * time.Hour, "lately": 5 * time.Minute} {
+		e := entryEvery(t, time.Minute, MisfireSkip)
+		e.Name = name
+		e.standing.register(1)
+		e.standing.decide(now.Add(-behind))
+		entries = append(entries, e)
+	}
+	u.table = tableOf(entries...)
+	var got []string
+	for _, c := range u.undecided(now) {
+		got = append(got, c.Job)
+		if c.Job == "paused" && c.weight != 1 {
+			t.Errorf("what is held back weighs %d", c.weight)
+		}
+	}
+	if fmt.Sprint(got) != "[long ago lately paused]" {
+		t.Errorf("looked at in the order %q", got)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -451,4 +453,82 @@ func TestDuesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowStart is a store whose starts take a while to reach it.
+type slowStart struct {
+	jobs.Store
+	takes time.Duration
+}
+
+func (s slowStart) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	time.Sleep(s.takes)
+	return s.Store.Start(ctx, session, requests)
+}
+
+func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		handlers, calls := counting(time.Second)
+		j := once(t, "job", 10*time.Second, "orders")
+		j.Deadline = time.Second
+		o := c.options("a", handlers, j)
+		o.Store = slowStart{c.store, 3 * time.Second}
+		stop := c.start(o)
+		time.Sleep(30 * time.Second)
+		r := c.runs("job")
+		if calls("job") != 0 || len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline || !strings.Contains(r[0].Detail, "did not answer in time") {
+			t.Errorf("%d calls, runs %+v", calls("job"), r)
+		}
+		if locks, err := c.store.Locks(t.Context()); err != nil || len(locks) > 0 {
+			t.Errorf("still granted: %v, %v", locks, err)
+		}
+		stop()
+	})
+}
+
+// However long an outage was, it is told since when nobody was up.
+func TestOutageIsToldFromItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", 24*time.Hour)
+		j.Misfire = jobs.MisfireSkip
+		c.outage(50*time.Hour, j)
+		stop := c.start(c.options("a", takes(0), j))
+		time.Sleep(30 * time.Second)
+		stop()
+		r := c.runs("job")
+		if len(r) != 2 || r[0].Reason != jobs.ReasonMisfire || !strings.Contains(r[1].Detail, "no replica was up since 2000-01-01T00:00:0") {
+			t.Errorf("recorded %+v", r)
+		}
+	})
+}
+
+func TestReplicaWhoseGroupIsFullLeavesRunsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := job(t, "job", 24*time.Hour)
+		j.Group, j.GroupLimits.PerReplica, j.Overlap = "night", 1, jobs.OverlapAllow
+		trigger := func(key string) {
+			t.Helper()
+			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stopBusy := c.start(c.options("busy", takes(20*time.Second), j))
+		time.Sleep(5 * time.Second)
+		trigger("first")
+		time.Sleep(5 * time.Second)
+		trigger("second")
+		time.Sleep(2 * time.Second)
+		stopIdle := c.start(c.options("idle", takes(time.Second), j))
+		time.Sleep(5 * time.Second)
+		for _, r := range c.runs("job") {
+			if want := map[string]string{"first": "busy", "second": "idle"}[r.Key]; r.Replica != want {
+				t.Errorf("%s was taken up by %q, want %s", r.Key, r.Replica, want)
+			}
+		}
+		stopBusy()
+		stopIdle()
+	})
 }

@@ -40,7 +40,7 @@ func openTraced(t *testing.T, url string, connections int32, tracer pgx.QueryTra
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return &Store{pool: pool, log: zerolog.Nop(), lockTimeout: "1s"}
+	return &Store{pool: pool, views: pool, log: zerolog.Nop(), lockTimeout: "1s"}
 }
 
 // openProxied opens a store called a through a proxy that can lose replies.
