@@ -39,7 +39,6 @@ type keeper struct {
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
-	opened   func()        // called when there is another session
 	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
