@@ -75,10 +75,11 @@ func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
 	return nil
 }
 
-// tryEnroll is enroll for when it may wait until the next heartbeat.
+// tryEnroll is enroll for when it may wait: while there is something to register,
+// the orders ask for it again and again.
 func (f *follower) tryEnroll(ctx context.Context, session uuid.UUID) {
 	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
-		f.log.Warn().Err(err).Msg("added jobs not registered, the next heartbeat tries again")
+		f.log.Warn().Err(err).Msg("added jobs not registered, the next second tries again")
 	}
 }
 

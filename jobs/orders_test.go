@@ -344,8 +344,14 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
-		o := c.options("a", takes(time.Hour), once(t, "job", 10*time.Second, "orders"))
-		o.Store = obeying{c.store, ops}
+		slow := jobs.Handle("work", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+			<-ctx.Done()
+			time.Sleep(3 * time.Second)
+			return context.Cause(ctx)
+		})
+		var log bytes.Buffer
+		o := c.options("a", []jobs.Registration{slow}, once(t, "job", 10*time.Second, "orders"))
+		o.Store, o.Log = obeying{c.store, ops}, zerolog.New(zerolog.SyncWriter(&log))
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
 		run := c.runs("job")[0]
@@ -353,8 +359,43 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 			t.Fatalf("run: %+v", run)
 		}
 		ops.order(func(o *jobs.Orders) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled || !strings.Contains(r.Detail, "anna") {
 			t.Errorf("run: %+v", r)
+		}
+		stop()
+		if n := strings.Count(log.String(), "run is cancelled"); n != 1 {
+			t.Errorf("told of %d times: %s", n, log.String())
+		}
+	})
+}
+
+// A start that the store refuses is how a replica hears of a pause that nobody
+// told it of.
+func TestRefusedStartHasOrdersAskedForAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ops := newCluster(t), &operators{deaf: true}
+		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
+		o.Store = obeying{c.store, ops}
+		stop := c.start(o)
+		asked := func() (n int) {
+			ops.set(func(o *operators) { n = o.asked })
+			return n
+		}
+		time.Sleep(9800 * time.Millisecond)
+		if _, err := c.store.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(199 * time.Millisecond)
+		before := asked()
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if n := asked() - before; n != 1 {
+			t.Errorf("orders were asked for %d times, want once more", n)
+		}
+		if records := c.runs("job"); len(records) != 0 {
+			t.Errorf("runs: %+v", records)
 		}
 		stop()
 	})

@@ -39,7 +39,6 @@ type keeper struct {
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
-	opened   func()        // called when there is another session
 	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
@@ -97,7 +96,6 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		opened = true
 		k.set(l)
-		k.opened()
 		k.beat(ctx, l)
 		k.set(nil)
 		if ctx.Err() != nil {
@@ -173,7 +171,6 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		switch {
 		case err == nil:
 			failures = 0
-			k.follower.tryEnroll(ctx, l.id)
 			k.follower.tryFollow(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
