@@ -34,6 +34,8 @@ type firing struct {
 	noted    *Blocker // what the store says that it waits for
 	idle     bool     // it has given its worker back
 	begun    bool     // it has started, now or in an earlier attempt
+	written  bool     // the store has a row of it
+	aside    bool     // an operator keeps this replica from starting it, and no other begins it
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
@@ -115,6 +117,9 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 				return token, lock, nil
 			}
 			f.release(lock)
+		}
+		if found == nil && f.aside && f.stepAside(stop) {
+			continue
 		}
 		if found == nil {
 			return 0, nil, errEnded
@@ -238,17 +243,20 @@ func (f *firing) fail(err error) {
 }
 
 func (f *firing) started(result StartResult) (Token, *blockage) {
+	f.aside = false
 	switch result.Outcome {
 	case StartGranted:
+		f.written = true
 		f.active.add(result.Token, f.run, func(error) {}) // until perform has a context to cancel
 		return result.Token, nil
 	case StartBlocked:
-		f.noted = result.Blocker
+		f.noted, f.written = result.Blocker, true
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued}
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
 	case StartPaused:
-		f.orders.look() // nor what was paused: the misfire policy has the due
+		f.orders.look() // nor what was paused
+		f.aside = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -324,6 +332,7 @@ func (f *firing) write(n Note) bool {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
+			f.written = f.written || stands
 			if stands && n.State.Final() {
 				f.tellUnstarted(n)
 			}
@@ -340,6 +349,11 @@ func (f *firing) write(n Note) bool {
 // rest gives the worker back for d, and reports whether the firing goes on;
 // if so it has a worker again.
 func (f *firing) rest(stop context.Context, d time.Duration) bool {
+	return f.idles(stop, d) && f.takeUp(stop)
+}
+
+// idles gives the worker back for d, and reports whether the firing goes on.
+func (f *firing) idles(stop context.Context, d time.Duration) bool {
 	f.giveBack()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -350,9 +364,11 @@ func (f *firing) rest(stop context.Context, d time.Duration) bool {
 	case <-stop.Done():
 		return false
 	}
-	if f.session.ctx.Err() != nil || stop.Err() != nil {
-		return false
-	}
+	return f.session.ctx.Err() == nil && stop.Err() == nil
+}
+
+// takeUp takes a worker again, or waits for one as queue does.
+func (f *firing) takeUp(stop context.Context) bool {
 	f.idle = !f.tryWork()
 	return !f.idle || f.queue(stop)
 }
