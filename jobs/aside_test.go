@@ -45,7 +45,8 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 	c.t.Helper()
 	records := c.runs(job)
 	if len(records) != 1 {
-		c.t.Fatalf("runs: %+v", records)
+		c.t.Errorf("runs: %+v", records)
+		return
 	}
 	if r := records[0]; r.State != jobs.Succeeded || r.Replica != replica || r.StartedAt.Sub(from) > 2*time.Second {
 		c.t.Errorf("run: %+v, %s after it could start", r, r.StartedAt.Sub(from))
@@ -119,7 +120,7 @@ func TestDueOfALongPauseIsNotHeldOnTo(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(9900 * time.Millisecond)
 		resume := c.pause("ann")
-		time.Sleep(time.Minute)
+		time.Sleep(61 * time.Second) // four seconds before dues are looked through
 		resume()
 		time.Sleep(10 * time.Second)
 		stop()
