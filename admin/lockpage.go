@@ -20,6 +20,9 @@ func (f lockFields) Any() bool { return f != lockFields{} }
 
 func lockParams() []string { return []string{"text", "state", "under", "after"} }
 
+// ByName reports whether what is held is paged by name, too.
+func (f lockFields) ByName() bool { return f.State == "held" || f.State == "waiting" }
+
 // locksPage shows what is held, by whom, and who waits for it.
 func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(lockParams(), "refresh")...)

@@ -14,7 +14,7 @@ import (
 // How much of the tree one answer has. What is held or waited for comes first,
 // whatever its name; what is free is paged by name.
 const (
-	shownBusy     = 200
+	shownBusy     = 60
 	shownUnheld   = 500
 	openedLeaves  = 60 // of a tree with so few names nothing is folded away
 	shownWaiters  = 8  // of each node of the page
@@ -156,19 +156,31 @@ func (g *grove) tree(f lockFilter) lockTree {
 			free = append(free, resource)
 		}
 	}
+	shown := g.onPage(f, busy, free, &t)
+	t.Kinds = g.plant(shown)
+	return t
+}
+
+// onPage returns what a page has: the worst of what is held or waited for, and
+// what is free by name. Where only what is held is asked for, that goes by name.
+func (g *grove) onPage(f lockFilter, busy, free []locking.Resource, t *lockTree) []locking.Resource {
+	page, limit, more := free, shownUnheld, &t.MoreFree
+	if f.state == "held" || f.state == "waiting" {
+		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
+	}
 	slices.SortFunc(busy, g.worseFirst)
-	slices.SortFunc(free, byKind)
+	slices.SortFunc(page, byKind)
 	if f.after != "" {
 		busy = nil // they are on the first page
-		free = slices.DeleteFunc(free, func(r locking.Resource) bool { return !isAfter(r, f.after) })
+		page = slices.DeleteFunc(page, func(r locking.Resource) bool { return !isAfter(r, f.after) })
 	}
-	t.MoreBusy, t.MoreFree = max(0, len(busy)-shownBusy), max(0, len(free)-shownUnheld)
-	busy, free = busy[:min(len(busy), shownBusy)], free[:min(len(free), shownUnheld)]
-	if t.MoreFree > 0 {
-		t.Pager.ToOn = free[len(free)-1].Key()
+	t.MoreBusy = max(0, len(busy)-shownBusy)
+	busy = busy[:min(len(busy), shownBusy)]
+	if *more = max(0, len(page)-limit); *more > 0 {
+		page = page[:limit]
+		t.Pager.ToOn = page[limit-1].Key()
 	}
-	t.Kinds = g.plant(slices.Concat(busy, free))
-	return t
+	return slices.Concat(busy, page)
 }
 
 func (g *grove) passes(f lockFilter, resource locking.Resource) bool {
@@ -437,7 +449,9 @@ func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
 		return fmt.Sprintf("%s is free again; the next try of %s follows.", name, plural(len(runs), "waiting run", "waiting runs"))
 	}
 	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
-	if resource.Kind() != locking.KindJob {
+	if resource.Kind() == locking.KindJob {
+		wait += "; it runs"
+	} else {
 		wait += ", held by " + by
 		if more := len(locks) - 1; more > 0 {
 			wait += fmt.Sprintf(" and %s", plural(more, "other", "others"))
