@@ -65,7 +65,7 @@ func newPages(a *assets) (*pages, error) {
 		"words":     shortReason,
 		"jobPath":   jobPath,
 		"sections":  sections,
-	}).ParseFS(templateFiles, "templates/*.html")
+	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
 	return &pages{set: set}, err
 }
 

@@ -34,6 +34,7 @@ func (s *Server) routes() []route {
 		{"GET", "/audit", forViewers, s.auditPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
+		{"GET", "/api/v1/locks/tree", forViewers, s.lockTreeJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
 		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},
