@@ -213,6 +213,9 @@ func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec) (jobs.Spec
 func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.history.err != nil {
+		return c.history.err
+	}
 	for i, s := range c.specs {
 		if s.Job == job {
 			if s.Version != version {
