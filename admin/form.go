@@ -120,6 +120,9 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
 	}
 	f := form{Key: sent.Get("key"), Verdict: "Not done", Trouble: refused.Error, Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
+	if len(f.Problems) > 0 {
+		f.Trouble = "this is wrong with what was typed"
+	}
 	if status == http.StatusServiceUnavailable {
 		f.Verdict = "Perhaps not done"
 	}
