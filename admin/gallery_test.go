@@ -21,12 +21,15 @@ type galleryState struct {
 	path    string
 	status  int
 	before  func(t *testing.T, s *Server)
+	sent    url.Values // a form that is sent to the address
 	has     []string
 }
 
 func (g galleryState) address() string { return cmp.Or(g.path, "/") }
 
-func galleryStates() []galleryState {
+func galleryStates() []galleryState { return append(pageStates(), formStates()...) }
+
+func pageStates() []galleryState {
 	stale := contention()
 	states := []galleryState{
 		{name: "empty", options: empty(), has: []string{
@@ -144,7 +147,7 @@ func TestGallery(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			reply := get(t, server.Handler(), state.address())
+			reply := get(t, state.handler(server), state.address())
 			if want := cmp.Or(state.status, http.StatusOK); reply.Code != want {
 				t.Errorf("status %d, want %d", reply.Code, want)
 			}
