@@ -19,6 +19,7 @@ func (s *Server) routes() []route {
 	return []route{
 		{"GET", "/healthz", forProbes, s.healthz},
 		{"GET", "/readyz", forProbes, s.readyz},
+		{"GET", metricsPath, forScrapers, s.metrics},
 		{"GET", "/static/{file}", forAnybody, s.static},
 		{"GET", "/login", forAnybody, s.signInPage},
 		{"POST", "/login", forAnybody, s.signIn},
