@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
 )
 
 // finding is what axe-core has to say against a page.
@@ -74,9 +76,5 @@ func (a auditor) findings(t *testing.T, window context.Context) []finding {
 			t.Fatal(err)
 		}
 	}
-	found, err := chromedp.Run(window, chromedp.Evaluate[[]finding](auditing, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatalf("axe-core: %v", err)
-	}
-	return found
+	return browsertest.Await[[]finding](t, window, auditing)
 }

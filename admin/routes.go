@@ -20,6 +20,7 @@ func (s *Server) routes() []route {
 		{"GET", "/healthz", forProbes, s.healthz},
 		{"GET", "/readyz", forProbes, s.readyz},
 		{"GET", "/static/{file}", forAnybody, s.static},
+		{"GET", "/favicon.ico", forAnybody, s.icon},
 		{"GET", "/login", forAnybody, s.signInPage},
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},

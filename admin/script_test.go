@@ -11,32 +11,18 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
 )
 
-// evaluate returns what an expression is in the page.
 func evaluate[T any](t *testing.T, window context.Context, expression string) T {
 	t.Helper()
-	value, err := chromedp.Run(window, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+	return browsertest.Evaluate[T](t, window, expression)
 }
 
-// until waits for an expression to become true in the page.
 func until(t *testing.T, window context.Context, expression string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(window, time.Minute)
-	defer cancel()
-	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression))
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil { // else the page went away under the question
-			t.Fatalf("%s does not come true: %v", expression, err)
-		}
-	}
+	browsertest.Until(t, window, expression)
 }
 
 // TestTimesAreThoseOfTheViewer looks at the page from Tokyo, where its day is

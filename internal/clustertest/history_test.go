@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -158,9 +157,9 @@ func (h *history) fill() {
 	h.t.Logf("%d runs of %d jobs were written in %s", h.runs, h.jobs, time.Since(began).Round(time.Second))
 }
 
-// parameter is one of an address, with the queries that it may be: left out,
-// and of what there is much and little.
-type parameter []string
+// parameter is one of an address, as a query: with a value of which there is
+// much, and with one of which there is little or nothing.
+type parameter struct{ much, little string }
 
 // addresses are the pages with each combination of their parameters.
 func (h *history) addresses() []string {
@@ -170,16 +169,18 @@ func (h *history) addresses() []string {
 	week := "from=" + h.instant("7 days")
 	pages := []string{
 		"/", "/locks", "/replicas", job(""), "/jobs/job-00000", job("/explain"), job("/explain?at=" + h.instant("3 days")), "/runs/" + ran, "/runs/" + failed,
-		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=" + url.QueryEscape("number 9"),
+		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=nothing", "/jobs?state=running", "/jobs?state=skipped",
+		"/runs?state=skipped,failed,waiting", "/runs?state=running", "/runs?resource=slot%3Avendor-api", "/runs?resource=slot%3Avendor-api&state=failed",
+		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7", "/runs?job=none&state=failed&reason=panic",
 	}
-	pages = append(pages, combined("/jobs", parameter{"", "text=from+here", "text=nothing+like+it"}, parameter{"", "group=group-7", "group=none"},
-		parameter{"", "state=succeeded", "state=timed_out", "state=running"}, parameter{"", "source=config", "source=store"}, parameter{"", "paused=no", "paused=yes"},
-		parameter{"", "after=job-00200", "before=job-00200"})...)
-	pages = append(pages, combined("/runs", parameter{"", "job=job-00007", "job=none"}, parameter{"", "state=succeeded", "state=cancelled", "state=skipped,failed,waiting"},
-		parameter{"", "reason=lock_held", "reason=panic"}, parameter{"", "replica=replica-1", "replica=long-gone"},
-		parameter{"", "resource=s7", "resource=s7%2Ft7", "resource=slot%3Avendor-api"}, parameter{"", week, hour}, parameter{"", "before=" + h.middle, "after=" + h.middle})...)
-	pages = append(pages, combined("/audit", parameter{"", "actor=operator-3", "actor=nobody"}, parameter{"", "action=pause", "action=release", "action=drain"},
-		parameter{"", "target=job+job-00007", "target=run+x"})...)
+	pages = append(pages, combined("/jobs", parameter{"text=here", "text=number+77"}, parameter{"group=group-7", "group=none"},
+		parameter{"state=succeeded", "state=timed_out"}, parameter{"source=config", "source=store"}, parameter{"paused=no", "paused=yes"},
+		parameter{"after=job-00200", "before=job-00200"})...)
+	pages = append(pages, combined("/runs", parameter{"job=job-00007", "job=none"}, parameter{"state=succeeded", "state=cancelled"},
+		parameter{"reason=lock_held", "reason=panic"}, parameter{"replica=replica-1", "replica=long-gone"},
+		parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour}, parameter{"before=" + h.middle, "after=" + h.middle})...)
+	pages = append(pages, combined("/audit", parameter{"actor=operator-3", "actor=nobody"}, parameter{"action=pause", "action=drain"},
+		parameter{"target=job+job-00007", "target=run+x"})...)
 	var all []string
 	for _, page := range pages {
 		all = append(all, page, twin(page))
@@ -194,26 +195,24 @@ func twin(page string) string {
 	return "/api/v1" + page
 }
 
-// combined returns the path with each combination of the parameters. While the
-// history is short, that there is an answer is all that is asked: two of each do.
+// combined returns the path with each combination of the parameters: of those
+// with much, and of those with little.
 func combined(path string, parameters ...parameter) []string {
-	queries := []string{""}
-	for _, p := range parameters {
-		if os.Getenv("HOLDFAST_RUNS") == "" {
-			p = p[:2]
-		}
-		var longer []string
-		for _, query := range queries {
-			for _, more := range p {
-				longer = append(longer, strings.Trim(query+"&"+more, "&"))
+	var all []string
+	for chosen := range 1 << len(parameters) {
+		var much, little []string
+		for i, p := range parameters {
+			if chosen>>i&1 == 1 {
+				much, little = append(much, p.much), append(little, p.little)
 			}
 		}
-		queries = longer
+		if len(much) == 0 {
+			all = append(all, path)
+			continue
+		}
+		all = append(all, path+"?"+strings.Join(much, "&"), path+"?"+strings.Join(little, "&"))
 	}
-	for i, query := range queries {
-		queries[i] = strings.TrimSuffix(path+"?"+query, "?")
-	}
-	return queries
+	return all
 }
 
 func (h *history) aRun(condition string) string {
