@@ -21,6 +21,7 @@ func (s *Server) routes() []route {
 		{"GET", "/readyz", forProbes, s.readyz},
 		{"GET", metricsPath, forScrapers, s.metrics},
 		{"GET", "/static/{file}", forAnybody, s.static},
+		{"GET", "/favicon.ico", forAnybody, s.icon},
 		{"GET", "/login", forAnybody, s.signInPage},
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},

@@ -83,7 +83,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	acted := 0
 	routes := withActions(server, &acted)
 	handler := server.handler(routes)
-	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /login", "POST /login"}
+	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico", "GET /login", "POST /login"}
 	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil}, route{"GET", "/api/v1/nothing", forViewers, nil}) {
 		reply := ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
