@@ -152,3 +152,10 @@ CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE troub
 -- What did not end well in a day is counted from the index alone.
 DROP INDEX holdfast.runs_trouble;
 CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
+
+-- By what a job's dues are found, besides the zone. '' of what was registered before.
+ALTER TABLE holdfast.definitions ADD COLUMN fingerprint text NOT NULL DEFAULT '';
+
+-- Since when nobody carries the job, and when somebody did again: NULL until then.
+ALTER TABLE holdfast.jobs ADD COLUMN left_at timestamptz, ADD COLUMN back_at timestamptz;
+CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;

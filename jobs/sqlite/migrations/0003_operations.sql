@@ -139,3 +139,10 @@ CREATE TABLE holdfast_attempts (
 -- Runs by why they did not run, and those of one job that did not end well.
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
 CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
+
+-- By what a job's dues are found, besides the zone. '' of what was registered before.
+ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
+
+-- Since when nobody carries the job, and when somebody did again: NULL until then.
+ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
+ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
