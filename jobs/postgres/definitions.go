@@ -73,9 +73,9 @@ changed AS (
         back_at = CASE WHEN excluded.left_at IS NULL AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
         checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameDues + ` AND NOT ` + hadLeft + `
             THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
-    RETURNING name
+    RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
 )
-UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
+UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
 
 	sameDues = `(SELECT n.zone = o.zone AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule ELSE n.fingerprint = o.fingerprint END
             FROM holdfast.definitions o JOIN holdfast.definitions n ON n.job = o.job
