@@ -236,6 +236,10 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 	if _, err := newEntry(o.options.Registry, job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
 	}
+	if followers := o.followers(specs, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
+		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "schedule",
+			Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
+	}
 	if version == AnyVersion {
 		version = versionIn(specs, job.Name)
 	}
@@ -244,7 +248,8 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob.
+// history stays. Version is as in PutJob. ErrFollowed says that other added
+// jobs follow it, as far as is seen: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
 	a, err := o.act(a)
 	if err != nil {
@@ -253,11 +258,15 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 	if err := o.ours(name); err != nil {
 		return err
 	}
+	specs, err := o.Specs(ctx)
+	if err != nil {
+		return err
+	}
+	if followers := o.followers(specs, name); len(followers) > 0 {
+		return fmt.Errorf("job %s: %w: %s would never be due again; remove first what follows it, or have that follow another",
+			name, ErrFollowed, strings.Join(followers, " and "))
+	}
 	if version == AnyVersion {
-		specs, err := o.Specs(ctx)
-		if err != nil {
-			return err
-		}
 		if version = versionIn(specs, name); version == 0 {
 			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
@@ -275,6 +284,18 @@ func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 		}
 	}
 	return schedules
+}
+
+// followers returns which added jobs follow the job, by name.
+func (o *Operations) followers(specs []Spec, job string) []string {
+	var names []string
+	for name, s := range o.schedules(specs) {
+		if name != job && slices.Contains(s.After(), job) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // versionIn returns the version of an added job, 0 where there is none.
