@@ -27,9 +27,12 @@ type OperationsOptions struct {
 	// Complete checks what somebody wrote and returns it as a Spec has it, or a
 	// *SpecError. It may follow what was added before too: those schedules, by name.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
-	Locker   *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
-	Replica  string          // through which acts are done; "" beside all
-	Log      zerolog.Logger
+	// Cancelled is told of each run that was cancelled while it waited and no
+	// replica had it; nil where nobody wants to know. It must not block.
+	Cancelled func(run Record)
+	Locker    *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
+	Replica   string          // through which acts are done; "" beside all
+	Log       zerolog.Logger
 }
 
 // Operations are what operators do, as Go programs, the command line and the
@@ -170,6 +173,9 @@ func (o *Operations) Cancel(ctx context.Context, a Act, run uuid.UUID) (Record, 
 		return Record{}, err
 	}
 	r, err := o.options.Control.Cancel(ctx, a, run)
+	if err == nil && r.State == Cancelled && r.Replica == "" && o.options.Cancelled != nil {
+		o.options.Cancelled(r)
+	}
 	return r, of("run "+run.String(), err)
 }
 

@@ -47,8 +47,10 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	again = recorded && again
 	f.release(lock)
 	f.logEnd(run, ended, took, again)
-	if recorded {
+	if recorded && ended.reason != ReasonClaimLost { // else the store knows better how
 		f.tellEnded(run, ended, took, again)
+	} else {
+		f.tellTakenAway()
 	}
 	return again
 }
