@@ -166,7 +166,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			continue
 		}
 		cursors[c.Job] = j.checkedUntil
-		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans())
+		away := j.away
+		if j.gone() {
+			away = jobs.Span{}
+		}
+		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans(), away)
 		if cursor.Decided(c.Due) {
 			continue
 		}
