@@ -114,8 +114,9 @@ func New(o Options) (*Scheduler, error) {
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
-		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
+		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
+		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
+		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
