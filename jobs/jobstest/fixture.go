@@ -22,6 +22,8 @@ type Fixture struct {
 	Second jobs.Store
 	// Pause writes down a pause of any time, which may be over.
 	Pause func(jobs.Pause)
+	// Age makes sessions, and what sweeps have noticed of runs that wait, older.
+	Age func(by time.Duration)
 }
 
 // Adoption asks for runs of the jobs, all of middling priority and never late.
@@ -47,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		rules []rule
 	}{
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
-		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},

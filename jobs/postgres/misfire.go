@@ -38,11 +38,13 @@ ORDER BY p.paused_at, p.id`
 SELECT started_at, CASE WHEN ended_at IS NULL AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
 FROM holdfast.sessions WHERE NOT locks`
 
+	// The key is not looked at within: while tables are small the index of the
+	// scheduled runs would be walked for it.
 	waitingDues = `
 SELECT r.job, max(r.due) FROM holdfast.waits w
 CROSS JOIN LATERAL (
-    SELECT r.job, r.due FROM holdfast.runs r WHERE r.id = w.run AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' OFFSET 0) r
-WHERE w.owner IS NULL AND r.job = ANY($1) GROUP BY r.job`
+    SELECT r.job, r.due, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' GROUP BY r.job`
 
 	startedDues = `
 SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)

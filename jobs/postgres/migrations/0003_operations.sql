@@ -160,3 +160,6 @@ ALTER TABLE holdfast.deliveries ADD COLUMN since timestamptz, -- NULL: since it 
 DROP INDEX holdfast.deliveries_failed;
 CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX deliveries_run ON holdfast.deliveries (run);
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast.waits ADD COLUMN left_at timestamptz;

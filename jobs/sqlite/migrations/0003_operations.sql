@@ -147,3 +147,6 @@ ALTER TABLE holdfast_deliveries ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
 DROP INDEX holdfast_deliveries_failed;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
