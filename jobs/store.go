@@ -238,7 +238,9 @@ type Firings interface {
 	// whether it did now or had done so before with the same state; false
 	// means that the run was superseded. One that ends as Waiting has its
 	// attempt counted up, one that ends as Lost is recovered as by Sweep. A
-	// dead session may still finish what it has claims for.
+	// dead session may still finish what it has claims for. Requests of one call
+	// are at most MaxBatch, with MaxFinishBytes of text together; more is an error
+	// that wraps ErrTooLarge, and nothing is done.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 
@@ -258,6 +260,14 @@ type LostRun struct {
 	Record
 	Held []locking.Request
 }
+
+// AbandonedAfter is how long a run waits for a job that no replica has any more,
+// while replicas are up: longer than a deploy that is rolled back. It is counted
+// from when a sweep first notices, and anew when a replica has the job again.
+const AbandonedAfter = time.Hour
+
+// AbandonedDetail is the detail of a run that has waited for so long.
+const AbandonedDetail = "no replica has had its job for an hour"
 
 // Swept is what a sweep found.
 type Swept struct {
@@ -282,7 +292,9 @@ type Upkeep interface {
 	// successor where the job's definition in force says so and the firing was
 	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted. What ended sessions carried counts no longer, by a further
-	// transaction for each.
+	// transaction for each. What waits for a job that no session has carried for
+	// AbandonedAfter ends: as Skipped where it never started, else as Cancelled.
+	// Time in which no session lived for as long does not count.
 	Sweep(ctx context.Context) (Swept, error)
 	// Adopt gives waiting runs without a living session to the session, and
 	// returns them. With them it returns the session's own waiting runs, however
@@ -306,7 +318,8 @@ type Upkeep interface {
 	// whose turn it then is for the next half minute: others are told Busy. Runs
 	// go when they ended longer ago than Keep, with all that belongs to them;
 	// never one that has not ended, nor a due that the misfire check may yet
-	// ask for. The audit log, pauses that are over, definitions that nobody has
+	// ask for, nor what a webhook is still to be told, nor the last run of a job
+	// that has ended. The audit log, pauses that are over, definitions that nobody has
 	// carried for as long, and failed sign-ins that no longer count go too.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }

@@ -34,6 +34,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		s.bury(dead, &swept)
 	}
 	s.cancelLeft()
+	s.endAbandoned()
 	for id := range s.control.cancels {
 		if r := s.runs[id]; r == nil || r.State.Final() {
 			delete(s.control.cancels, id)

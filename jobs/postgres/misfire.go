@@ -40,11 +40,13 @@ FROM holdfast.sessions WHERE NOT locks`
 
 	awaySpans = `SELECT name, left_at, back_at FROM holdfast.jobs WHERE name = ANY($1) AND back_at > left_at`
 
+	// The key is not looked at within: while tables are small the index of the
+	// scheduled runs would be walked for it.
 	waitingDues = `
 SELECT r.job, max(r.due) FROM holdfast.waits w
 CROSS JOIN LATERAL (
-    SELECT r.job, r.due FROM holdfast.runs r WHERE r.id = w.run AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' OFFSET 0) r
-WHERE w.owner IS NULL AND r.job = ANY($1) GROUP BY r.job`
+    SELECT r.job, r.due, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' GROUP BY r.job`
 
 	startedDues = `
 SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)

@@ -154,3 +154,6 @@ ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
 ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
 ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
