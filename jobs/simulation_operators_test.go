@@ -181,13 +181,12 @@ func (o *people) pause(d time.Duration) {
 	default:
 		target = jobs.Target{Kind: jobs.TargetJob, Name: o.anyJob()}
 	}
-	over, act := o.c.wrong(), o.key()
+	act := o.key()
 	err := o.ask(func(ctx context.Context) error {
 		_, err := o.control.Pause(ctx, act, target)
 		return err
 	})
-	if err != nil {
-		over()
+	if err != nil { // nobody knows the job
 		return
 	}
 	o.after(d, func() {
@@ -199,7 +198,6 @@ func (o *people) pause(d time.Duration) {
 		if err != nil && !errors.Is(err, jobs.ErrNotFound) { // another has resumed it
 			o.c.t.Errorf("resume %s: %v", target, err)
 		}
-		over()
 	})
 }
 

@@ -28,7 +28,7 @@ type simulated struct {
 	deploys  int
 	replicas int
 	workers  int
-	many     float64 // faults, against the usual
+	often    simulation.Often
 	dense    bool
 
 	heartbeat       time.Duration
@@ -49,7 +49,7 @@ type simulated struct {
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
 		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
-		many: within.Hours() / (365 * 24), ample: true, aftermath: 12 * time.Hour, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
+		often: often(within.Hours() / (365 * 24)), ample: true, aftermath: 12 * time.Hour, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
 	}
 }
 
@@ -57,10 +57,12 @@ func year(seed uint64, within time.Duration) simulated {
 // usual pace, with a fault a minute.
 func hour(seed uint64) simulated {
 	return simulated{
-		seed: seed, within: time.Hour, settle: 90 * time.Minute, jobs: 30, deploys: 3, replicas: 5, workers: 20, many: 1, dense: true,
+		seed: seed, within: time.Hour, settle: 90 * time.Minute, jobs: 30, deploys: 3, replicas: 5, workers: 20, often: often(1), dense: true,
 		ample: true, aftermath: 3 * time.Minute, heartbeat: 5 * time.Second,
 	}
 }
+
+func often(n float64) simulation.Often { return simulation.Often{Faults: n, People: n} }
 
 func TestSimulatedYear(t *testing.T) {
 	within := 365 * 24 * time.Hour
@@ -184,7 +186,7 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 			}
 		}
 	}
-	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.many, how.dense)
+	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.often, how.dense)
 	c.locks.flush()
 	c.ledger = &simulation.Ledger{Seed: how.seed, Now: c.now}
 	for i := range how.replicas {

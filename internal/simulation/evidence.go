@@ -129,6 +129,22 @@ func (e *Evidence) quiet(from, to time.Time) bool {
 	return !slices.ContainsFunc(e.Disturbed, func(d Interval) bool { return !d.From.After(to) && !from.After(d.To) })
 }
 
+// quietFor is quiet for a job, of which a pause is told.
+func (o *oracle) quietFor(job string, from, to time.Time) bool {
+	if !o.quiet(from, to) {
+		return false
+	}
+	group := ""
+	if h := o.Jobs[job]; h != nil {
+		if f := h.at(from); f != nil {
+			group = f.Job.Group
+		}
+	}
+	return !slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
+		return p.Covers(job, group) && !p.At.After(to) && (p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
+	})
+}
+
 // Verdict is what the oracle found.
 type Verdict struct {
 	Dues       int // that counted

@@ -171,7 +171,7 @@ func (o *oracle) of(r *jobs.Record, recovery int) firing {
 
 // judgeQuiet says what must not happen while nothing is wrong.
 func (o *oracle) judgeQuiet(r *jobs.Record) {
-	if r.FinishedAt == nil || !o.quiet(r.Due, *r.FinishedAt) {
+	if r.FinishedAt == nil || !o.quietFor(r.Job, r.Due, *r.FinishedAt) {
 		return
 	}
 	switch {
@@ -208,7 +208,7 @@ func (o *oracle) judgeOrder() {
 			if r.StartedAt == nil || f == nil || f.Removed || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || len(f.Job.Schedule.After()) > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
 				continue
 			}
-			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quiet(before.Due, *before.StartedAt) {
+			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.Due, *before.StartedAt) {
 				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.Due, before.StartedAt)
 			}
 			before = r

@@ -79,10 +79,26 @@ var hourRates = []Rate{
 	{Release, 5, 0, 0}, {Put, 12, 0, 0}, {Remove, 4, 0, 0}, {Drain, 6, time.Second, 4 * time.Minute},
 }
 
+// Often is how many times as much happens as in a year that is bad already, or as
+// in such an hour where the jobs are dense.
+type Often struct {
+	Faults float64
+	People float64 // what operators do
+}
+
+// of returns it for the act.
+func (o Often) of(act Act) float64 {
+	switch act {
+	case Trigger, Pause, Cancel, Release, Put, Remove, Drain:
+		return o.People
+	default:
+		return o.Faults
+	}
+}
+
 // NewScript draws what happens to a cluster within the time, with deploys of
-// all tables but the first. Many is how many times as many faults as in a year
-// that is bad already, or as in such an hour where the jobs are dense.
-func NewScript(seed uint64, replicas, tables int, within time.Duration, many float64, dense bool) Script {
+// all tables but the first.
+func NewScript(seed uint64, replicas, tables int, within time.Duration, often Often, dense bool) Script {
 	random := rand.New(rand.NewPCG(seed, 2))
 	var script Script
 	rates, rollout := yearRates, 10*time.Minute
@@ -91,7 +107,7 @@ func NewScript(seed uint64, replicas, tables int, within time.Duration, many flo
 	}
 	somewhen := func() time.Duration { return time.Duration(random.Float64() * float64(within)) }
 	for _, r := range rates {
-		number := r.Number * many
+		number := r.Number * often.of(r.Act)
 		n := int(number)
 		if random.Float64() < number-float64(n) {
 			n++

@@ -37,7 +37,7 @@ var Groups = []string{"night", "reports"}
 
 // limits are those of the groups. Those for jobs that are dense come first.
 var limits = map[bool]map[string]jobs.GroupLimits{
-	true:  {"night": {PerCluster: 4, PerReplica: 2}, "reports": {PerReplica: 2}},
+	true:  {"night": {PerCluster: 2, PerReplica: 2}, "reports": {PerReplica: 2}},
 	false: {"night": {PerCluster: 8, PerReplica: 3}, "reports": {PerReplica: 2}},
 }
 
