@@ -57,7 +57,7 @@ func year(seed uint64, within time.Duration) simulated {
 // usual pace, with a fault a minute.
 func hour(seed uint64) simulated {
 	return simulated{
-		seed: seed, within: time.Hour, settle: 90 * time.Minute, jobs: 30, deploys: 3, replicas: 5, workers: 20, often: often(1), dense: true,
+		seed: seed, within: time.Hour, settle: time.Hour, jobs: 30, deploys: 3, replicas: 5, workers: 20, often: often(1), dense: true,
 		ample: true, aftermath: 3 * time.Minute, heartbeat: 5 * time.Second,
 	}
 }
@@ -77,12 +77,12 @@ func TestSimulatedYear(t *testing.T) {
 }
 
 func TestSimulatedHours(t *testing.T) {
-	first, n := seedOf(t, 7000), 12
+	first, n := seedOf(t, 7000), 6
 	switch {
 	case raceDetector:
 		n = 1
 	case testing.Short():
-		n = 3
+		n = 2
 	}
 	if text := os.Getenv("HOLDFAST_SIMULATIONS"); text != "" {
 		var err error

@@ -87,7 +87,10 @@ func (c *checked) cause(d Decision) jobs.Reason {
 		return jobs.ReasonMisfire
 	}
 	start := d.Firing.Due.Add(c.job.Schedule.Delay(d.Firing.Job, d.Firing.Due))
-	paused := c.pausedAt(d.Firing.Job, d.Firing.Due.Add(time.Microsecond)) != nil || c.pausedAt(d.Firing.Job, start.Add(time.Microsecond)) != nil
+	paused := false // as a job of the group that it belongs to as that is decided
+	for _, at := range []time.Time{d.Firing.Due, start} {
+		paused = paused || c.pausedIn(d.Firing.Job, c.job.Group, at.Add(time.Microsecond)) != nil
+	}
 	switch up := c.upThrough(start, start.Add(c.job.MisfireThreshold)); {
 	case d.Reason == jobs.ReasonDeadline, d.Reason == jobs.ReasonSuperseded:
 	case (d.Reason == jobs.ReasonPaused) != paused:

@@ -40,6 +40,11 @@ func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
 			group = f.Job.Group
 		}
 	}
+	return o.pausedIn(job, group, at)
+}
+
+// pausedIn is pausedAt for a job of that group.
+func (o *oracle) pausedIn(job, group string, at time.Time) *jobs.Pause {
 	for i, p := range o.Pauses {
 		if p.Covers(job, group) && at.After(p.At) && (p.ResumedAt == nil || at.Before(*p.ResumedAt)) {
 			return &o.Pauses[i]
