@@ -26,6 +26,7 @@ type people struct {
 	orders  chan func()
 	closed  chan struct{}
 	acts    int
+	table   []jobs.Job // the newest
 
 	versions map[string]int64   // of the jobs that were added
 	next     int                // the definition that is added next
@@ -89,7 +90,9 @@ func (o *people) after(d time.Duration, do func()) {
 	time.AfterFunc(d, func() { o.order(end) })
 }
 
-func (o *people) act(e simulation.Event) {
+// act does what an event says, to the jobs of that table.
+func (o *people) act(e simulation.Event, table []jobs.Job) {
+	o.table = table
 	switch e.Act {
 	case simulation.Trigger:
 		o.trigger()
@@ -163,8 +166,7 @@ func (o *people) anyJob() string {
 	if o.random.IntN(6) == 0 {
 		return o.c.added[o.random.IntN(len(o.c.added))].Name
 	}
-	table := o.c.tables[o.c.deploy]
-	return table[o.random.IntN(len(table))].Name
+	return o.table[o.random.IntN(len(o.table))].Name
 }
 
 func (o *people) moment(who string) json.RawMessage {

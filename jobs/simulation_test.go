@@ -264,7 +264,8 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 			}()
 		}
 	default:
-		c.people.order(func() { c.people.act(e) })
+		table := c.tables[c.deploy]
+		c.people.order(func() { c.people.act(e, table) })
 	}
 }
 
