@@ -45,6 +45,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
 		}
 	}
+	s.blockages = slices.DeleteFunc(s.blockages, func(b blockage) bool { return b.until.Before(before) })
 	old := s.old(before, r)
 	for _, one := range old {
 		if s.forgettable(one, before) {

@@ -19,6 +19,8 @@ type run struct {
 	claim   *claim            // nil unless it stands
 	output  string
 	result  json.RawMessage
+
+	blockedAt time.Time // since when it waits for its blocker, while it has one
 }
 
 // claim is a run's right to act, with what it was granted.
