@@ -19,6 +19,19 @@ func lockGallery() []galleryState {
 		{name: "locks-none", options: contention(), path: "/locks?text=nothing", has: []string{"No resource is like this."}},
 		{name: "locks-filtered", options: contention(), path: "/locks?text=prune&state=waiting", has: []string{`value="prune"`, "everything</a>"}},
 		{name: "locks-down", options: down(), path: "/locks", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},
+		{name: "timeline", options: night(), path: "/locks/timeline", has: []string{
+			`class="bar wait"`, `class="bar mark skipped"`, `class="restart"`, "public/orders", "10.0.3.9:11211", "rollup-hourly skipped 2026-03-14 02:35:15 UTC: public/orders is held by job rollup-sales on replica-1",
+		}},
+		{name: "timeline-day", options: night(), path: "/locks/timeline?span=24h", has: []string{"too short to be told apart", `class="bar failed several"`}},
+		{name: "timeline-table", options: night(), path: "/locks/timeline?resource=public%2Forders&from=2026-03-14T02:00&until=2026-03-14T02:40", has: []string{"and what is above or beneath it"}},
+		{name: "timeline-crowd", options: crowd(), path: "/locks/timeline", has: []string{"lie over each other", "Only the youngest 146 runs in this time are drawn of tick"}},
+		{name: "timeline-empty", options: empty(), path: "/locks/timeline", has: []string{"No job has named a table yet."}},
+		{name: "timeline-one", options: one(), path: "/locks/timeline", has: []string{"nothing ran or waited"}},
+		{name: "timeline-unknown", options: night(), path: "/locks/timeline?resource=nothing", has: []string{"No job names this resource"}},
+		{name: "timeline-ten-thousand", options: manyLocks(), path: "/locks/timeline", has: []string{"16 of 10000 resources are drawn", `rel="next"`}},
+		{name: "timeline-hostile", options: hostile(), path: "/locks/timeline", has: []string{"&lt;script&gt;"}},
+		{name: "timeline-down", options: down(), path: "/locks/timeline", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("timeline-stale", night(), "/locks/timeline", `class="bar wait"`),
 		staleState("locks-stale", contention(), "/locks", "1 of 5 slots"),
 	}
 }

@@ -32,6 +32,8 @@ type reader struct {
 	dues     func(job string, from time.Time, n int) []time.Time
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
+	lockers  *kept[[]jobs.Locker]
+	restarts jobs.Restarts // nil where there are none to be kept
 	memory   jobs.Memory
 	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
@@ -46,8 +48,10 @@ func newReader(o Options) *reader {
 	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
+	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) { return o.Store.Lockers(ctx) }
+	restarts, _ := o.Store.(jobs.Restarts)
 	return &reader{
-		known: newKept(known), tallies: newKept(tallies),
+		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: restarts,
 		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, places: make(chan struct{}, maxQuestions),
 	}
 }
