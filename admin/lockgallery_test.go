@@ -32,6 +32,14 @@ func lockGallery() []galleryState {
 		{name: "timeline-hostile", options: hostile(), path: "/locks/timeline", has: []string{"&lt;script&gt;"}},
 		{name: "timeline-down", options: down(), path: "/locks/timeline", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("timeline-stale", night(), "/locks/timeline", `class="bar wait"`),
+		{name: "contention-matrix", options: night(), path: "/locks/contention", has: []string{
+			"of it: rollup-sales.", "its own earlier run", "8 in vain", "waits now", `class="heat4"`, "a program",
+		}},
+		{name: "contention-hour", options: night(), path: "/locks/contention?from=2026-03-14T02:00&until=2026-03-14T02:30", has: []string{"Runs waited for others"}},
+		{name: "contention-empty", options: calm(), path: "/locks/contention", has: []string{"No run waited for another"}},
+		{name: "contention-many", options: manyWaits(), path: "/locks/contention", has: []string{"only the youngest 100000 waits", "others", "more, in the JSON"}},
+		{name: "contention-down", options: down(), path: "/locks/contention", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
+		staleState("contention-stale", night(), "/locks/contention", "8 in vain"),
 		staleState("locks-stale", contention(), "/locks", "1 of 5 slots"),
 	}
 }

@@ -99,3 +99,17 @@ func crowd() Options {
 	}
 	return options(h)
 }
+
+// manyWaits is a cluster in which 200 jobs waited for 40 others.
+func manyWaits() Options {
+	h := tenThousand().Store.(*history)
+	for i := range 200 {
+		for k := range 5 {
+			h.blocked = append(h.blocked, jobs.Blockage{
+				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name, Resource: "tenant_000/orders", Times: 101, Unrun: k,
+				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute, Last: ago(time.Duration(i) * time.Minute),
+			})
+		}
+	}
+	return options(h)
+}
