@@ -113,3 +113,23 @@ func manyWaits() Options {
 	}
 	return options(h)
 }
+
+// rush is a cluster with 10,000 jobs, in groups of 50 that want one table each
+// quarter of an hour.
+func rush() Options {
+	o := tenThousand()
+	h := o.Store.(*history)
+	h.typical = make(map[string]jobs.Typical)
+	for i, v := range h.jobs {
+		h.typical[v.Name] = jobs.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second, Long: time.Duration(i%7) * time.Minute}
+	}
+	o.Dues = func(job string, from time.Time, n int) []time.Time { // cheaper than to read each schedule anew
+		dues := make([]time.Time, n)
+		for i := range dues {
+			dues[i] = from.Truncate(15 * time.Minute).Add(time.Duration(i+1) * 15 * time.Minute)
+		}
+		return dues
+	}
+	o.Patience = func(string, time.Duration) (time.Duration, bool) { return time.Minute, true }
+	return o
+}
