@@ -255,6 +255,10 @@ func (r *Replica) Run(ctx context.Context) error {
 	})
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
+		if store, ok := r.store.(jobs.Restarts); ok {
+			notes := restartNotes{servers: r.locks.watch, store: store, replica: r.config.Replica.Name, log: r.log}
+			parts.Go(func() error { return notes.run(serving) })
+		}
 	}
 	if r.sender != nil {
 		parts.Go(func() error { return r.sender.Run(serving) }) // also of what ends while it stops

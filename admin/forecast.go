@@ -174,7 +174,10 @@ func (f *forecast) Summary() string {
 	for _, c := range f.Collisions {
 		likely, skips, possible = likely+c.Likely, skips+c.Skips, possible+c.Possible
 	}
-	reach := "In the next " + span(f.Until.Sub(f.From))
+	reach := "In the next 24 h"
+	if f.Short() {
+		reach = "In the next " + span(f.Until.Sub(f.From))
+	}
 	switch {
 	case f.Jobs == 0:
 		return "No two jobs of the cron table want the same, so none can be in another's way."
@@ -184,7 +187,7 @@ func (f *forecast) Summary() string {
 	case likely == 0:
 		return fmt.Sprintf("%s no firing should find another in its way; %d will if runs take long.", reach, possible)
 	}
-	text := fmt.Sprintf("%s %s to find another in its way", reach, verb(likely, "one firing is likely", fmt.Sprintf("%d firings are likely", likely)))
+	text := fmt.Sprintf("%s %s", reach, verb(likely, "one firing is likely to find another in its way", fmt.Sprintf("%d firings are likely to find another in their way", likely)))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s", verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
 	}

@@ -40,7 +40,7 @@ func lockGallery() []galleryState {
 		{name: "contention-many", options: manyWaits(), path: "/locks/contention", has: []string{"only the youngest 100000 waits", "others", "more, in the JSON"}},
 		{name: "contention-down", options: down(), path: "/locks/contention", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("contention-stale", night(), "/locks/contention", "8 in vain"),
-		{name: "forecast", options: night(), path: "/locks/forecast", has: []string{"firings are likely to find another in its way", "prune-orders", "likely"}},
+		{name: "forecast", options: night(), path: "/locks/forecast", has: []string{"firings are likely to find another in their way", "prune-orders", "likely"}},
 		{name: "forecast-table", options: night(), path: "/locks/forecast?resource=public%2Forders", has: []string{"All resources"}},
 		{name: "forecast-empty", options: empty(), path: "/locks/forecast", has: []string{"No two jobs of the cron table want the same"}},
 		{name: "forecast-ten-thousand", options: rush(), path: "/locks/forecast", has: []string{"It ends early", "50000 dues come until", "more, in the JSON"}},

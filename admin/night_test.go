@@ -107,7 +107,7 @@ func manyWaits() Options {
 		for k := range 5 {
 			h.blocked = append(h.blocked, jobs.Blockage{
 				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name, Resource: "tenant_000/orders", Times: 101, Unrun: k,
-				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute, Last: ago(time.Duration(i) * time.Minute),
+				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute, Last: ago(time.Duration(i+1) * time.Minute),
 			})
 		}
 	}
