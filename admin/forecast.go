@@ -47,7 +47,7 @@ type collision struct {
 	Likely   int       `json:"likely"`
 	Possible int       `json:"possible"`
 	Skips    int       `json:"skips"`    // of the likely, how many would wait in vain
-	SkipsMay int       `json:"skips_at"` // of the possible
+	SkipsMay int       `json:"possible_skips"` // of the possible
 	First    time.Time `json:"first"`    // due
 	Wait     float64   `json:"longest_wait_seconds"`
 
