@@ -336,6 +336,40 @@ func (o *Operations) Audit(ctx context.Context, f AuditFilter) ([]Audited, error
 	return o.options.Control.Audit(ctx, f)
 }
 
+// Undelivered returns what webhooks could not be told so far, and what was
+// given up, the youngest first. errors.ErrUnsupported says that the store keeps
+// no deliveries.
+func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return nil, err
+	}
+	return outbox.UndeliveredHooks(ctx, f)
+}
+
+// DeliverAgain has a webhook told once more what it could not be told, within
+// about a second by whichever replica has the webhook. ErrNotFound says that it
+// was told by now, or that it is forgotten.
+func (o *Operations) DeliverAgain(ctx context.Context, a Act, delivery uuid.UUID) (Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return Undelivered{}, err
+	}
+	if a, err = o.act(a); err != nil {
+		return Undelivered{}, err
+	}
+	u, err := outbox.DeliverAgain(ctx, a, delivery)
+	return u, of("delivery "+delivery.String(), err)
+}
+
+func (o *Operations) outbox() (Outbox, error) {
+	outbox, ok := o.options.Control.(Outbox)
+	if !ok {
+		return nil, fmt.Errorf("deliveries in %T: %w", o.options.Control, errors.ErrUnsupported)
+	}
+	return outbox, nil
+}
+
 // of says what an error of the store is about; a *PausedError says it itself.
 func of(target string, err error) error {
 	if err == nil || errors.Is(err, ErrPaused) {
