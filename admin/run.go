@@ -242,6 +242,11 @@ func plainRecord(r jobs.Record) jobs.Record {
 		blocker.Resource = resourceName(blocker.Resource)
 		r.BlockedBy = &blocker
 	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		waited.Resource, waited.Since = resourceName(waited.Resource), waited.Since.UTC()
+		r.Waited = &waited
+	}
 	return r
 }
 

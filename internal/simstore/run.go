@@ -95,6 +95,10 @@ func (r *run) record() jobs.Record {
 		blocker := *r.BlockedBy
 		record.BlockedBy = &blocker
 	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		record.Waited = &waited
+	}
 	return record
 }
 

@@ -160,3 +160,6 @@ ALTER TABLE holdfast.deliveries ADD COLUMN since timestamptz, -- NULL: since it 
 DROP INDEX holdfast.deliveries_failed;
 CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX deliveries_run ON holdfast.deliveries (run);
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;

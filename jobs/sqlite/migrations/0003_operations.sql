@@ -147,3 +147,6 @@ ALTER TABLE holdfast_deliveries ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
 DROP INDEX holdfast_deliveries_failed;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast_runs ADD COLUMN waited TEXT;
