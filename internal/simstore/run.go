@@ -18,6 +18,7 @@ type run struct {
 	wants   []locking.Request // what others wait behind it for
 	claim   *claim            // nil unless it stands
 	output  string
+	watched time.Time // until when somebody looks at it
 	result  json.RawMessage
 }
 

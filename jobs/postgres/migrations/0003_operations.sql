@@ -163,3 +163,9 @@ CREATE INDEX deliveries_run ON holdfast.deliveries (run);
 
 -- What a run was kept waiting by before it started; NULL where nothing did.
 ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast.watches (
+    run   uuid PRIMARY KEY,
+    until timestamptz NOT NULL
+);

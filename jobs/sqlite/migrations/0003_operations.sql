@@ -150,3 +150,9 @@ CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
 
 -- What a run was kept waiting by before it started; NULL where nothing did.
 ALTER TABLE holdfast_runs ADD COLUMN waited TEXT;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast_watches (
+    run   TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+);
