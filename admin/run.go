@@ -124,8 +124,23 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return jobs.Record{}, err
 		}
-		return s.reader.run(ctx, id)
+		run, err := s.reader.run(ctx, id)
+		if err == nil {
+			s.watch(ctx, run)
+		}
+		return run, err
 	})
+}
+
+// watch has the output of a running run kept for the next look. That the store
+// can't is no reason to withhold the run.
+func (s *Server) watch(ctx context.Context, run jobs.Record) {
+	if run.State != jobs.Running || s.options.Watch == nil {
+		return
+	}
+	if err := s.options.Watch(ctx, run.ID); err != nil && ctx.Err() == nil {
+		s.log.Debug().Err(err).Stringer("run", run.ID).Msg("what a run writes can't be asked for")
+	}
 }
 
 func runID(r *http.Request) (uuid.UUID, error) {
