@@ -155,15 +155,17 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 	case r.State.Final():
 		add(ended(r), title(stateWords(r.State)), why(r), string(r.State))
 	}
-	return inOrder(list)
+	return inOrder(list, r.State != jobs.Running)
 }
 
-// inOrder sorts steps by time, the first and the last at their places, and says
-// how long after the one before each was.
-func inOrder(list []step) []step {
-	if len(list) > 2 {
-		slices.SortStableFunc(list[1:len(list)-1], func(a, b step) int { return a.At.Compare(b.At) })
+// inOrder sorts steps by time, but for what began and what ended the run, and
+// says how long after the one before each was.
+func inOrder(list []step, over bool) []step {
+	middle := list[1:]
+	if over {
+		middle = list[1 : len(list)-1]
 	}
+	slices.SortStableFunc(middle, func(a, b step) int { return a.At.Compare(b.At) })
 	for i := 1; i < len(list); i++ {
 		if gap := list[i].At.Sub(list[i-1].At); gap > 0 {
 			list[i].After = took(gap) + " later"
