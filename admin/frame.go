@@ -19,7 +19,7 @@ type section struct{ Path, Name string }
 
 func sections() []section {
 	return []section{
-		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/replicas", "Replicas"}, {"/audit", "Audit"},
+		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
 	}
 }
 

@@ -111,6 +111,9 @@ type Options struct {
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
 	// Memory knows what jobs keep for their next runs; nil where it is not shown.
 	Memory jobs.Memory
+	// Watch has what a run writes kept while it runs, since somebody looks at it.
+	// Nil means that output is shown when the run has ended.
+	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations do what operators ask for; nil where the page only shows.
 	Operations *jobs.Operations
 	Stage1     Stage1    // nil where there is no stage 1

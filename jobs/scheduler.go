@@ -134,6 +134,7 @@ func New(o Options) (*Scheduler, error) {
 	s.engine.orders = &orders{
 		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
+		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
 	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,

@@ -18,6 +18,7 @@ type run struct {
 	wants   []locking.Request // what others wait behind it for
 	claim   *claim            // nil unless it stands
 	output  string
+	watched time.Time // until when somebody looks at it
 	result  json.RawMessage
 	left    time.Time // since when nobody has carried its job, as far as was noticed; zero where somebody does
 
@@ -97,6 +98,10 @@ func (r *run) record() jobs.Record {
 	if r.BlockedBy != nil {
 		blocker := *r.BlockedBy
 		record.BlockedBy = &blocker
+	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		record.Waited = &waited
 	}
 	return record
 }

@@ -93,6 +93,9 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
 	s.claims[c.token], l.claims[c.token] = c, r.ID
+	if r.BlockedBy != nil {
+		r.Waited = &jobs.Wait{Blocker: *r.BlockedBy, Since: r.WaitSince}
+	}
 	s.unblock(r, nil, jobs.Running, now, now)
 	s.settled(r, jobs.Running)
 	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt

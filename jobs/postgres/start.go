@@ -109,7 +109,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
-        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL
+        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL,
+        waited = CASE WHEN r.blocker IS NULL THEN r.waited ELSE r.blocker || jsonb_build_object('since', m.since) END
     FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b

@@ -140,6 +140,7 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		st.wait(run, r.Requests)
 	} else {
+		err = run.keepWait(since)
 		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
 		run.Attempt = r.Attempt
 	}

@@ -219,3 +219,12 @@ CREATE TABLE holdfast.restarts (
     noticed_by text NOT NULL,
     PRIMARY KEY (server, started_at)
 );
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast.watches (
+    run   uuid PRIMARY KEY,
+    until timestamptz NOT NULL
+);

@@ -198,3 +198,12 @@ BEGIN
     SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
         min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
 END;
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast_runs ADD COLUMN waited TEXT;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast_watches (
+    run   TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+);
