@@ -285,5 +285,6 @@ func withActs(o Options) (Options, *control) {
 func acting(t *testing.T) (*Server, *control) {
 	t.Helper()
 	o, c := withActs(contention())
+	o.Changes = newChanges()
 	return newServer(t, o), c
 }

@@ -64,7 +64,8 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[Overview]{
-		template: "locks.html", section: "/locks", title: "Locks", live: true, question: s.reader.overview, complete: s.completeOverview,
+		template: "locks.html", section: "/locks", title: "Locks", live: true, topics: []jobs.Topic{jobs.TopicLocks, jobs.TopicRuns, jobs.TopicJobs},
+		question: s.reader.overview, complete: s.completeOverview,
 	})
 }
 

@@ -42,6 +42,7 @@ func guardedOptions(t *testing.T) Options {
 	o.Proxy = &Proxy{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
 	}
+	o.Changes = newChanges()
 	o.Listen, o.Hosts = "0.0.0.0:0", []string{pageHost}
 	return o
 }
@@ -59,7 +60,7 @@ func ask(handler http.Handler, method, target string, change ...func(r *http.Req
 		c(request)
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, request)
+	handler.ServeHTTP(recorder, passing(request))
 	return recorder
 }
 

@@ -146,7 +146,7 @@ locking:
 session: {heartbeat: %s, expires: %s}
 shutdown_grace: %s
 misfire_threshold: %s
-admin: {listen: "${LISTEN}", refresh: 1s}
+admin: {listen: "${LISTEN}", refresh: 5s}
 log: {format: json, level: info}
 jobs:
 %s`
