@@ -99,6 +99,15 @@ func cookieOf(t *testing.T, handler http.Handler, name, password string) *http.C
 	return cookies[0]
 }
 
+// TestNobodySignsInWithoutUsers: a server of tokens alone has no passwords.
+func TestNobodySignsInWithoutUsers(t *testing.T) {
+	o := guardedOptions(t)
+	o.Users = nil
+	if reply := signIn(newServer(t, o).Handler(), "anna", "correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(reply.Body.String(), "Nobody signs in here") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+}
+
 func TestSignInAndOut(t *testing.T) {
 	handler := guarded(t).Handler()
 	reply := ask(handler, http.MethodGet, "/?refresh=off")
