@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"context"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -17,7 +18,7 @@ import (
 // balancer does. Pages ask by themselves once an hour: what they show sooner
 // they were told of.
 type replicaSite struct {
-	*httptest.Server
+	URL     string
 	t       *testing.T
 	options Options
 	changes *changes
@@ -27,12 +28,12 @@ type replicaSite struct {
 	pages   atomic.Int64 // that were asked for
 }
 
-func newReplicaSite(t *testing.T) *replicaSite {
+func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
 	o, c := live(t)
 	o.Refresh = time.Hour
 	s := &replicaSite{t: t, options: o, changes: c, history: o.Store.(*history)}
 	s.serving.Store(newServer(t, o))
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.URL = siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("HX-Request") != "" {
 			s.pages.Add(1)
 		}
@@ -42,10 +43,7 @@ func newReplicaSite(t *testing.T) *replicaSite {
 		}
 		s.serving.Load().Handler().ServeHTTP(w, r)
 	}))
-	t.Cleanup(func() {
-		s.serving.Load().hub.stop()
-		s.Close()
-	})
+	t.Cleanup(func() { s.serving.Load().hub.stop() })
 	return s
 }
 
@@ -60,9 +58,9 @@ func (s *replicaSite) comes(name string) {
 // TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
 // tell at once, and what happened while one replica took over from another.
 func TestPageShowsWhatItIsToldOf(t *testing.T) {
-	site := newReplicaSite(t)
 	window := tab(t, browser(t))
-	visit(t, window, screens()[2], site.URL+"/replicas")
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/replicas")
 	site.comes("replica-of-the-look")
 	until(t, window, `document.body.textContent.includes("replica-of-the-look")`)
 	site.comes("replica-of-the-act")
@@ -76,9 +74,9 @@ func TestPageShowsWhatItIsToldOf(t *testing.T) {
 
 // TestPageAsksAtMostOnceASecond however much happens.
 func TestPageAsksAtMostOnceASecond(t *testing.T) {
-	site := newReplicaSite(t)
 	window := tab(t, browser(t))
-	visit(t, window, screens()[2], site.URL+"/replicas")
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/replicas")
 	site.comes("replica-first")
 	until(t, window, `document.body.textContent.includes("replica-first")`)
 	asked, begun := site.pages.Load(), time.Now()
@@ -96,9 +94,9 @@ func TestPageAsksAtMostOnceASecond(t *testing.T) {
 
 // TestPageIsLeftAloneUnderSomebodysHands: what is filled in stays.
 func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
-	site := newReplicaSite(t)
 	window := tab(t, browser(t))
-	visit(t, window, screens()[2], site.URL+"/runs")
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/runs")
 	site.changes.move(jobs.TopicRuns)
 	site.changes.act()
 	until(t, window, `performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)

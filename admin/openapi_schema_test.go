@@ -98,7 +98,11 @@ func (s *schemas) of(t reflect.Type) object {
 	case reflect.Float64:
 		return object{"type": "number"}
 	case reflect.Slice:
-		return object{"type": "array", "items": s.of(t.Elem())}
+		elem := t.Elem()
+		if elem.Kind() == reflect.Pointer {
+			elem = elem.Elem() // there is none that is null
+		}
+		return object{"type": "array", "items": s.of(elem)}
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case reflect.Struct:

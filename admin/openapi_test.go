@@ -65,6 +65,10 @@ func operations() map[string]operation {
 		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not answer, the last state that this replica knows, with 503.",
 			answer: reflect.TypeFor[Overview](), more: map[int]reflect.Type{http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
 		"GET /api/v1/locks": {summary: "What is held, by whom and since when.", answer: reflect.TypeFor[[]Lock]()},
+		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true, query: []parameter{
+			text("text", "In a name, or in that of a job or replica that holds or waits."), someOf("state", "Only these.", []string{"held", "waiting", "free"}),
+			text("under", "This resource and what lies beneath."), text("after", "The page after this, as a Link header names it."),
+		}},
 		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](), lists: true, query: []parameter{
 			text("text", "In the name or the description, upper or lower case."), text("group", "Of this group."),
 			someOf("state", "Of waiting and running: jobs that have such a run; of others: whose last run ended so.", jobs.States()),
@@ -82,7 +86,7 @@ func operations() map[string]operation {
 			instant("from", "Created then or later."), instant("until", "Created before."), limit(defaultRuns),
 			text("before", "The page after this run's id: older ones."), text("after", "The page before this run's id: younger ones."),
 		}},
-		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: record},
+		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: reflect.TypeFor[tracedRun]()},
 		"GET /api/v1/replicas":     {summary: "Replicas that live, or died in the last hour.", answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached":    {summary: "The servers of stage 1, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
 		"GET /api/v1/pauses":       {summary: "The pauses that stand.", answer: reflect.TypeFor[[]jobs.Pause]()},

@@ -36,7 +36,7 @@ func TestPageRefreshesItself(t *testing.T) {
 		return plain[1]
 	}
 	for path, want := range map[string]string{
-		"/": "5", "/locks": "5", "/replicas": "5", "/runs/" + id(1).String(): "5", "/jobs/merge-events": "5",
+		"/": "5", "/locks": "scripts", "/replicas": "5", "/runs/" + id(1).String(): "5", "/jobs/merge-events": "5",
 		"/runs/" + id(2).String(): "", "/jobs": "scripts", "/runs": "scripts", "/audit": "scripts", "/?refresh=off": "",
 	} {
 		if got := refresh(handler, path); got != want {
