@@ -103,7 +103,7 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		f.Twin = "/api/v1" + f.Address
 	}
 	if f.Fields = p.fields; f.Refresh > 0 {
-		f.Events = s.eventsAddress(p.topics) // as topics stand before the store is asked
+		f.Events = s.eventsAddress(r.Context(), p.topics) // as topics stand before the store is asked
 	}
 	beat, content, status, err := answerLast(s, r.Context(), f.Address, &f, p.question)
 	var bad *badRequest

@@ -69,19 +69,20 @@
   });
 
   // What changes is told by a stream of events, and the page asks again: at most
-  // once a second, and not while somebody looks elsewhere, fills something in or
-  // marks a text. A stream that has ended for good is tried again whenever the
-  // page has asked by itself.
+  // once a second, less often where answers take long, not at once with all the
+  // others, and not while somebody looks elsewhere, fills something in or marks a
+  // text. A stream that has ended for good is tried again whenever the page has
+  // asked by itself.
   const live = () => document.querySelector("#live[data-events]");
   let stream = null;
   let asked = 0;
+  let took = 0;
   let soon = 0;
   const changed = () => {
     soon ||= setTimeout(() => {
       soon = 0;
-      asked = Date.now();
       live()?.dispatchEvent(new Event("news"));
-    }, Math.max(0, asked + 1000 - Date.now()));
+    }, Math.max(Math.random() * 200, asked + Math.max(1000, 2 * took) - Date.now()));
   };
   const follow = () => {
     if (!live() || document.hidden) {
@@ -97,11 +98,14 @@
   window.addEventListener("pagehide", () => stream?.close());
   window.addEventListener("pageshow", follow);
 
+  document.addEventListener("htmx:afterRequest", () => (took = Math.max(0, Date.now() - asked)));
+
   let touched = -Infinity;
   document.addEventListener("input", () => (touched = Date.now()));
   document.addEventListener("selectionchange", () => (touched = getSelection().isCollapsed ? touched : Date.now()));
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.target.id === "live" && (document.hidden || Date.now() - touched < 20000)) event.preventDefault();
+    else asked = Date.now();
   });
 
   // Who goes by keyboard stays where they are when the part around them is new.
