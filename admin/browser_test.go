@@ -25,7 +25,7 @@ func browser(t *testing.T) context.Context {
 func tab(t *testing.T, browser context.Context) context.Context {
 	t.Helper()
 	const refused = "Failed to load resource: the server responded with a status of "
-	return browsertest.Tab(t, browser, refused+"503", refused+"404", refused+"400")
+	return browsertest.Tab(t, browser, refused+"503", refused+"404", refused+"400", refused+"409", refused+"422")
 }
 
 type screen = browsertest.Screen
@@ -48,7 +48,7 @@ func TestScreenshots(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			address := siteIn(t, window, server.Handler()) + state.address()
+			address := siteIn(t, window, state.handler(server)) + state.address()
 			looked := screens()
 			if folder == "" {
 				looked = []screen{looked[0], looked[3]}

@@ -152,3 +152,11 @@ CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE troub
 -- What did not end well in a day is counted from the index alone.
 DROP INDEX holdfast.runs_trouble;
 CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
+
+-- Deliveries that were to be made again: since when their tries count, and how
+-- many there were before. A run is looked up as it is pruned.
+ALTER TABLE holdfast.deliveries ADD COLUMN since timestamptz, -- NULL: since it was created
+    ADD COLUMN former int NOT NULL DEFAULT 0;
+DROP INDEX holdfast.deliveries_failed;
+CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX deliveries_run ON holdfast.deliveries (run);

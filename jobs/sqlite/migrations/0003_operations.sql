@@ -139,3 +139,11 @@ CREATE TABLE holdfast_attempts (
 -- Runs by why they did not run, and those of one job that did not end well.
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
 CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
+
+-- Deliveries that were to be made again: since when their tries count, and how
+-- many there were before. A run is looked up as it is pruned.
+ALTER TABLE holdfast_deliveries ADD COLUMN since INTEGER; -- NULL: since it was created
+ALTER TABLE holdfast_deliveries ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
+DROP INDEX holdfast_deliveries_failed;
+CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
