@@ -137,7 +137,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		return err
 	}
 	specs := specReader{r.config, r.registry}
-	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
+	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
 	options := jobs.Options{
 		Build:  specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),

@@ -272,6 +272,8 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 	case StartBlocked:
 		f.noted, f.written = result.Blocker, true
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued}
+	case StartDuplicate:
+		f.tellTakenAway()
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
 	case StartPaused:
@@ -356,6 +358,9 @@ func (f *firing) write(n Note) bool {
 			if stands && n.State.Final() {
 				f.tellUnstarted(n)
 				f.trail.ended(n.State, n.Reason, nil)
+			}
+			if !stands {
+				f.tellTakenAway()
 			}
 			return stands
 		}

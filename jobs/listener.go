@@ -218,6 +218,43 @@ func (u *upkeep) tellLost(lost LostRun) {
 	})
 }
 
+// tellTakenAway tells of a run that this replica had and an operator ended in the
+// store: it waited and was cancelled, by itself or with its job, or its locks were
+// released. The replica learns of it by what the store refuses.
+func (f *firing) tellTakenAway() {
+	if !f.audience.hears() || !f.written && f.adopted == uuid.Nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), batchTimeout)
+	defer cancel()
+	r, err := f.store.Run(ctx, f.run)
+	if err != nil {
+		f.log.Warn().Err(err).Msg("how the run ended is not known, listeners are not told")
+		return
+	}
+	e := f.event(EventFinished)
+	switch {
+	case r.Replica != f.replica: // it has been another's since
+		return
+	case r.State == Lost && r.Reason != ReasonSessionLost:
+		e.Kind = EventLost
+	case r.State != Cancelled || r.Reason != ReasonCancelled: // it was told of by who swept, or by this replica
+		return
+	}
+	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token, e.At.Sub(f.since)
+	f.audience.tell(e)
+}
+
+// HearCancelled tells the listeners of a run that was cancelled by way of this
+// replica, while it waited and no replica had it.
+func (s *Scheduler) HearCancelled(r Record) {
+	e := s.engine
+	e.audience.tell(Event{
+		Kind: EventFinished, At: e.clock.now(), Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
+		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
+	})
+}
+
 // tellMissed tells of a due that was recorded as missed.
 func (u *upkeep) tellMissed(e *entry, m Misfired) {
 	if m.State != Missed || !u.audience.hears() {

@@ -52,8 +52,10 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	f.release(lock)
 	f.trail.ended(ended.state, ended.reason, ended.err)
 	f.logEnd(run, ended, took, again)
-	if recorded {
+	if recorded && ended.reason != ReasonClaimLost { // else the store knows better how
 		f.tellEnded(run, ended, took, again)
+	} else {
+		f.tellTakenAway()
 	}
 	return again
 }

@@ -118,3 +118,18 @@ func (s *Store) Lives() []Life {
 	}
 	return lives
 }
+
+// SessionEnd returns when the session ended, or is to run out as it is.
+func (s *Store) SessionEnd(id uuid.UUID) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lives {
+		switch {
+		case l.ID == id && l.ended != nil && l.ended.Before(l.expires):
+			return *l.ended
+		case l.ID == id:
+			return l.expires
+		}
+	}
+	return time.Time{}
+}
