@@ -191,7 +191,7 @@ func (r *Replica) pageOptions() admin.Options {
 	options.Store, options.Replica, options.Session, options.Version = r.metrics.Store(r.store), r.config.Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
 	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
-	options.StoreName, options.Memory = storeName(r.config), r.store
+	options.StoreName, options.Memory, options.Changes = storeName(r.config), r.store, r.store
 	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }

@@ -50,7 +50,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	show(s, w, r, page[JobDetail]{
-		template: "job.html", section: "/jobs", title: cut(name, 100),
+		template: "job.html", section: "/jobs", title: cut(name, 100), live: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
 		question: func(ctx context.Context, p pulse) (JobDetail, error) { return s.reader.job(ctx, p.now, name) },
 	})
 }

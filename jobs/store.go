@@ -46,6 +46,7 @@ type Store interface {
 	History
 	Memory
 	Control
+	Marked
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID

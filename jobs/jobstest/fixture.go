@@ -57,7 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
-		{"Specs", specRules}, {"Orders", orderRules},
+		{"Specs", specRules}, {"Orders", orderRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {
