@@ -25,7 +25,7 @@ WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resou
 // many jobs lock it, or they run often, the page is among them, and asking
 // hundreds of jobs for a page each would cost a thousand times as much. Where they
 // run seldom, each has few runs.
-const lookedThrough = 20_000
+const lookedThrough = 5_000
 
 // runsRelated returns a page of the runs of the jobs whose definitions in force
 // lock the resource, or what is above or beneath it.
@@ -123,7 +123,7 @@ func throughQuery(f jobs.RunFilter, names []string) (string, []any) {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}}
-	rest := " WHERE job = ANY(" + q.arg(names) + "::text[])"
+	rest := ` WHERE job IN (SELECT unnest(` + q.arg(names) + `::text[]) COLLATE "C")`
 	var state jobs.State
 	if len(f.States) > 0 {
 		state = f.States[0]
