@@ -150,7 +150,7 @@ type Audited struct {
 	Actor   string          `json:"actor"`
 	Via     string          `json:"via"`
 	Replica string          `json:"replica,omitempty"`
-	Action  string          `json:"action"` // "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job"
+	Action  string          `json:"action"` // "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job", "deliver_again"
 	Target  string          `json:"target"` // "job rollup", "run …", "table public/orders", "replica a"
 	Reason  string          `json:"reason,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"` // what else there is to know, by action

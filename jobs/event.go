@@ -51,5 +51,7 @@ type Event struct {
 
 	Lateness time.Duration // of a start: after its due, also of a run that waited or is run late
 	Waited   time.Duration // of a start or a skip: since it was ready to start, for a worker and for locks
+	Locking  time.Duration // of a start or a skip: of what it waited, since it first asked for its locks
 	Took     time.Duration // of an end: the attempt's handler
+	Held     time.Duration // of an end: since the locks were granted, until they were given back
 }

@@ -39,6 +39,10 @@ type firing struct {
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
+
+	trail   *trail    // nil where it is not traced
+	asked   time.Time // when this attempt began to ask for its locks
+	granted time.Time // when it got its claim
 }
 
 // live takes the firing through its life. The caller has taken a worker for
@@ -47,6 +51,8 @@ type firing struct {
 func (f *firing) live(stop context.Context) {
 	defer f.done()
 	defer f.giveBack()
+	f.follow()
+	defer f.trail.finish()
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
@@ -70,6 +76,7 @@ func (f *firing) live(stop context.Context) {
 			return
 		}
 		f.attempt++
+		f.trail.next()
 		f.since = f.clock.now()
 	}
 }
@@ -81,10 +88,12 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil || f.outage.Lasts() {
 		return true
 	}
+	begun := f.trail.now()
 	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
 		f.unheard(err)
 	}
+	f.trail.step("claim", begun, err)
 	return won || err != nil
 }
 
@@ -99,13 +108,16 @@ func (f Firing) gateName(version int64) string {
 // somebody else's, or is left to others.
 func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.wait()
+	f.asked = time.Now()
 	var blocked *blockage
 	for {
 		if f.tooLate() {
 			f.miss(blocked)
 			return 0, nil, errEnded
 		}
+		begun := f.trail.now()
 		lock, found := f.lock(stop, blocked)
+		f.trail.locked(begun, found)
 		if stop.Err() != nil {
 			f.release(lock)
 			f.leave(blocked)
@@ -113,7 +125,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 		}
 		if found == nil {
 			var token Token
-			if token, found = f.start(stop); token != 0 {
+			begun = f.trail.now()
+			token, found = f.start(stop)
+			f.trail.asked(begun, token, found)
+			if token != 0 {
+				f.granted = time.Now()
 				return token, lock, nil
 			}
 			f.release(lock)
@@ -130,9 +146,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			f.skip(found, end)
 			return 0, nil, errEnded
 		}
+		begun = f.trail.now()
 		if !f.waitFor(stop, found, delay) {
 			return 0, nil, errEnded
 		}
+		f.trail.waited(begun, found)
 	}
 }
 
@@ -145,7 +163,9 @@ func (f *firing) leave(b *blockage) {
 	if b == nil {
 		b = &blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is stopping"}
 	}
-	f.note(Waiting, b, b.detail)
+	if f.note(Waiting, b, b.detail) {
+		f.trail.ended(Waiting, b.reason, nil)
+	}
 }
 
 // lock takes the stage-1 locks, or says what is in the way. Without stage 1,
@@ -337,6 +357,7 @@ func (f *firing) write(n Note) bool {
 			f.written = f.written || stands
 			if stands && n.State.Final() {
 				f.tellUnstarted(n)
+				f.trail.ended(n.State, n.Reason, nil)
 			}
 			if !stands {
 				f.tellTakenAway()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -43,10 +44,15 @@ type OperationsOptions struct {
 // An Act's empty Actor is "program", its empty Via "go". Errors are those of
 // Control, and a *BadInputError for what can't be kept. Methods may be called
 // concurrently.
-type Operations struct{ options OperationsOptions }
+type Operations struct {
+	options OperationsOptions
+
+	mu    sync.Mutex
+	heard Orders // the last, which stand while their generation does
+}
 
 // NewOperations returns the Operations.
-func NewOperations(o OperationsOptions) *Operations { return &Operations{o} }
+func NewOperations(o OperationsOptions) *Operations { return &Operations{options: o} }
 
 // SpecProblem is one mistake in a job that is to be added.
 type SpecProblem struct {
@@ -154,14 +160,30 @@ func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 
 // Specs returns the jobs that were added at run time, by name.
 func (o *Operations) Specs(ctx context.Context) ([]Spec, error) {
-	now, err := o.options.Control.Orders(ctx, uuid.Nil, 0)
-	return now.Specs, err
+	now, err := o.orders(ctx)
+	return slices.Clone(now.Specs), err
 }
 
 // Standing returns the pauses that stand now.
 func (o *Operations) Standing(ctx context.Context) ([]Pause, error) {
-	now, err := o.options.Control.Orders(ctx, uuid.Nil, 0)
-	return now.Pauses, err
+	now, err := o.orders(ctx)
+	return slices.Clone(now.Pauses), err
+}
+
+// orders returns what holds for all now. The store tells it anew only where
+// something was done since: pages ask every few seconds.
+func (o *Operations) orders(ctx context.Context) (Orders, error) {
+	o.mu.Lock()
+	heard := o.heard
+	o.mu.Unlock()
+	now, err := o.options.Control.Orders(ctx, uuid.Nil, heard.Generation)
+	if err != nil || now.Generation == heard.Generation && heard.Generation != 0 {
+		return heard, err
+	}
+	o.mu.Lock()
+	o.heard = now
+	o.mu.Unlock()
+	return now, nil
 }
 
 // Cancel ends a run: one that waits at once, one that runs through its replica,
@@ -220,6 +242,17 @@ const AnyVersion = -1
 // once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
 // ErrFromConfig that the configuration has the job.
 func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int64) (Spec, error) {
+	return o.put(ctx, a, "", text, version)
+}
+
+// ChangeJob is PutJob for the job of that name: a text that names another is a
+// *SpecError.
+func (o *Operations) ChangeJob(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
+	return o.put(ctx, a, name, text, version)
+}
+
+// put adds or changes the job of that name, "" for any.
+func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
 	a, err := o.act(a)
 	if err != nil {
 		return Spec{}, err
@@ -235,6 +268,9 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 	job, err := o.options.Build(complete)
 	if err != nil {
 		return Spec{}, err
+	}
+	if name != "" && job.Name != name {
+		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "name", Message: fmt.Sprintf("found %q, expected %q: a job's name can't be changed", job.Name, name)}}}
 	}
 	if err := o.ours(job.Name); err != nil {
 		return Spec{}, err
@@ -325,6 +361,40 @@ func (o *Operations) ours(name string) error {
 // Audit returns the audit log, the youngest line first.
 func (o *Operations) Audit(ctx context.Context, f AuditFilter) ([]Audited, error) {
 	return o.options.Control.Audit(ctx, f)
+}
+
+// Undelivered returns what webhooks could not be told so far, and what was
+// given up, the youngest first. errors.ErrUnsupported says that the store keeps
+// no deliveries.
+func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return nil, err
+	}
+	return outbox.UndeliveredHooks(ctx, f)
+}
+
+// DeliverAgain has a webhook told once more what it could not be told, within
+// about a second by whichever replica has the webhook. ErrNotFound says that it
+// was told by now, or that it is forgotten.
+func (o *Operations) DeliverAgain(ctx context.Context, a Act, delivery uuid.UUID) (Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return Undelivered{}, err
+	}
+	if a, err = o.act(a); err != nil {
+		return Undelivered{}, err
+	}
+	u, err := outbox.DeliverAgain(ctx, a, delivery)
+	return u, of("delivery "+delivery.String(), err)
+}
+
+func (o *Operations) outbox() (Outbox, error) {
+	outbox, ok := o.options.Control.(Outbox)
+	if !ok {
+		return nil, fmt.Errorf("deliveries in %T: %w", o.options.Control, errors.ErrUnsupported)
+	}
+	return outbox, nil
 }
 
 // of says what an error of the store is about; a *PausedError says it itself.

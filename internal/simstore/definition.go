@@ -43,6 +43,7 @@ type Change struct {
 	// from there to Counted count no longer, unless they have a run; dues of
 	// this one count from Counted on.
 	Checked, Counted time.Time
+	Removed          bool // the job was: none is in force from then on
 }
 
 // Changes returns every change of a definition, the oldest first.

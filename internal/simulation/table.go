@@ -96,13 +96,19 @@ func (d *drawer) describe(table []jobs.Job, deploy int) []jobs.Job {
 
 // change is what a deploy does to the table before.
 func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
+	followed := map[string]bool{}
+	for _, job := range before {
+		for _, name := range job.Schedule.After() {
+			followed[name] = true
+		}
+	}
 	var after []jobs.Job
 	for i, job := range before {
-		last := i%followers >= followers-3 && strings.HasPrefix(job.Name, "job-0") || strings.HasPrefix(job.Name, "after") // one follows it
+		follows := len(job.Schedule.After()) > 0
 		switch chance := d.IntN(100); {
-		case chance < 2 && !last: // goes
+		case chance < 2 && !follows && !followed[job.Name]: // goes
 			continue
-		case chance < 6 && len(job.Schedule.After()) == 0: // is due otherwise
+		case chance < 6 && !follows: // is due otherwise
 			s, err := d.schedule(i)
 			if err != nil {
 				return nil, err

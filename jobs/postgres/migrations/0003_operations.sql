@@ -159,3 +159,11 @@ ALTER TABLE holdfast.definitions ADD COLUMN fingerprint text NOT NULL DEFAULT ''
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
 ALTER TABLE holdfast.jobs ADD COLUMN left_at timestamptz, ADD COLUMN back_at timestamptz;
 CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
+
+-- Deliveries that were to be made again: since when their tries count, and how
+-- many there were before. A run is looked up as it is pruned.
+ALTER TABLE holdfast.deliveries ADD COLUMN since timestamptz, -- NULL: since it was created
+    ADD COLUMN former int NOT NULL DEFAULT 0;
+DROP INDEX holdfast.deliveries_failed;
+CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX deliveries_run ON holdfast.deliveries (run);

@@ -146,3 +146,11 @@ ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
 ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
 ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
+
+-- Deliveries that were to be made again: since when their tries count, and how
+-- many there were before. A run is looked up as it is pruned.
+ALTER TABLE holdfast_deliveries ADD COLUMN since INTEGER; -- NULL: since it was created
+ALTER TABLE holdfast_deliveries ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
+DROP INDEX holdfast_deliveries_failed;
+CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
