@@ -263,6 +263,11 @@ type auditOf struct {
 	*history
 }
 
+// Orders tells the pauses that stand.
+func (h auditOf) Orders(context.Context, uuid.UUID, int64) (jobs.Orders, error) {
+	return jobs.Orders{Pauses: h.pauses}, h.err
+}
+
 // Audit filters the lines, which are kept youngest first.
 func (h auditOf) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	var found []jobs.Audited

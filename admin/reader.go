@@ -33,6 +33,7 @@ type reader struct {
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
 	memory   jobs.Memory
+	ops      *jobs.Operations
 	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places   chan struct{}
 }
@@ -48,7 +49,7 @@ func newReader(o Options) *reader {
 	}
 	return &reader{
 		known: newKept(known), tallies: newKept(tallies),
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, places: make(chan struct{}, maxQuestions),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
 	}
 }
 

@@ -107,7 +107,8 @@ type Sessions interface {
 	// living session carries, or where none does the one that was; a session
 	// that has expired may count until it is swept. It returns the version of
 	// each definition, by name, or ErrSessionLost when the session is ended or
-	// expired. Of more than MaxBatch definitions, each MaxBatch may be a
+	// expired. A job that nobody carried while another session lived, and that for
+	// longer than Away, is as one that is new: its dues count from now. Of more than MaxBatch definitions, each MaxBatch may be a
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
 	// Versions returns what is in force of every job, by name.
@@ -116,15 +117,18 @@ type Sessions interface {
 
 // Definition is a job as the store keeps it.
 type Definition struct {
-	Name      string
-	Hash      string // of everything that decides what is fired and how
-	Schedule  string // in words or as written: for display
-	Zone      string
-	Handler   string
-	Resources []locking.Request
-	Recover   bool // a run that is lost has a successor
-	Group     string
-	Priority  int // 1 to 9, of which 9 goes first
+	Name     string
+	Hash     string // of everything that decides what is fired and how
+	Schedule string // in words or as written: for display
+	Zone     string
+	// Fingerprint is the same where dues and their delays are, in one zone: by it
+	// the cursor moves. Where it is "", or was, that is Schedule. It is not read back.
+	Fingerprint string
+	Handler     string
+	Resources   []locking.Request
+	Recover     bool // a run that is lost has a successor
+	Group       string
+	Priority    int // 1 to 9, of which 9 goes first
 
 	Hooks []Hook // which webhooks are told how its runs end
 
@@ -140,6 +144,11 @@ const (
 	FromConfig Source = "config" // the configuration file, or the program itself
 	FromStore  Source = "store"  // added at run time
 )
+
+// Away is how long a job that nobody carries while others live is taken for one
+// whose replica will be back: the misfire policy decides on its dues meanwhile.
+// After that it has left the cron table, and they are nobody's.
+const Away = time.Hour
 
 // InForce is the definition of a job that counts.
 type InForce struct {

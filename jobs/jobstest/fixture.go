@@ -22,6 +22,9 @@ type Fixture struct {
 	Second jobs.Store
 	// Pause writes down a pause of any time, which may be over.
 	Pause func(jobs.Pause)
+	// Pass lets time pass: what is known of sessions and cursors was that much
+	// earlier, but sessions that live do so still.
+	Pass func(time.Duration)
 	// Age makes sessions, and what sweeps have noticed of runs that wait, older.
 	Age func(by time.Duration)
 }
@@ -48,7 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},

@@ -275,3 +275,14 @@ func (s *stage) pauseJobs(p jobs.Pause) {
 		s.t.Fatal(err)
 	}
 }
+
+// pass lets time pass for what is known of sessions and cursors.
+func (s *stage) pass(d time.Duration) {
+	s.t.Helper()
+	for _, sql := range []string{
+		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - $1::interval END",
+		"UPDATE holdfast.jobs SET checked_until = checked_until - $1::interval, left_at = left_at - $1::interval, back_at = back_at - $1::interval",
+	} {
+		s.exec(sql, d)
+	}
+}
