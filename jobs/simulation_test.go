@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -73,6 +74,7 @@ func TestSimulatedYear(t *testing.T) {
 		within = 30 * 24 * time.Hour
 	}
 	seed := seedOf(t, 5)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a quarter of the time
 	verify(t, year(seed, within))
 }
 
