@@ -50,7 +50,7 @@ type simulated struct {
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
 		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
-		often: often(within.Hours() / (365 * 24)), ample: true, aftermath: 12 * time.Hour, heartbeat: 10 * time.Minute, adopt: 15 * time.Minute, misfires: 3 * time.Hour,
+		often: often(within.Hours() / (365 * 24)), ample: true, aftermath: 12 * time.Hour, heartbeat: 20 * time.Minute, adopt: 30 * time.Minute, misfires: 3 * time.Hour,
 	}
 }
 
