@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -43,37 +42,4 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
 		}
 		return c.print(run, "FIELD\tVALUE", rows)
 	})
-}
-
-// maxUndelivered is how many deliveries the command lists.
-const maxUndelivered = 1000
-
-func (c *commandLine) webhooksCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "webhooks", Short: "List what webhooks could not be told so far, and what was given up", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
-				outbox, ok := store.(jobs.Outbox)
-				if !ok {
-					return fmt.Errorf("the store %T keeps no deliveries", store)
-				}
-				list, err := outbox.UndeliveredHooks(cmd.Context(), maxUndelivered)
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(list))
-				for i, u := range list {
-					rows[i] = []string{u.Webhook, u.Run.String(), string(u.State), clock(&u.CreatedAt), fmt.Sprint(u.Tries), next(u.NextAt), u.Error}
-				}
-				return c.print(append([]jobs.Undelivered{}, list...), "WEBHOOK\tRUN\tSTATE\tENDED\tTRIES\tNEXT TRY\tERROR", rows)
-			})
-		},
-	}
-}
-
-func next(at *time.Time) string {
-	if at == nil {
-		return "given up"
-	}
-	return clock(at)
 }

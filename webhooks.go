@@ -37,11 +37,11 @@ func newSender(config *configs.Config, store jobs.Store, log zerolog.Logger) (*w
 	}
 	options := webhook.Options{Outbox: outbox, Cluster: store.ClusterID(), Log: log.With().Str("replica", config.Replica.Name).Logger()}
 	for _, w := range config.Webhooks {
-		key, ok := w.SigningKey()
+		keys, ok := w.SigningKeys()
 		if !ok { // a configuration that was not read from a file
-			return nil, fmt.Errorf("webhook %q: its secret is too short", w.Name)
+			return nil, fmt.Errorf("webhook %q: a secret is too short", w.Name)
 		}
-		hook := webhook.Hook{Name: w.Name, URL: w.URL.Reveal(), Key: key, Timeout: w.Timeout, Retry: w.Retry, Header: http.Header{}}
+		hook := webhook.Hook{Name: w.Name, URL: w.URL.Reveal(), Keys: keys, Timeout: w.Timeout, Retry: w.Retry, Header: http.Header{}}
 		for _, h := range w.Headers {
 			hook.Header.Add(h.Name, h.Value.Reveal())
 		}

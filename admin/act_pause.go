@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -42,16 +43,27 @@ func (s *Server) resumeAllJSON(w http.ResponseWriter, r *http.Request) {
 // pausesJSON shows the pauses that stand.
 func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Pause, error) {
-		if err := onlyParams(r); err != nil || s.options.Operations == nil {
-			return []jobs.Pause{}, err
+		if err := onlyParams(r); err != nil {
+			return nil, err
 		}
-		standing, err := s.options.Operations.Standing(ctx)
-		pauses := make([]jobs.Pause, 0, len(standing))
-		for _, p := range standing {
-			pauses = append(pauses, plainPause(p))
-		}
-		return pauses, err
+		return s.reader.standing(ctx)
 	})
+}
+
+// standing returns the pauses that stand, never nil.
+func (r *reader) standing(ctx context.Context) ([]jobs.Pause, error) {
+	pauses := []jobs.Pause{}
+	if r.ops == nil {
+		return pauses, nil
+	}
+	standing, err := r.ops.Standing(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pauses: %w", err)
+	}
+	for _, p := range standing {
+		pauses = append(pauses, plainPause(p))
+	}
+	return pauses, nil
 }
 
 func plainPause(p jobs.Pause) jobs.Pause {

@@ -16,6 +16,9 @@ import (
 func post(handler http.Handler, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Host = "localhost:8080"
+	if !forMachines(request) {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	for _, c := range change {
 		c(request)
 	}

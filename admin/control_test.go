@@ -213,6 +213,9 @@ func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec) (jobs.Spec
 func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.history.err != nil {
+		return c.history.err
+	}
 	for i, s := range c.specs {
 		if s.Job == job {
 			if s.Version != version {
@@ -254,10 +257,18 @@ type workParams struct {
 	Rows int `json:"rows"`
 }
 
-// withActs lets a server act on a control in memory. Of the configuration is the
-// job rollup-sales.
+// withActs lets a server act on a control in memory.
 func withActs(o Options) (Options, *control) {
 	c := newControl(o.Store.(*history))
+	options := operationsOptions()
+	options.Control, options.Replica = c, o.Replica
+	o.Operations = jobs.NewOperations(options)
+	return o, c
+}
+
+// operationsOptions are those of a program with the handler work. Of its
+// configuration is the job rollup-sales.
+func operationsOptions() jobs.OperationsOptions {
 	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, workParams) error { return nil }))
 	if err != nil {
 		panic(err)
@@ -270,16 +281,15 @@ func withActs(o Options) (Options, *control) {
 		err := json.Unmarshal(text, &said)
 		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params, MisfireThreshold: 1e9}, err
 	}
-	o.Operations = jobs.NewOperations(jobs.OperationsOptions{
-		Control: c, Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build, Replica: o.Replica, Log: zerolog.Nop(),
+	return jobs.OperationsOptions{
+		Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build, Log: zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
 				return nil, &jobs.SpecError{Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name", Message: "found nothing, expected the job's name"}}}
 			}
 			return written, nil
 		},
-	})
-	return o, c
+	}
 }
 
 func acting(t *testing.T) (*Server, *control) {

@@ -33,6 +33,8 @@ type Frame struct {
 	Status   Status
 	ServedBy ServedBy
 	Account  Identity
+	Acts     bool          // they may act here
+	Notice   *notice       // of what they have done, if this page follows an act
 	Error    string        // why the store did not answer
 	Stale    bool          // it did not: what is shown is the last state known
 	Age      time.Duration // of that
@@ -159,7 +161,8 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 		return Frame{}, &badRequest{fmt.Sprintf("refresh is %q, expected off", cut(refresh[0], 100))}
 	}
 	query.Del("refresh")
-	f := Frame{Title: title, Section: section, Account: identityOf(r), Address: address(r.URL.EscapedPath(), query)}
+	f := Frame{Title: title, Section: section, Account: identityOf(r), Address: address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
+	f.Acts = f.Account.Role == Operator && s.options.Operations != nil
 	if live {
 		f.Every = int(math.Ceil(s.options.Refresh.Seconds()))
 		if len(refresh) == 0 {

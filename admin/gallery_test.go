@@ -21,14 +21,17 @@ type galleryState struct {
 	path    string
 	status  int
 	before  func(t *testing.T, s *Server)
+	sent    url.Values // a form that is sent to the address
 	has     []string
 }
 
 func (g galleryState) address() string { return cmp.Or(g.path, "/") }
 
-func galleryStates() []galleryState {
+func galleryStates() []galleryState { return append(pageStates(), formStates()...) }
+
+func pageStates() []galleryState {
 	stale := contention()
-	return []galleryState{
+	states := []galleryState{
 		{name: "empty", options: empty(), has: []string{
 			"No replica is registered. No tables are known. Nothing runs, nothing waits.", "No job has named a table yet.", "No firing is due.",
 		}},
@@ -114,11 +117,8 @@ func galleryStates() []galleryState {
 		{name: "audit-none", options: busy(), path: "/audit?actor=nobody", has: []string{"Nothing is like this."}},
 		{name: "audit-down", options: down(), path: "/audit", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("audit-stale", busy(), "/audit", "group reports"),
-
-		{name: "locks", options: contention(), path: "/locks", has: []string{"public/orders", "slot:vendor-api"}},
-		{name: "locks-empty", options: empty(), path: "/locks", has: []string{"No job has named a table yet."}},
-		staleState("locks-stale", contention(), "/locks", "slot:vendor-api"),
 	}
+	return append(states, lockGallery()...)
 }
 
 // staleState is a page as it was seen before the store went down.
@@ -147,7 +147,7 @@ func TestGallery(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			reply := get(t, server.Handler(), state.address())
+			reply := get(t, state.handler(server), state.address())
 			if want := cmp.Or(state.status, http.StatusOK); reply.Code != want {
 				t.Errorf("status %d, want %d", reply.Code, want)
 			}

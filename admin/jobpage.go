@@ -109,3 +109,8 @@ func (d *JobDetail) Ended() (n int) {
 	}
 	return n
 }
+
+// Paused reports whether the job has a pause of its own.
+func (d *JobDetail) Paused() bool {
+	return slices.ContainsFunc(d.Pauses, func(p jobs.Pause) bool { return p.Target.Kind == jobs.TargetJob })
+}

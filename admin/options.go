@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 	"unicode"
@@ -129,6 +130,10 @@ type Options struct {
 	// table, at most n of them. It is called concurrently. Nil means that no
 	// dues are shown.
 	Dues func(job string, from time.Time, n int) []time.Time
+	// Patience returns how long a firing of a job waits for a lock that is held,
+	// or limit where that is shorter; false where it is not known. It is called
+	// concurrently. Nil means that it is known of no job.
+	Patience func(job string, limit time.Duration) (time.Duration, bool)
 	// Explain says what became of a job at an instant, which it reads as
 	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
 	// is said than what the store knows.
@@ -136,6 +141,12 @@ type Options struct {
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error
+
+	// Metrics answers scrapes; nil where nothing is counted.
+	Metrics http.Handler
+	// Trace returns the trace of a run, if it has one. It is called concurrently.
+	// Nil means that nothing is traced.
+	Trace func(run uuid.UUID) Trace
 
 	// Refresh is how often the page asks again, at least a second; 0 means
 	// DefaultRefresh.
@@ -195,8 +206,8 @@ func (o *Options) checkTokens(bad func(format string, args ...any)) {
 		switch {
 		case !isUserName(token.Name):
 			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(token.Name, 200))
-		case !token.Role.known():
-			bad("token %q: role is %q, expected viewer or operator", token.Name, token.Role)
+		case !token.Role.known() && token.Role != Scraper:
+			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name, token.Role)
 		case err != nil || len(sum) != sha256.Size:
 			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
 		}

@@ -41,7 +41,9 @@ type Overview struct {
 	Last      []jobs.Record     `json:"last_runs"`         // ended: the youngest first
 	Next      []Firing          `json:"next"`              // by this replica's cron table
 	Replicas  []Replica         `json:"replicas"`
-	Drift     []jobs.JobDrift   `json:"drift,omitempty"` // jobs that the replicas' configurations do not have alike
+	Drift     []jobs.JobDrift   `json:"drift,omitempty"`  // jobs that the replicas' configurations do not have alike
+	Pauses    []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
+	Acts      bool              `json:"-"`                // who looks may act
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -88,7 +90,7 @@ func (s *Server) overview(ctx context.Context) (Overview, int) {
 
 // completeOverview adds what only the server knows.
 func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
-	o.Stale, o.Error, o.ServedBy, o.Memcached = f.Stale, f.Error, f.ServedBy, s.memcached()
+	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Acts = f.Stale, f.Error, f.ServedBy, s.memcached(), f.Acts
 	o.Problems = problems(o)
 	return o
 }
@@ -135,6 +137,9 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 		return o, err
 	}
 	if o.Drift, err = r.drifted(ctx, o.Replicas); err != nil {
+		return o, err
+	}
+	if o.Pauses, err = r.standing(ctx); err != nil {
 		return o, err
 	}
 	for _, due := range r.firings(o.Now, nextFirings) {

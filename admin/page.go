@@ -25,6 +25,7 @@ const (
 	shownLocks     = 5 // of each blockage
 	shownFree      = 300
 	shownTroubles  = 12
+	shownPauses    = 5
 )
 
 // pages renders the templates.
@@ -65,7 +66,13 @@ func newPages(a *assets) (*pages, error) {
 		"words":     shortReason,
 		"jobPath":   jobPath,
 		"sections":  sections,
-	}).ParseFS(templateFiles, "templates/*.html")
+
+		"actPath":     actPath,
+		"releasePath": releasePath,
+		"targetJob":   func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetJob, Name: name} },
+		"targetGroup": func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetGroup, Name: name} },
+		"targetAll":   func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
+	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
 	return &pages{set: set}, err
 }
 
@@ -151,6 +158,12 @@ func (o *Overview) RunningShown() []jobs.Record { return o.Running[:min(len(o.Ru
 // RunningMore returns how many it does not list.
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
 
+// PausesShown returns the pauses that the page lists.
+func (o *Overview) PausesShown() []jobs.Pause { return o.Pauses[:min(len(o.Pauses), shownPauses)] }
+
+// PausesMore returns how many it does not list.
+func (o *Overview) PausesMore() int { return len(o.Pauses) - len(o.PausesShown()) }
+
 // jobPath is where a job's page is. A name may have slashes.
 func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
 
@@ -181,8 +194,17 @@ type runList struct {
 	Now  time.Time
 	Runs []jobs.Record
 	One  bool // they are all of one job
+	Acts bool // each has a link to what may be done with it
+}
+
+// For returns the list as somebody sees it who may act, or may not.
+func (l runList) For(acts bool) runList {
+	l.Acts = acts
+	return l
 }
 
 func newRunList(now time.Time, runs []jobs.Record) runList { return runList{Now: now, Runs: runs} }
 
-func newRunListOfOne(now time.Time, runs []jobs.Record) runList { return runList{now, runs, true} }
+func newRunListOfOne(now time.Time, runs []jobs.Record) runList {
+	return runList{Now: now, Runs: runs, One: true}
+}

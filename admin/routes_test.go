@@ -10,13 +10,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // addressOf returns an address of a route, one that is there.
 func addressOf(s *Server, path string) string {
-	if path == "/api/v1/jobs/{name}/spec" || path == "/api/v1/jobs/{name}/remove" {
+	switch path {
+	case "/api/v1/jobs/{name}/spec", "/api/v1/jobs/{name}/remove", "/jobs/{name}/change", "/jobs/{name}/remove":
 		return strings.Replace(path, "{name}", "added", 1)
+	case "/runs/{id}/again":
+		return runPath(id(31)) + "/again"
+	case "/locks/release":
+		return releasePath("public/orders", 1810)
 	}
 	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(), "{session}", id(9001).String(),
 		"{file}", s.assets.byName["holdfast.css"].hashed).Replace(path)
@@ -24,17 +31,40 @@ func addressOf(s *Server, path string) string {
 
 // bodyOf returns what a route that acts takes, sent to its address.
 func bodyOf(path string) string {
+	form := url.Values{"key": {uuid.NewString()}, "reason": {"night"}}
 	switch path {
+	case "/add":
+		form.Set("job", `{"name": "added", "handler": "work"}`)
+	case "/jobs/{name}/change":
+		form.Set("job", `{"name": "added", "handler": "work"}`)
+		form.Set("version", "1")
+	case "/jobs/{name}/remove":
+		form.Set("version", "2")
+	case "/locks/release":
+		form.Set("token", "1810")
 	case "/api/v1/jobs":
 		return addedJob
 	case "/api/v1/locks/release":
 		return `{"resource": "public/orders", "token": 1810}`
 	}
-	return ""
+	if strings.HasPrefix(path, "/api/") {
+		return ""
+	}
+	return form.Encode()
 }
 
 func withBody(path string) func(*http.Request) {
-	return func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(bodyOf(path))) }
+	return func(r *http.Request) {
+		r.Body = io.NopCloser(strings.NewReader(bodyOf(path)))
+		if !forMachines(r) {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+	}
+}
+
+// formDone reports whether an answer leads on from a form that was sent.
+func formDone(r route, reply *httptest.ResponseRecorder) bool {
+	return r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") && reply.Code == http.StatusSeeOther
 }
 
 // withActions are a server's routes and one that acts.
@@ -53,7 +83,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	acted := 0
 	routes := withActions(server, &acted)
 	handler := server.handler(routes)
-	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /login", "POST /login"}
+	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico", "GET /login", "POST /login"}
 	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil}, route{"GET", "/api/v1/nothing", forViewers, nil}) {
 		reply := ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
@@ -87,7 +117,7 @@ func TestStrangersGetNothing(t *testing.T) {
 func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.ResponseRecorder) {
 	t.Helper()
 	switch {
-	case strings.HasPrefix(r.path, "/api/"):
+	case strings.HasPrefix(r.path, "/api/") || r.path == "/metrics":
 		if reply.Code != http.StatusUnauthorized || !json.Valid(reply.Body.Bytes()) || reply.Header().Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: %d %s for a stranger", name, reply.Code, reply.Body)
 		}
@@ -111,6 +141,7 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 	proofs := map[string][]func(*http.Request){
 		"viewer by cookie":   {withCookie(cookieOf(t, handler, "vera", "staple"))},
 		"viewer by token":    {withHeader("Authorization", "Bearer probe-token")},
+		"scraper by token":   {withHeader("Authorization", "Bearer scrape-token")},
 		"viewer by proxy":    {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "petra")},
 		"operator by cookie": {withCookie(cookieOf(t, handler, "anna", "correct horse"))},
 		"operator by token":  {withHeader("Authorization", "Bearer "+deployToken)},
@@ -120,12 +151,12 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 		before, audited := acted, len(control.audit)
 		for _, r := range routes {
 			reply := ask(handler, r.method, addressOf(server, r.path), append(slices.Clip(change), withBody(r.path))...)
-			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer")
+			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer") || strings.HasPrefix(proof, "scraper") && r.who > forAnybody && r.path != "/metrics"
 			switch {
 			case r.path == "/login":
 			case refused != (reply.Code == http.StatusForbidden):
 				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
-			case !refused && reply.Code != http.StatusOK && r.path != "/logout":
+			case !refused && reply.Code != http.StatusOK && !formDone(r, reply):
 				t.Errorf("%s: %s %s gives %d", proof, r.method, r.path, reply.Code)
 			}
 		}

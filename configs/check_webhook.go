@@ -25,7 +25,7 @@ func (c *checker) checkWebhooks() {
 		c.checkWebhookSecret(w, path)
 		c.checkEvents(w, keyPath(path, "events"))
 		c.checkPatterns(w, keyPath(path, "jobs"))
-		c.checkHeaders(w, keyPath(path, "headers"))
+		c.checkHeaders(w.Headers, keyPath(path, "headers"))
 	}
 }
 
@@ -70,18 +70,38 @@ func (c *checker) checkWebhookSecret(w *Webhook, path string) {
 		c.fail(at, "found no secret to sign with, %s", words)
 		return
 	}
-	if _, ok := w.SigningKey(); !ok {
+	if _, ok := w.Secret.signingKey(); !ok {
 		c.fail(at, "found a secret that is too short or no base64 (it is not shown), %s", words)
+	}
+	old := c.firstGiven(keyPath(path, "old_secret"), keyPath(path, "old_secret_file"))
+	if !c.given(old) || !c.sound(keyPath(path, "old_secret")) || !c.sound(keyPath(path, "old_secret_file")) {
+		return
+	}
+	switch _, ok := w.OldSecret.signingKey(); {
+	case !ok:
+		c.fail(old, "found a secret that is too short or no base64 (it is not shown), %s", words)
+	case w.OldSecret == w.Secret:
+		c.fail(old, "found the same as secret (it is not shown), expected the one before it")
 	}
 }
 
-// SigningKey returns the bytes that Secret stands for, and whether they are
-// enough.
-func (w Webhook) SigningKey() (key []byte, ok bool) {
+// SigningKeys returns the bytes that Secret and, where there is one, OldSecret
+// stand for, and whether they are enough.
+func (w Webhook) SigningKeys() (keys [][]byte, ok bool) {
+	key, ok := w.Secret.signingKey()
+	keys = append(keys, key)
+	if ok && !w.OldSecret.IsZero() {
+		key, ok = w.OldSecret.signingKey()
+		keys = append(keys, key)
+	}
+	return keys, ok
+}
+
+func (s Secret) signingKey() (key []byte, ok bool) {
 	const least, most = 24, 64
-	encoded, standard := strings.CutPrefix(w.Secret.Reveal(), "whsec_")
+	encoded, standard := strings.CutPrefix(s.Reveal(), "whsec_")
 	if !standard {
-		return []byte(w.Secret.Reveal()), len(w.Secret.Reveal()) >= least
+		return []byte(s.Reveal()), len(s.Reveal()) >= least
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	return key, err == nil && len(key) >= least && len(key) <= most
@@ -120,8 +140,8 @@ func (c *checker) checkPatterns(w *Webhook, path string) {
 	}
 }
 
-func (c *checker) checkHeaders(w *Webhook, path string) {
-	for i, h := range w.Headers {
+func (c *checker) checkHeaders(headers []Header, path string) {
+	for i, h := range headers {
 		name, value := keyPath(itemPath(path, i), "name"), keyPath(itemPath(path, i), "value")
 		if c.near(itemPath(path, i)).value.kind != kindMapping {
 			continue

@@ -18,10 +18,12 @@ type Webhook struct {
 	Jobs []string `yaml:"jobs"`
 	// Secret signs what is sent: whsec_ and 24 to 64 bytes in base64, or a text of
 	// 24 bytes or more.
-	Secret  Secret        `yaml:"secret"`
-	Timeout time.Duration `yaml:"timeout" min:"1s" max:"1m"` // of one try
-	Retry   retry.Policy  `yaml:"retry" delay:"1s"`
-	Headers []Header      `yaml:"headers"`
+	Secret Secret `yaml:"secret"`
+	// OldSecret signs too, until all receivers have the new one.
+	OldSecret Secret        `yaml:"old_secret"`
+	Timeout   time.Duration `yaml:"timeout" min:"1s" max:"1m"` // of one try
+	Retry     retry.Policy  `yaml:"retry" delay:"1s"`
+	Headers   []Header      `yaml:"headers"`
 }
 
 // Header is sent along.

@@ -21,12 +21,13 @@ func TestWebhook(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v %#v %s", w, w, c), "hunter2") {
 		t.Error("a secret is shown")
 	}
-	if key, ok := w.SigningKey(); !ok || string(key) != "hunter2 hunter2 hunter2 hunter2" {
-		t.Errorf("key %q, %v", key, ok)
+	if keys, ok := w.SigningKeys(); !ok || len(keys) != 1 || string(keys[0]) != "hunter2 hunter2 hunter2 hunter2" {
+		t.Errorf("keys %q, %v", keys, ok)
 	}
+	w.OldSecret = w.Secret
 	w.Secret = NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3")
-	if key, ok := w.SigningKey(); !ok || string(key) != "0123456789abcdef01234567" {
-		t.Errorf("key %q, %v", key, ok)
+	if keys, ok := w.SigningKeys(); !ok || len(keys) != 2 || string(keys[0]) != "0123456789abcdef01234567" || string(keys[1]) != "hunter2 hunter2 hunter2 hunter2" {
+		t.Errorf("keys %q, %v", keys, ok)
 	}
 }
 
@@ -61,6 +62,8 @@ func TestWebhookMistakes(t *testing.T) {
 		{"another scheme", "webhooks: [{name: w, url: 'ftp://hunter2', secret: '" + strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else (it is not shown), expected an http:// or https:// URL without #"},
 		{"short secret", "webhooks: [{name: w, url: 'https://h', secret: hunter2}]", "1:48: webhooks[0].secret: found a secret that is too short or no base64 (it is not shown), " + secret},
 		{"no base64", "webhooks: [{name: w, url: 'https://h', secret: whsec_hunter2-hunter2-hunter2-hunter2}]", "1:48: webhooks[0].secret: found a secret that is too short or no base64 (it is not shown), " + secret},
+		{"short old secret", hook + "old_secret: hunter2}", "2:99: webhooks[0].old_secret: found a secret that is too short or no base64 (it is not shown), " + secret},
+		{"secret that is not replaced", hook + "old_secret: 'hunter2 hunter2 hunter2 hunter2'}", "2:99: webhooks[0].old_secret: found the same as secret (it is not shown), expected the one before it"},
 		{"unknown event", hook + "events: [faild]}", `2:96: webhooks[0].events[0]: unknown event "faild"; did you mean "failed"?`},
 		{"no event", hook + "events: [running]}", `2:96: webhooks[0].events[0]: unknown event "running"; expected one of succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
 		{"no events", hook + "events: []}", "2:95: webhooks[0].events: found no events, expected some of succeeded, failed, timed_out, cancelled, lost, skipped, missed"},

@@ -21,6 +21,9 @@ var (
 	// job was changed by another, the lock has another holder, or the key was
 	// used for something else.
 	ErrConflict = errors.New("conflict")
+	// ErrFollowed says that other added jobs follow the one that was to be
+	// removed. It wraps ErrConflict.
+	ErrFollowed = fmt.Errorf("%w: it is followed", ErrConflict)
 	// ErrFromConfig says that a job comes from the configuration file: it is
 	// changed there.
 	ErrFromConfig = errors.New("job comes from the configuration file")
@@ -147,7 +150,7 @@ type Audited struct {
 	Actor   string          `json:"actor"`
 	Via     string          `json:"via"`
 	Replica string          `json:"replica,omitempty"`
-	Action  string          `json:"action"` // "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job"
+	Action  string          `json:"action"` // "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job", "deliver_again"
 	Target  string          `json:"target"` // "job rollup", "run …", "table public/orders", "replica a"
 	Reason  string          `json:"reason,omitempty"`
 	Detail  json.RawMessage `json:"detail,omitempty"` // what else there is to know, by action

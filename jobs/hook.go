@@ -43,12 +43,17 @@ type Delivery struct {
 	CreatedAt time.Time
 	TakenAt   time.Time // by the same clock
 	Tries     int       // this one included
+	// Since when its tries count, and how many there were before: they began
+	// anew when an operator had it delivered again.
+	Since  time.Time
+	Former int
 }
 
 // Settlement is what became of one try of a delivery.
 type Settlement struct {
-	ID    uuid.UUID
-	Tries int // as the delivery had it: whoever has taken it since is left alone
+	ID     uuid.UUID
+	Tries  int // as the delivery had it, as is Former: whoever has taken it since is left alone,
+	Former int // and so is one that failed, but was to be delivered again by then
 	// Delivered ends it. Else it is tried again after Again, or given up.
 	Delivered bool
 	Again     time.Duration
@@ -61,15 +66,34 @@ type Undelivered struct {
 	ID        uuid.UUID  `json:"id"`
 	Webhook   string     `json:"webhook"`
 	Run       uuid.UUID  `json:"run_id"`
+	Job       string     `json:"job"`
 	State     State      `json:"state"`
 	CreatedAt time.Time  `json:"created_at"`
 	Tries     int        `json:"tries"`
-	NextAt    *time.Time `json:"next_try_at,omitempty"`
+	NextAt    *time.Time `json:"next_try_at,omitempty"` // nil once it was given up
 	GaveUpAt  *time.Time `json:"gave_up_at,omitempty"`
-	Error     string     `json:"error"`
+	Error     string     `json:"error"` // of the last try
 }
 
-// DeliveriesKept is how long what was not delivered is shown.
+// UndeliveredFilter narrows a list of deliveries; zero fields do not.
+type UndeliveredFilter struct {
+	Webhook string     // by its name
+	Run     uuid.UUID  // of this run alone
+	GivenUp bool       // only what is tried no more
+	Before  *RunCursor // the page after this delivery: its CreatedAt and ID
+	After   *RunCursor // the page before this delivery, as in RunFilter
+	Limit   int        // 1 to MaxBatch; 0 means 100
+}
+
+// Check returns a *BadInputError for what no delivery can have.
+func (f UndeliveredFilter) Check() error {
+	if f.Limit < 0 || f.Limit > MaxBatch {
+		return &BadInputError{"limit", fmt.Sprintf("found %d, expected 1 to %d, or 0 for 100", f.Limit, MaxBatch)}
+	}
+	return checkText("webhook", f.Webhook, 0, MaxNameBytes)
+}
+
+// DeliveriesKept is how long what was not delivered is shown, and its run kept.
 const DeliveriesKept = 30 * 24 * time.Hour
 
 // Outbox is a store that keeps what webhooks are to be told, for whichever
@@ -83,8 +107,13 @@ type Outbox interface {
 	// delivery was still lent to whoever made it.
 	SettleDelivery(ctx context.Context, s Settlement) (bool, error)
 	// UndeliveredHooks returns what has failed so far or was given up, the
-	// youngest first, at most limit.
-	UndeliveredHooks(ctx context.Context, limit int) ([]Undelivered, error)
+	// youngest first.
+	UndeliveredHooks(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error)
+	// DeliverAgain has a delivery due at once, also one that was given up: its
+	// tries count anew. It is an act as those of Control are. ErrNotFound says
+	// that there is no such delivery, or none any more: it was delivered, or is
+	// older than DeliveriesKept.
+	DeliverAgain(ctx context.Context, act Act, delivery uuid.UUID) (Undelivered, error)
 	// ForgetDeliveries deletes what is older than DeliveriesKept.
 	ForgetDeliveries(ctx context.Context) error
 }

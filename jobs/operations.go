@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -27,9 +28,12 @@ type OperationsOptions struct {
 	// Complete checks what somebody wrote and returns it as a Spec has it, or a
 	// *SpecError. It may follow what was added before too: those schedules, by name.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
-	Locker   *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
-	Replica  string          // through which acts are done; "" beside all
-	Log      zerolog.Logger
+	// Cancelled is told of each run that was cancelled while it waited and no
+	// replica had it; nil where nobody wants to know. It must not block.
+	Cancelled func(run Record)
+	Locker    *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
+	Replica   string          // through which acts are done; "" beside all
+	Log       zerolog.Logger
 }
 
 // Operations are what operators do, as Go programs, the command line and the
@@ -40,10 +44,15 @@ type OperationsOptions struct {
 // An Act's empty Actor is "program", its empty Via "go". Errors are those of
 // Control, and a *BadInputError for what can't be kept. Methods may be called
 // concurrently.
-type Operations struct{ options OperationsOptions }
+type Operations struct {
+	options OperationsOptions
+
+	mu    sync.Mutex
+	heard Orders // the last, which stand while their generation does
+}
 
 // NewOperations returns the Operations.
-func NewOperations(o OperationsOptions) *Operations { return &Operations{o} }
+func NewOperations(o OperationsOptions) *Operations { return &Operations{options: o} }
 
 // SpecProblem is one mistake in a job that is to be added.
 type SpecProblem struct {
@@ -151,14 +160,30 @@ func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 
 // Specs returns the jobs that were added at run time, by name.
 func (o *Operations) Specs(ctx context.Context) ([]Spec, error) {
-	now, err := o.options.Control.Orders(ctx, uuid.Nil, 0)
-	return now.Specs, err
+	now, err := o.orders(ctx)
+	return slices.Clone(now.Specs), err
 }
 
 // Standing returns the pauses that stand now.
 func (o *Operations) Standing(ctx context.Context) ([]Pause, error) {
-	now, err := o.options.Control.Orders(ctx, uuid.Nil, 0)
-	return now.Pauses, err
+	now, err := o.orders(ctx)
+	return slices.Clone(now.Pauses), err
+}
+
+// orders returns what holds for all now. The store tells it anew only where
+// something was done since: pages ask every few seconds.
+func (o *Operations) orders(ctx context.Context) (Orders, error) {
+	o.mu.Lock()
+	heard := o.heard
+	o.mu.Unlock()
+	now, err := o.options.Control.Orders(ctx, uuid.Nil, heard.Generation)
+	if err != nil || now.Generation == heard.Generation && heard.Generation != 0 {
+		return heard, err
+	}
+	o.mu.Lock()
+	o.heard = now
+	o.mu.Unlock()
+	return now, nil
 }
 
 // Cancel ends a run: one that waits at once, one that runs through its replica,
@@ -170,6 +195,9 @@ func (o *Operations) Cancel(ctx context.Context, a Act, run uuid.UUID) (Record, 
 		return Record{}, err
 	}
 	r, err := o.options.Control.Cancel(ctx, a, run)
+	if err == nil && r.State == Cancelled && r.Replica == "" && o.options.Cancelled != nil {
+		o.options.Cancelled(r)
+	}
 	return r, of("run "+run.String(), err)
 }
 
@@ -214,6 +242,17 @@ const AnyVersion = -1
 // once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
 // ErrFromConfig that the configuration has the job.
 func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int64) (Spec, error) {
+	return o.put(ctx, a, "", text, version)
+}
+
+// ChangeJob is PutJob for the job of that name: a text that names another is a
+// *SpecError.
+func (o *Operations) ChangeJob(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
+	return o.put(ctx, a, name, text, version)
+}
+
+// put adds or changes the job of that name, "" for any.
+func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
 	a, err := o.act(a)
 	if err != nil {
 		return Spec{}, err
@@ -230,11 +269,18 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 	if err != nil {
 		return Spec{}, err
 	}
+	if name != "" && job.Name != name {
+		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "name", Message: fmt.Sprintf("found %q, expected %q: a job's name can't be changed", job.Name, name)}}}
+	}
 	if err := o.ours(job.Name); err != nil {
 		return Spec{}, err
 	}
 	if _, err := newEntry(o.options.Registry, job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
+	}
+	if followers := o.followers(specs, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
+		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "schedule",
+			Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
 	}
 	if version == AnyVersion {
 		version = versionIn(specs, job.Name)
@@ -244,7 +290,8 @@ func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob.
+// history stays. Version is as in PutJob. ErrFollowed says that other added
+// jobs follow it, as far as is seen: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
 	a, err := o.act(a)
 	if err != nil {
@@ -253,11 +300,15 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 	if err := o.ours(name); err != nil {
 		return err
 	}
+	specs, err := o.Specs(ctx)
+	if err != nil {
+		return err
+	}
+	if followers := o.followers(specs, name); len(followers) > 0 {
+		return fmt.Errorf("job %s: %w: %s would never be due again; remove first what follows it, or have that follow another",
+			name, ErrFollowed, strings.Join(followers, " and "))
+	}
 	if version == AnyVersion {
-		specs, err := o.Specs(ctx)
-		if err != nil {
-			return err
-		}
 		if version = versionIn(specs, name); version == 0 {
 			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
@@ -275,6 +326,18 @@ func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 		}
 	}
 	return schedules
+}
+
+// followers returns which added jobs follow the job, by name.
+func (o *Operations) followers(specs []Spec, job string) []string {
+	var names []string
+	for name, s := range o.schedules(specs) {
+		if name != job && slices.Contains(s.After(), job) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // versionIn returns the version of an added job, 0 where there is none.
@@ -298,6 +361,40 @@ func (o *Operations) ours(name string) error {
 // Audit returns the audit log, the youngest line first.
 func (o *Operations) Audit(ctx context.Context, f AuditFilter) ([]Audited, error) {
 	return o.options.Control.Audit(ctx, f)
+}
+
+// Undelivered returns what webhooks could not be told so far, and what was
+// given up, the youngest first. errors.ErrUnsupported says that the store keeps
+// no deliveries.
+func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return nil, err
+	}
+	return outbox.UndeliveredHooks(ctx, f)
+}
+
+// DeliverAgain has a webhook told once more what it could not be told, within
+// about a second by whichever replica has the webhook. ErrNotFound says that it
+// was told by now, or that it is forgotten.
+func (o *Operations) DeliverAgain(ctx context.Context, a Act, delivery uuid.UUID) (Undelivered, error) {
+	outbox, err := o.outbox()
+	if err != nil {
+		return Undelivered{}, err
+	}
+	if a, err = o.act(a); err != nil {
+		return Undelivered{}, err
+	}
+	u, err := outbox.DeliverAgain(ctx, a, delivery)
+	return u, of("delivery "+delivery.String(), err)
+}
+
+func (o *Operations) outbox() (Outbox, error) {
+	outbox, ok := o.options.Control.(Outbox)
+	if !ok {
+		return nil, fmt.Errorf("deliveries in %T: %w", o.options.Control, errors.ErrUnsupported)
+	}
+	return outbox, nil
 }
 
 // of says what an error of the store is about; a *PausedError says it itself.

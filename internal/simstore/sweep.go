@@ -34,6 +34,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		s.bury(dead, &swept)
 	}
 	s.cancelLeft()
+	s.endAbandoned()
 	for id := range s.control.cancels {
 		if r := s.runs[id]; r == nil || r.State.Final() {
 			delete(s.control.cancels, id)
@@ -166,7 +167,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			continue
 		}
 		cursors[c.Job] = j.checkedUntil
-		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans())
+		away := j.away
+		if j.gone() {
+			away = jobs.Span{}
+		}
+		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans(), away)
 		if cursor.Decided(c.Due) {
 			continue
 		}

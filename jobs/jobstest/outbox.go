@@ -3,6 +3,8 @@ package jobstest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,10 +56,18 @@ func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 
 func (c *check) settled(d jobs.Delivery, s jobs.Settlement) bool {
 	c.Helper()
-	s.ID, s.Tries = d.ID, d.Tries
+	s.ID, s.Tries, s.Former = d.ID, d.Tries, d.Former
 	stood, err := c.outbox(c.Store).SettleDelivery(c.ctx, s)
 	c.must(err)
 	return stood
+}
+
+// undelivered lists what was not delivered.
+func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
+	c.Helper()
+	found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, f)
+	c.must(err)
+	return found
 }
 
 // operator is who acts.
@@ -237,7 +247,7 @@ var outboxRules = []rule{
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
 		shown := func() jobs.Undelivered {
 			c.Helper()
-			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, 10)
+			found, err := c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{})
 			c.must(err)
 			if len(found) != 1 {
 				c.Fatalf("undelivered %+v, expected one", found)
@@ -264,6 +274,108 @@ var outboxRules = []rule{
 		}
 		c.must(c.outbox(c.Store).ForgetDeliveries(c.ctx))
 		shown() // it is not old
+	}},
+	{"what was not delivered is listed by webhook, run and page, the youngest first", func(c *check) {
+		d := definition("a", "h")
+		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed}, {Webhook: "w", State: jobs.Failed}}
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+		c.must(err)
+		s := c.session("one")
+		var last jobs.StartRequest
+		for n := range 3 {
+			last = request("a", n)
+			c.finished(last, c.granted(s, last), jobs.Failed)
+			for _, webhook := range []string{"v", "w"} {
+				c.settled(c.take(webhook, time.Hour)[0], jobs.Settlement{Error: "503", Again: time.Hour, GiveUp: webhook == "v" && n > 0})
+			}
+		}
+		all := c.undelivered(jobs.UndeliveredFilter{})
+		for _, t := range []struct {
+			filter jobs.UndeliveredFilter
+			want   int
+		}{
+			{jobs.UndeliveredFilter{}, 6}, {jobs.UndeliveredFilter{Webhook: "w"}, 3}, {jobs.UndeliveredFilter{Webhook: "x"}, 0}, {jobs.UndeliveredFilter{GivenUp: true}, 2},
+			{jobs.UndeliveredFilter{GivenUp: true, Webhook: "w"}, 0}, {jobs.UndeliveredFilter{Run: last.Run}, 2}, {jobs.UndeliveredFilter{Run: uuid.New()}, 0},
+			{jobs.UndeliveredFilter{Limit: 4}, 4},
+		} {
+			equal(c, fmt.Sprintf("deliveries by %+v", t.filter), len(c.undelivered(t.filter)), t.want)
+		}
+		var paged []jobs.Undelivered
+		var at *jobs.RunCursor
+		for range len(all) / 2 {
+			page := c.undelivered(jobs.UndeliveredFilter{Limit: 2, Before: at})
+			paged = append(paged, page...)
+			at = &jobs.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
+		}
+		if !reflect.DeepEqual(paged, all) {
+			c.Errorf("pages have %+v, expected %+v", paged, all)
+		}
+		equal(c, "deliveries after the last", len(c.undelivered(jobs.UndeliveredFilter{Before: at})), 0)
+		if before := c.undelivered(jobs.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
+			c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
+		}
+		for i, u := range all {
+			equal(c, "job", u.Job, "a")
+			if i > 0 && u.CreatedAt.After(all[i-1].CreatedAt) {
+				c.Errorf("%+v is listed after %+v", u, all[i-1])
+			}
+		}
+		_, err = c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Webhook: "a\x00b"})
+		c.refused("a webhook with NUL", err, jobs.ErrBadInput)
+		_, err = c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Limit: jobs.MaxBatch + 1})
+		c.refused("too long a list", err, jobs.ErrBadInput)
+	}},
+	{"what is to be delivered again is due at once, and its tries count anew", func(c *check) {
+		c.hooked("a", "h", jobs.Failed)
+		r := request("a", 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		d := c.told(r.Run, jobs.Failed)
+		equal(c, "since when its tries count", d.Since, d.CreatedAt)
+		equal(c, "given up", c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), true)
+		before := c.now()
+		u, err := c.outbox(c.Store).DeliverAgain(c.ctx, keyed("again"), d.ID)
+		c.must(err)
+		if u.ID != d.ID || u.NextAt == nil || u.GaveUpAt != nil || u.Tries != 1 || u.Error != "gone" || u.Job != "a" {
+			c.Errorf("to be delivered again: %+v", u)
+		}
+		again := c.take("w", time.Hour)
+		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 || again[0].Former != 1 {
+			c.Fatalf("taken again %+v", again)
+		}
+		within(c, "since when its tries count", again[0].Since, before, c.now())
+		repeated, err := c.outbox(c.Second).DeliverAgain(c.ctx, keyed("again"), d.ID)
+		c.must(err)
+		if !reflect.DeepEqual(repeated, u) {
+			c.Errorf("told %+v, then %+v", u, repeated)
+		}
+		equal(c, "taken after the repeated act", len(c.take("w", 0)), 0)
+		lines := c.audit(jobs.AuditFilter{Action: "deliver_again"})
+		if len(lines) != 1 || lines[0].Target != "delivery "+d.ID.String() || lines[0].Actor != "ann" || !strings.Contains(string(lines[0].Detail), r.Run.String()) {
+			c.Errorf("lines %+v", lines)
+		}
+		equal(c, "delivered", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
+		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+		c.refused("a delivery that was made", err, jobs.ErrNotFound)
+		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, jobs.Act{Via: "go"}, d.ID)
+		c.refused("nobody", err, jobs.ErrBadInput)
+	}},
+	{"a try that fails after its delivery was to be made again does not put it off", func(c *check) {
+		c.hooked("a", "h", jobs.Failed)
+		r := request("a", 1)
+		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+		d := c.told(r.Run, jobs.Failed)
+		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+		c.must(err)
+		equal(c, "given up by the try before", c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
+		equal(c, "due", len(c.take("w", time.Hour)), 1)
+		// One that succeeds ends it all the same.
+		again := request("a", 2)
+		c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
+		d = c.told(again.Run, jobs.Failed)
+		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+		c.must(err)
+		equal(c, "delivered by the try before", c.settled(d, jobs.Settlement{Delivered: true}), true)
+		equal(c, "due", len(c.take("w", 0)), 0)
 	}},
 	{"many takers share what is due", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,7 +21,8 @@ WITH due AS (
     ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
-WHERE d.id = ANY(ARRAY(SELECT id FROM due)) RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries`
+WHERE d.id = ANY(ARRAY(SELECT id FROM due)) 
+RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries, coalesce(d.since, d.created_at), d.former`
 
 	// Results are told, output is not: it may be long, and is text for people.
 	deliveredRuns = `
@@ -29,11 +32,14 @@ FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o 
 	endDelivery   = `DELETE FROM holdfast.deliveries WHERE id = $1 AND tries = $2`
 	deferDelivery = `
 UPDATE holdfast.deliveries SET error = $3, next_at = CASE WHEN NOT $5 THEN clock_timestamp() + $4::interval END, gave_up_at = CASE WHEN $5 THEN clock_timestamp() END
-WHERE id = $1 AND tries = $2`
+WHERE id = $1 AND tries = $2 AND former = $6`
 
 	undelivered = `
-SELECT id, webhook, run, state, created_at, tries, next_at, gave_up_at, error FROM holdfast.deliveries
-WHERE tries > 0 AND error <> '' ORDER BY created_at DESC, id LIMIT $1`
+SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at, d.gave_up_at, d.error FROM holdfast.deliveries d
+LEFT JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = d.run OFFSET 0) r ON true`
+
+	deliverAgain = `
+UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL, since = clock_timestamp(), former = tries WHERE id = $1`
 
 	forgetDeliveries = `DELETE FROM holdfast.deliveries WHERE created_at < clock_timestamp() - $1::interval`
 )
@@ -59,8 +65,8 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	err := s.pipeline(ctx, "deliveries", func(b *pgx.Batch) {
 		b.Queue(takeDeliveries, webhook, lease, limit).Query(func(rows pgx.Rows) (err error) {
 			taken, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d jobs.Delivery, err error) {
-				err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries)
-				d.CreatedAt, d.TakenAt = d.CreatedAt.UTC(), d.TakenAt.UTC()
+				err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries, &d.Since, &d.Former)
+				d.CreatedAt, d.TakenAt, d.Since = d.CreatedAt.UTC(), d.TakenAt.UTC(), d.Since.UTC()
 				return d, err
 			})
 			return err
@@ -96,24 +102,84 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
-		query, args = deferDelivery, append(args, jobs.PlainText(t.Error), t.Again, t.GiveUp)
+		query, args = deferDelivery, append(args, jobs.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
 	}
 	tag, err := s.pool.Exec(ctx, query, args...)
 	return tag.RowsAffected() > 0, wrap("delivery", err)
 }
 
 // UndeliveredHooks returns what has failed so far or was given up.
-func (s *Store) UndeliveredHooks(ctx context.Context, limit int) ([]jobs.Undelivered, error) {
-	rows, err := s.views.Query(ctx, undelivered, limit)
+func (s *Store) UndeliveredHooks(ctx context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	if err := f.Check(); err != nil {
+		return nil, wrap("deliveries", err)
+	}
+	query, args := undeliveredQuery(f)
+	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("deliveries", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
-		err = row.Scan(&u.ID, &u.Webhook, &u.Run, &u.State, &u.CreatedAt, &u.Tries, &u.NextAt, &u.GaveUpAt, &u.Error)
-		u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), utc(u.NextAt), utc(u.GaveUpAt)
-		return u, err
-	})
+	found, err := pgx.CollectRows(rows, scanUndelivered)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(found)
+	}
 	return found, wrap("deliveries", err)
+}
+
+// undeliveredQuery walks the index of what has failed and stops at the limit.
+func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	query := undelivered + " WHERE d.tries > 0 AND d.error <> ''"
+	if f.Webhook != "" {
+		query += " AND d.webhook = " + arg(f.Webhook)
+	}
+	if f.Run != uuid.Nil {
+		query += " AND d.run = " + arg(f.Run)
+	}
+	if f.GivenUp {
+		query += " AND d.gave_up_at IS NOT NULL"
+	}
+	if f.Before != nil {
+		query += " AND (d.created_at, d.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		query += " AND (d.created_at, d.id) > (" + arg(f.After.CreatedAt) + ", " + arg(f.After.ID) + ")"
+	}
+	order := " ORDER BY d.created_at DESC, d.id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		order = " ORDER BY d.created_at, d.id"
+	}
+	return query + order + " LIMIT " + arg(limit(f.Limit)), args
+}
+
+func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
+	err = row.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &u.CreatedAt, &u.Tries, &u.NextAt, &u.GaveUpAt, &u.Error)
+	u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), utc(u.NextAt), utc(u.GaveUpAt)
+	return u, err
+}
+
+// DeliverAgain has a delivery due at once.
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Act, delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.act(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(ctx context.Context, d *deed) error {
+		tag, err := d.Exec(ctx, deliverAgain, delivery)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := d.Query(ctx, undelivered+" WHERE d.id = $1", delivery)
+		if err != nil {
+			return err
+		}
+		u, err = pgx.CollectExactlyOneRow(rows, scanUndelivered)
+		d.detail = map[string]any{"webhook": u.Webhook, "run": u.Run, "job": u.Job}
+		return err
+	})
+	return u, err
 }
 
 // ForgetDeliveries deletes old ones.

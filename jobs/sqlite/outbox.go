@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,16 +25,18 @@ ON CONFLICT DO NOTHING`
 	takeDeliveries = `
 UPDATE holdfast_deliveries SET tries = tries + 1, next_at = ?2 + ?3 WHERE id IN (
     SELECT id FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT ?4)
-RETURNING id, run, webhook, created_at, tries`
+RETURNING id, run, webhook, created_at, tries, coalesce(since, created_at), former`
 
 	dueDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 LIMIT 1`
 
 	endDelivery   = `DELETE FROM holdfast_deliveries WHERE id = ?1 AND tries = ?2`
-	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5 WHERE id = ?1 AND tries = ?2`
+	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5 WHERE id = ?1 AND tries = ?2 AND former = ?6`
 
 	undelivered = `
-SELECT id, webhook, run, state, created_at, tries, next_at, gave_up_at, error FROM holdfast_deliveries
-WHERE tries > 0 AND error <> '' ORDER BY created_at DESC, id LIMIT ?1`
+SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at, d.gave_up_at, d.error
+FROM holdfast_deliveries d LEFT JOIN holdfast_runs r ON r.id = d.run`
+
+	deliverAgain = `UPDATE holdfast_deliveries SET next_at = ?2, gave_up_at = NULL, since = ?2, former = tries WHERE id = ?1`
 
 	forgetDeliveries = `DELETE FROM holdfast_deliveries WHERE created_at < ?1`
 )
@@ -75,9 +79,9 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 		now := micros(time.Now())
 		return each(ctx, tx, takeDeliveries, []any{webhook, now, lease.Microseconds(), limit}, func(rows *sql.Rows) error {
 			var d jobs.Delivery
-			var created int64
-			err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries)
-			d.CreatedAt, d.TakenAt = fromMicros(created), fromMicros(now)
+			var created, since int64
+			err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries, &since, &d.Former)
+			d.CreatedAt, d.TakenAt, d.Since = fromMicros(created), fromMicros(now), fromMicros(since)
 			taken = append(taken, d)
 			return err
 		})
@@ -111,9 +115,9 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 		switch {
 		case t.Delivered:
 		case t.GiveUp:
-			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), nil, micros(now))
+			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), nil, micros(now), t.Former)
 		default:
-			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), micros(now.Add(t.Again)), nil)
+			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
 		}
 		done, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {
@@ -127,18 +131,79 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 }
 
 // UndeliveredHooks returns what has failed so far or was given up.
-func (s *Store) UndeliveredHooks(ctx context.Context, limit int) ([]jobs.Undelivered, error) {
-	var found []jobs.Undelivered
-	err := each(ctx, s.readers, undelivered, []any{limit}, func(rows *sql.Rows) error {
+func (s *Store) UndeliveredHooks(ctx context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	if err := f.Check(); err != nil {
+		return nil, wrap("deliveries", err)
+	}
+	query, args := undeliveredQuery(f)
+	found, err := undeliveredBy(ctx, s.readers, query, args...)
+	if backwards(f.Before != nil, f.After != nil) {
+		slices.Reverse(found)
+	}
+	return found, wrap("deliveries", err)
+}
+
+// undeliveredQuery walks the index of what has failed and stops at the limit.
+func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
+	var args []any
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("?%d", len(args))
+	}
+	query := undelivered + " WHERE d.tries > 0 AND d.error <> ''"
+	if f.Webhook != "" {
+		query += " AND d.webhook = " + arg(f.Webhook)
+	}
+	if f.Run != uuid.Nil {
+		query += " AND d.run = " + arg(f.Run)
+	}
+	if f.GivenUp {
+		query += " AND d.gave_up_at IS NOT NULL"
+	}
+	if f.Before != nil {
+		query += " AND (d.created_at, d.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
+	}
+	if f.After != nil {
+		query += " AND (d.created_at, d.id) > (" + arg(micros(f.After.CreatedAt)) + ", " + arg(f.After.ID) + ")"
+	}
+	order := " ORDER BY d.created_at DESC, d.id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		order = " ORDER BY d.created_at, d.id"
+	}
+	return query + order + " LIMIT " + arg(limit(f.Limit)), args
+}
+
+func undeliveredBy(ctx context.Context, from queryer, query string, args ...any) (found []jobs.Undelivered, err error) {
+	err = each(ctx, from, query, args, func(rows *sql.Rows) error {
 		var u jobs.Undelivered
 		var created int64
 		var next, gaveUp sql.NullInt64
-		err := rows.Scan(&u.ID, &u.Webhook, &u.Run, &u.State, &created, &u.Tries, &next, &gaveUp, &u.Error)
+		err := rows.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &created, &u.Tries, &next, &gaveUp, &u.Error)
 		u.CreatedAt, u.NextAt, u.GaveUpAt = fromMicros(created), fromNullMicros(next), fromNullMicros(gaveUp)
 		found = append(found, u)
 		return err
 	})
-	return found, wrap("deliveries", err)
+	return found, err
+}
+
+// DeliverAgain has a delivery due at once.
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Act, delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.act(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(d *deed) error {
+		found, err := changed(ctx, d.Tx, deliverAgain, delivery, d.now)
+		if err == nil && !found {
+			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		one, err := undeliveredBy(ctx, d, undelivered+" WHERE d.id = ?1", delivery)
+		if err != nil {
+			return err
+		}
+		u, d.detail = one[0], map[string]any{"webhook": one[0].Webhook, "run": one[0].Run, "job": one[0].Job}
+		return nil
+	})
+	return u, err
 }
 
 // ForgetDeliveries deletes old ones.

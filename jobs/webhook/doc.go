@@ -9,5 +9,6 @@
 // Requests are signed as Standard Webhooks has it
 // (https://www.standardwebhooks.com): the headers webhook-id, webhook-timestamp
 // and webhook-signature, the last "v1," and the base64 of HMAC-SHA256 over
-// id.timestamp.body.
+// id.timestamp.body. While a secret is replaced there are two of them, with a
+// space between: one by the new secret, one by the old.
 package webhook

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,29 +34,43 @@ type Event struct {
 	Data      jobs.Record `json:"data"` // as the API shows it, but for output and params
 }
 
-// try makes one try. Its error names no secret.
-func (t *teller) try(ctx context.Context, d jobs.Delivery) error {
+// try makes one try. Its error names no secret; with it goes how long the
+// receiver asks to be left alone.
+func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("no response within %s", t.Timeout))
 	defer cancel()
 	request, err := t.request(ctx, d, time.Now())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	response, err := t.client.Do(request)
 	if err != nil {
-		return withoutURL(ctx, err)
+		return 0, withoutURL(ctx, err)
 	}
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse)) // so that the connection can be used again
 	switch code := response.StatusCode; {
 	case code >= 300 && code < 400:
-		return fmt.Errorf("status %s: redirects are not followed", strconv.Itoa(code))
+		return retryAfter(response, time.Now()), fmt.Errorf("status %d: redirects are not followed", code)
 	case code < 200 || code >= 300:
-		return fmt.Errorf("status %d", code)
+		return retryAfter(response, time.Now()), fmt.Errorf("status %d", code)
 	case err != nil && ctx.Err() != nil:
-		return withoutURL(ctx, err)
+		return 0, withoutURL(ctx, err)
 	}
-	return nil
+	return 0, nil
+}
+
+// retryAfter returns what the response's header of that name says, in seconds
+// or as a date, or 0.
+func retryAfter(response *http.Response, now time.Time) time.Duration {
+	text := response.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(time.Duration(seconds)*time.Second, 0)
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return max(date.Sub(now), 0)
+	}
+	return 0
 }
 
 func (t *teller) request(ctx context.Context, d jobs.Delivery, now time.Time) (*http.Request, error) {
@@ -77,13 +92,18 @@ func (t *teller) request(ctx context.Context, d jobs.Delivery, now time.Time) (*
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("webhook-id", d.ID.String())
 	request.Header.Set("webhook-timestamp", timestamp)
-	request.Header.Set("webhook-signature", Sign(t.Key, d.ID.String(), timestamp, body))
+	signatures := make([]string, len(t.Keys))
+	for i, key := range t.Keys {
+		signatures[i] = Sign(key, d.ID.String(), timestamp, body)
+	}
+	request.Header.Set("webhook-signature", strings.Join(signatures, " "))
 	return request, nil
 }
 
-// Sign returns the signature of a request, for the header webhook-signature. A
-// receiver compares it in constant time (hmac.Equal), and refuses timestamps
-// that are more than some minutes off.
+// Sign returns the signature of a request by one key. The header
+// webhook-signature has one for each key, with a space between them: a receiver
+// accepts the request where one of them is its own. It compares in constant
+// time (hmac.Equal), and refuses timestamps that are more than some minutes off.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

@@ -19,16 +19,17 @@ const (
 	leaseMargin  = 10 * time.Second // beyond a try's timeout: a delivery is lent for both
 	storeTimeout = 5 * time.Second  // of one question to the outbox
 	forgetEvery  = time.Hour
+	maxPostponed = time.Hour // however long a receiver asks to be left alone
 )
 
 // Hook is one address.
 type Hook struct {
 	Name    string
 	URL     string        // never logged
-	Key     []byte        // that signs; never logged
+	Keys    [][]byte      // each of which signs, the newest first; never logged
 	Header  http.Header   // sent along; never logged
 	Timeout time.Duration // of one try
-	Retry   retry.Policy  // from the moment in which the run ended
+	Retry   retry.Policy  // from the moment in which the run ended, or an operator had it told again
 }
 
 // Options says what a Sender tells whom.
@@ -118,21 +119,24 @@ func (t *teller) turn(ctx context.Context) int {
 	var tries sync.WaitGroup
 	for _, d := range taken {
 		if d.Run.Job == "" { // the history no longer has it: there is nothing to tell
-			t.settle(ctx, d, nil)
+			t.settle(ctx, d, 0, nil)
 			continue
 		}
-		tries.Go(func() { t.settle(ctx, d, t.try(ctx, d)) })
+		tries.Go(func() {
+			postponed, err := t.try(ctx, d)
+			t.settle(ctx, d, postponed, err)
+		})
 	}
 	tries.Wait()
 	return len(taken)
 }
 
-// settle records what became of a try. Where that fails the delivery is due
-// again when its lease is over.
-func (t *teller) settle(ctx context.Context, d jobs.Delivery, err error) {
-	s := jobs.Settlement{ID: d.ID, Tries: d.Tries, Delivered: err == nil}
+// settle records what became of a try, the next of which the receiver may have
+// postponed. Where that fails the delivery is due again when its lease is over.
+func (t *teller) settle(ctx context.Context, d jobs.Delivery, postponed time.Duration, err error) {
+	s := jobs.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
 	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
-	switch again, more := t.Retry.After(d.Tries, d.TakenAt.Sub(d.CreatedAt)); {
+	switch again, more := t.again(d, postponed); {
 	case err == nil:
 		log.Debug().Msg("webhook told")
 	case ctx.Err() != nil:
@@ -153,6 +157,18 @@ func (t *teller) settle(ctx context.Context, d jobs.Delivery, err error) {
 	case !stood:
 		log.Debug().Msg("delivery took longer than it was lent for, another replica has it")
 	}
+}
+
+// again returns when the next try is to be, if there is to be one. Who asks for
+// more time gets it, as far as the policy goes on: its last try is at its end.
+func (t *teller) again(d jobs.Delivery, postponed time.Duration) (time.Duration, bool) {
+	waited := d.TakenAt.Sub(d.Since)
+	again, more := t.Retry.After(d.Tries-d.Former, waited)
+	again = max(again, min(postponed, maxPostponed))
+	if t.Retry.Elapsed > 0 {
+		again = min(again, max(t.Retry.Elapsed-waited, 0))
+	}
+	return again, more
 }
 
 func loudAtFirst(tries int) zerolog.Level {

@@ -63,15 +63,22 @@ func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http
 	return r
 }
 
+// any waits for a request.
+func (r *receiver) any(t *testing.T) post {
+	t.Helper()
+	select {
+	case p := <-r.posts:
+		return p
+	case <-time.After(30 * time.Second):
+		t.Fatal("no request came")
+		return post{}
+	}
+}
+
 // next waits for a request, and checks what every one must have.
 func (r *receiver) next(t *testing.T) (post, Event) {
 	t.Helper()
-	var p post
-	select {
-	case p = <-r.posts:
-	case <-time.After(30 * time.Second):
-		t.Fatal("no request came")
-	}
+	p := r.any(t)
 	if want := Sign(key, p.id, p.timestamp, p.body); !hmac.Equal([]byte(p.signature), []byte(want)) {
 		t.Errorf("signature %s, expected %s", p.signature, want)
 	}
@@ -134,7 +141,7 @@ func (s *stage) fail() uuid.UUID {
 func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer, change func(*Sender)) (stop func()) {
 	s.Helper()
 	h := Hook{
-		Name: "w", URL: url + "/in?token=hunter2", Key: key, Header: http.Header{"Authorization": {"Bearer hunter2"}},
+		Name: "w", URL: url + "/in?token=hunter2", Keys: [][]byte{key}, Header: http.Header{"Authorization": {"Bearer hunter2"}},
 		Timeout: 5 * time.Second, Retry: retry.Policy{Attempts: 6, Delay: 10 * time.Millisecond},
 	}
 	sender := New(Options{Outbox: outbox, Hooks: []Hook{h}, Cluster: s.store.ClusterID(), Log: zerolog.New(log)})
@@ -162,7 +169,7 @@ func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer, change func(
 func (s *stage) undelivered(what string, until func([]jobs.Undelivered) bool) []jobs.Undelivered {
 	s.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		found, err := s.store.UndeliveredHooks(s.Context(), 10)
+		found, err := s.store.UndeliveredHooks(s.Context(), jobs.UndeliveredFilter{})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -251,6 +258,83 @@ func TestGivesUpAndSaysSo(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "webhook not told, given up") {
 		t.Errorf("the log says %s", log.String())
+	}
+}
+
+// TestReplacedSecrets: receivers that have the new secret accept what is sent,
+// and so do those that still have the old one.
+func TestReplacedSecrets(t *testing.T) {
+	s := newStage(t)
+	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
+	old := []byte("hunter1 hunter1 hunter1 hunter1")
+	s.fail()
+	s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.options.Hooks[0].Keys = append(s.options.Hooks[0].Keys, old) })
+	p := r.any(t)
+	if want := Sign(key, p.id, p.timestamp, p.body) + " " + Sign(old, p.id, p.timestamp, p.body); p.signature != want {
+		t.Errorf("signatures %s, expected %s", p.signature, want)
+	}
+	s.undelivered("none", none)
+}
+
+// TestReceiversMayPostpone: by seconds or a date, as far as that is bounded.
+func TestReceiversMayPostpone(t *testing.T) {
+	inTenMinutes := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)
+	for _, test := range []struct {
+		name, header string
+		status       int
+		elapsed      time.Duration
+		least, most  time.Duration // until the next try, from its failure
+	}{
+		{"none", "", 429, 0, 0, 10 * time.Second},
+		{"seconds", "120", 429, 0, 110 * time.Second, 120 * time.Second},
+		{"fewer seconds than the policy waits", "0", 503, 0, 0, 10 * time.Second},
+		{"a date", inTenMinutes, 503, 0, 9 * time.Minute, 10 * time.Minute},
+		{"a date that is past", "Thu, 01 Jan 1970 00:00:00 GMT", 503, 0, 0, 10 * time.Second},
+		{"a redirect", "120", 302, 0, 110 * time.Second, 120 * time.Second},
+		{"for ever", "999999999", 503, 0, 59 * time.Minute, time.Hour},
+		{"a number that is none", "99999999999999999999", 503, 0, 0, 10 * time.Second},
+		{"a negative number", "-5", 503, 0, 0, 10 * time.Second},
+		{"beyond the policy's end", "3000", 503, 20 * time.Minute, 19 * time.Minute, 20 * time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newStage(t)
+			r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if test.header != "" {
+					w.Header().Set("Retry-After", test.header)
+				}
+				w.WriteHeader(test.status)
+			})
+			s.fail()
+			before := time.Now()
+			s.send(s.store, r.URL, io.Discard, func(s *Sender) {
+				s.options.Hooks[0].Retry = retry.Policy{Attempts: 5, Delay: 10 * time.Second, Elapsed: test.elapsed}
+			})
+			found := s.undelivered("one that failed", func(found []jobs.Undelivered) bool { return len(found) == 1 })
+			if wait := found[0].NextAt.Sub(before); wait < test.least || wait > test.most+time.Since(before) {
+				t.Errorf("the next try is after %s, expected %s to %s", wait, test.least, test.most)
+			}
+		})
+	}
+}
+
+// TestDeliveredAgain: what was given up is tried as often again as at first.
+func TestDeliveredAgain(t *testing.T) {
+	s := newStage(t)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	s.fail()
+	s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 2 })
+	givenUp := func(tries int) func([]jobs.Undelivered) bool {
+		return func(found []jobs.Undelivered) bool {
+			return len(found) == 1 && found[0].GaveUpAt != nil && found[0].Tries == tries
+		}
+	}
+	found := s.undelivered("one that was given up", givenUp(2))
+	if _, err := s.store.DeliverAgain(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, found[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	s.undelivered("one that was given up again, after two tries more", givenUp(4))
+	for range 4 {
+		r.next(t)
 	}
 }
 

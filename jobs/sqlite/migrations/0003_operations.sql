@@ -139,3 +139,62 @@ CREATE TABLE holdfast_attempts (
 -- Runs by why they did not run, and those of one job that did not end well.
 CREATE INDEX holdfast_runs_reason ON holdfast_runs (reason, created_at, id) WHERE reason <> '';
 CREATE INDEX holdfast_runs_job_trouble ON holdfast_runs (job, created_at, id) WHERE state NOT IN ('waiting', 'running', 'succeeded');
+
+-- Deliveries that were to be made again: since when their tries count, and how
+-- many there were before. A run is looked up as it is pruned.
+ALTER TABLE holdfast_deliveries ADD COLUMN since INTEGER; -- NULL: since it was created
+ALTER TABLE holdfast_deliveries ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
+DROP INDEX holdfast_deliveries_failed;
+CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
+
+-- By what a job's dues are found, besides the zone. '' of what was registered before.
+ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
+
+-- Since when nobody carries the job, and when somebody did again: NULL until then.
+ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
+ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
+
+-- Since when a waiting run waits for its blocker: to be read only while it has one.
+ALTER TABLE holdfast_runs ADD COLUMN blocked_at INTEGER;
+
+-- Blockages: a row each time that a run waits no more for the same run, whichever
+-- statement has it so, with what became of it then. Rows are added and pruned,
+-- never changed.
+CREATE TABLE holdfast_blockages (
+    run      TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    holder   TEXT NOT NULL, -- the job
+    resource TEXT NOT NULL,
+    state    TEXT NOT NULL,
+    since    INTEGER NOT NULL,
+    until    INTEGER NOT NULL
+);
+CREATE INDEX holdfast_blockages_until ON holdfast_blockages (until);
+CREATE TRIGGER holdfast_runs_unblocked AFTER UPDATE OF state, blocker ON holdfast_runs
+    WHEN OLD.state = 'waiting' AND OLD.blocker IS NOT NULL AND OLD.blocked_at IS NOT NULL
+        AND (NEW.state <> 'waiting' OR NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id')
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT OLD.id, OLD.job, coalesce(OLD.blocker ->> '$.holder.job', ''), coalesce(OLD.blocker ->> '$.resource', ''),
+        CASE WHEN NEW.blocker IS NOT NULL AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id' THEN 'waiting' ELSE NEW.state END,
+        min(OLD.blocked_at, t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;
+CREATE TRIGGER holdfast_runs_unblocked_at_once AFTER UPDATE OF state, blocker ON holdfast_runs
+    WHEN OLD.state = 'waiting' AND NEW.state <> 'waiting' AND NEW.blocker IS NOT NULL
+        AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id'
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;
+CREATE TRIGGER holdfast_runs_blocked_at_once AFTER INSERT ON holdfast_runs
+    WHEN NEW.state <> 'waiting' AND NEW.blocker IS NOT NULL
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;

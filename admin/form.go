@@ -1,0 +1,259 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// deed is an act with a page of its own. Asked for, the page says what the act
+// would do, to what, and has a form; sent to the same address, the form does it
+// and leads to what it acted on.
+type deed[T any] struct {
+	template string
+	section  string
+	title    string   // where nothing more is known
+	params   []string // of its address
+	fields   []string // of its form, beside those that each has
+	// question asks for what the act would meet.
+	question func(ctx context.Context, p pulse) (T, error)
+	// form completes the form. Known is nil where the store could not say.
+	form func(f *form, known *T)
+	do   func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error)
+}
+
+// outcome is where to go when an act is done, and what to say there.
+type outcome struct{ location, notice string }
+
+// form is what an operator fills in. It has a key that was drawn when it was
+// first shown: however often it is sent, and through whichever replicas, the act
+// happens once.
+type form struct {
+	Title    string // where nothing is known that would make a better one
+	Action   string // the address that it is sent to, and that it is at
+	Key      string
+	Fields   []field
+	Button   string
+	Bad      bool // it takes something away
+	Back     string
+	Idle     bool   // there is nothing to do
+	Outdated bool   // what was typed was written for another version than there is now
+	Verdict  string // on an act that failed: whether it was done
+	Trouble  string
+	Advice   string
+	Problems []jobs.SpecProblem
+
+	sent url.Values // nil where the form was only asked for
+	err  error      // why it was not done
+}
+
+// field is one thing that may be filled in.
+type field struct {
+	Name, Label, Hint string
+	Kind              string // line, text, check or hidden
+	Value             string
+	Required          bool
+	Most              int  // characters
+	Rows              int  // of a text
+	Wrong             bool // it is what the trouble is about
+}
+
+// deedView is the page of a deed.
+type deedView[T any] struct {
+	Frame
+	Form form
+	Page *T // nil where nothing is known
+}
+
+// answerDeed answers for a deed, whether it is asked for or sent.
+func answerDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed[T]) {
+	if s.options.Operations == nil {
+		s.refuse(w, r, http.StatusNotImplemented, errNoActs.Error())
+		return
+	}
+	if err := onlyParams(r, append(slices.Clip(d.params), "refresh")...); err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	if r.Method != http.MethodPost {
+		showDeed(s, w, r, d, form{Key: uuid.NewString()}, 0)
+		return
+	}
+	sent, err := readForm(r, d.fields)
+	if err != nil {
+		status, refused := refusedActOf(err)
+		s.refuse(w, r, status, refused.Error)
+		return
+	}
+	var done outcome
+	err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+		act := s.acting(r, "page", sent.Get("reason"))
+		act.Key = sent.Get("key")
+		done, err = d.do(ctx, act, sent)
+		return err
+	})
+	if err != nil {
+		f, status := s.refusedForm(r, sent, err)
+		showDeed(s, w, r, d, f, status)
+		return
+	}
+	s.heard()
+	s.setNotice(w, r, done)
+	http.Redirect(w, r, done.location, http.StatusSeeOther)
+}
+
+// refusedForm returns the form again, with what was typed and why it was not
+// done.
+func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
+	status, refused := refusedActOf(err)
+	if status == 0 {
+		s.unheard(r.Context(), err)
+		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
+	}
+	f := form{Key: sent.Get("key"), Verdict: "Not done", Trouble: refused.Error, Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
+	if len(f.Problems) > 0 {
+		f.Trouble = "this is wrong with what was typed"
+	}
+	if status == http.StatusServiceUnavailable {
+		f.Verdict = "Perhaps not done"
+	}
+	return f, status
+}
+
+// adviceOn says what to do about an act that was not done.
+func adviceOn(err error, status int) string {
+	switch {
+	case status == http.StatusServiceUnavailable:
+		return "It is not known whether it was done. Send the form again when the store answers: it acts once, however often it is sent."
+	case errors.Is(err, jobs.ErrPaused):
+		return "Nothing was done. Resume it first, or tick the box below."
+	case errors.Is(err, jobs.ErrInTransaction):
+		return "Nothing was done. The transaction may still commit; to take the lock away it must be ended."
+	case errors.Is(err, jobs.ErrFromConfig):
+		return "Nothing was done. Change the configuration and deploy it: a job that it has can't be changed here."
+	case status == http.StatusConflict:
+		return "Nothing was done. Below is how things are now: look again before you send the form."
+	case status == http.StatusNotFound:
+		return "Nothing was done. What the form is about is not there, or is over."
+	}
+	return "Nothing was done. Mend what is named here and send the form again."
+}
+
+// showDeed shows a deed's page, with a form that has been sent before or not.
+func showDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed[T], f form, status int) {
+	frame, err := s.frame(r, d.section, d.title, false)
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	beat, known, asked, err := answerLast(s, r.Context(), frame.Address, &frame, d.question)
+	if err != nil && f.err == nil { // of a form that was sent there is something to show in any case
+		code := http.StatusNotFound
+		if bad := new(badRequest); errors.As(err, &bad) {
+			code = http.StatusBadRequest
+		}
+		s.refuse(w, r, code, err.Error())
+		return
+	}
+	if status == 0 {
+		status = asked
+	}
+	frame.Now, frame.ServedBy = beat.now, s.servedBy(r.Context())
+	frame.Status = s.status(&Overview{Now: beat.now, Replicas: beat.replicas, ServedBy: frame.ServedBy, Memcached: s.memcached(), Error: frame.Error})
+	f.Title, f.Action = d.title, frame.Address
+	f.Idle = known == nil && f.err == nil
+	d.form(&f, known)
+	f.line("reason", "Why", "It is kept in the audit log.", jobs.MaxReasonBytes)
+	f.mark()
+	if f.Trouble != "" {
+		frame.Title = f.Verdict + ": " + frame.Title
+	}
+	s.pages.write(w, s.log, status, d.template, deedView[T]{frame, f, known})
+}
+
+// readForm returns what a form sent: the key, a reason and its own fields, each
+// once.
+func readForm(r *http.Request, fields []string) (url.Values, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+		return nil, &badRequest{"The form can't be read: expected application/x-www-form-urlencoded."}
+	}
+	if err := r.ParseForm(); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, err
+		}
+		return nil, &badRequest{"The form can't be read: " + oneLine(err.Error(), 100)}
+	}
+	known := append([]string{"key", "reason"}, fields...)
+	for name, values := range r.PostForm {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, &badRequest{fmt.Sprintf("field %q is unknown, expected some of %s", cut(name, 100), strings.Join(known, ", "))}
+		case len(values) > 1:
+			return nil, &badRequest{fmt.Sprintf("%s is given %d times, expected once", name, len(values))}
+		}
+	}
+	if r.PostForm.Get("key") == "" {
+		return nil, &badRequest{"key is missing: open the form's page again, it has one"}
+	}
+	return r.PostForm, nil
+}
+
+// typed returns what was filled in, or what the form proposes.
+func (f *form) typed(name, proposed string) string {
+	if f.sent == nil {
+		return proposed
+	}
+	return strings.ToValidUTF8(f.sent.Get(name), "\uFFFD")
+}
+
+// line adds a field of one line.
+func (f *form) line(name, label, hint string, most int) {
+	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "line", Value: f.typed(name, ""), Most: most})
+}
+
+// text adds a field of many lines.
+func (f *form) text(name, label, hint, proposed string, rows int, required bool) {
+	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "text", Value: f.typed(name, proposed), Rows: rows, Required: required})
+}
+
+// check adds a box to tick. One that must be ticked is never ticked before.
+func (f *form) check(name, label string, required bool) {
+	f.Fields = append(f.Fields, field{Name: name, Label: label, Kind: "check", Required: required})
+}
+
+// hidden adds what the page has shown.
+func (f *form) hidden(name, value string) {
+	f.Fields = append(f.Fields, field{Name: name, Kind: "hidden", Value: value})
+}
+
+// renew draws another key: what is sent now is another act.
+func (f *form) renew() { f.Key = uuid.NewString() }
+
+// mark marks the fields that the trouble is about.
+func (f *form) mark() {
+	var wrong []string
+	var params *jobs.ParamsError
+	var spec *jobs.SpecError
+	var bad *jobs.BadInputError
+	switch {
+	case errors.As(f.err, &params):
+		wrong = append(wrong, "params")
+	case errors.As(f.err, &spec):
+		wrong = append(wrong, "job")
+	case errors.As(f.err, &bad):
+		wrong = append(wrong, bad.Field)
+	}
+	for i := range f.Fields {
+		f.Fields[i].Wrong = slices.Contains(wrong, f.Fields[i].Name)
+	}
+}

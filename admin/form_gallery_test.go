@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// sending has a page of the gallery come of a form that is sent to its address.
+func (g galleryState) handler(s *Server) http.Handler {
+	handler := s.Handler()
+	if g.sent == nil {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/static/") {
+			r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(g.sent.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// sent returns what a form sends, by pairs of names and values.
+func sent(pairs ...string) url.Values {
+	form := url.Values{"key": {uuid.NewString()}, "reason": {"the vendor says that they are back"}}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	return form
+}
+
+// acted are options on which acts can be tried, changed before.
+func acted(o Options, change ...func(*control)) Options {
+	o, c := withActs(o)
+	for _, f := range change {
+		f(c)
+	}
+	return o
+}
+
+// paused has a target paused.
+func paused(t jobs.Target, reason string) func(*control) {
+	return func(c *control) {
+		p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: t, At: ago(2*time.Hour + 4*time.Minute), By: "anna", Reason: reason}
+		c.pauses, c.history.pauses = append(c.pauses, p), append(c.history.pauses, p)
+	}
+}
+
+// added has a job that was added at run time.
+func added(c *control) {
+	c.specs = append(c.specs, jobs.Spec{
+		Job: "sync-vendors", Version: 4, ChangedAt: ago(26 * time.Hour), ChangedBy: "olga@example.com",
+		Text: json.RawMessage(`{"name":"sync-vendors","handler":"work","schedule":"every 20m between 06:00 and 22:00 on mon-fri","tables":["vendors"],"params":{"rows":250}}`),
+	})
+}
+
+func inside(c *control) { c.inside = true }
+
+func storeDown(c *control) { c.history.err = down().Store.(*history).err }
+
+// formStates are the states of the pages of acts.
+func formStates() []galleryState {
+	rollup, cancel := jobPath("rollup-sales"), runPath(id(10))+"/cancel"
+	drain := "/replicas/" + id(9001).String() + "/drain"
+	group := jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}
+	unavailable, conflict, unprocessable := http.StatusServiceUnavailable, http.StatusConflict, http.StatusUnprocessableEntity
+	lastOne := one()
+	return []galleryState{
+		{name: "trigger", options: acted(contention()), path: rollup + "/trigger", has: []string{"It adds one run, beside the schedule", "the run waits for that", "2 runs of the job are under way"}},
+		{name: "trigger-paused", options: acted(busy(), paused(group, "the quarter is being closed")), path: "/jobs/report%2Fweekly/trigger", has: []string{"The group <bdi>reports</bdi> is paused", `name="even_paused" value="yes" required`}},
+		{name: "trigger-wrong-params", options: acted(contention()), path: rollup + "/trigger", sent: sent("params", `{"rows": "many", "colour": 1}`), status: unprocessable, has: []string{"<strong>Not done:</strong>", `unknown key &#34;colour&#34;`, `aria-invalid="true"`, `&#34;many&#34;`, "the vendor says"}},
+		{name: "trigger-no-json", options: acted(contention()), path: rollup + "/trigger", sent: sent("params", `{rows: 3}`), status: http.StatusBadRequest, has: []string{"expected an object in JSON: invalid character", `{rows: 3}`}},
+		{name: "trigger-refused-paused", options: acted(contention(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")), path: rollup + "/trigger", sent: sent(), status: conflict, has: []string{"everything is paused since", "tick the box below", `name="even_paused"`}},
+		{name: "trigger-down", options: acted(contention(), storeDown), path: rollup + "/trigger", sent: sent("params", `{"rows": 3}`), status: unavailable, has: []string{"Perhaps not done", "it acts once, however often it is sent", `{&#34;rows&#34;: 3}`}},
+		{name: "trigger-asked-down", options: acted(contention(), storeDown), path: rollup + "/trigger", status: unavailable, has: []string{"Nothing can be done while the store does not answer."}},
+		{name: "trigger-unknown", options: acted(contention()), path: "/jobs/nobody/trigger", sent: sent(), status: http.StatusNotFound, has: []string{"job nobody: not found", "is not there, or is over"}},
+		{name: "again", options: acted(story()), path: runPath(id(303)) + "/again", has: []string{"This does not repeat the run", "It has the params that the run had", "2019-01-01"}},
+		{name: "again-not-ended", options: acted(contention()), path: runPath(id(10)) + "/again", has: []string{"The run has not ended"}},
+		{name: "pause-job", options: acted(busy()), path: rollup + "/pause", has: []string{"The next ones would be", "1 run of the job is under way", "Pause the job"}},
+		{name: "pause-job-again", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"}, "")), path: rollup + "/pause", has: []string{"It is paused already", "Resume it"}},
+		{name: "pause-group", options: acted(busy()), path: "/groups/reports/pause", has: []string{"2 jobs are in the group", "report/monthly"}},
+		{name: "pause-all", options: acted(busy()), path: "/pause", has: []string{"No scheduled firing of any job", "Pause everything"}},
+		{name: "resume-job", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"}, "its table is being repaired")), path: rollup + "/resume", has: []string{"25 dues", "its table is being repaired"}},
+		{name: "resume-covered", options: acted(busy(), paused(group, "the quarter is being closed")), path: "/jobs/report%2Fweekly/resume", has: []string{"It is not paused itself", `href="/groups/reports/resume"`}},
+		{name: "resume-all", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")), path: "/resume", has: []string{"Pauses of single jobs and groups stay as they are."}},
+		{name: "cancel-running", options: acted(contention()), path: cancel, has: []string{"and holds <strong><bdi>public/orders</bdi></strong>, <strong><bdi>public/sales_rollup</bdi></strong>", "What it has not committed is lost", "3 runs wait"}},
+		{name: "cancel-waiting", options: acted(contention()), path: runPath(id(20)) + "/cancel", has: []string{"It ends at once, and does not start"}},
+		{name: "cancel-ended", options: acted(contention()), path: runPath(id(31)) + "/cancel", has: []string{"There is nothing to cancel."}},
+		{name: "cancel-too-late", options: acted(contention()), path: runPath(id(31)) + "/cancel", sent: sent(), status: conflict, has: []string{"it has ended as failed", "Below is how things are now"}},
+		{name: "cancel-hostile", options: acted(hostile()), path: runPath(id(1)) + "/cancel", has: []string{"&lt;script&gt;"}},
+		{name: "release", options: acted(contention()), path: releasePath("public/orders", 1810), has: []string{"with the token 1810", "can commit nothing more", "and is not recovered", "3 runs wait"}},
+		{name: "release-shared", options: acted(contention()), path: releasePath("slot:vendor-api", 1811), has: []string{"slot of 5"}},
+		{name: "release-free", options: acted(contention()), path: releasePath("public/nothing", 7), has: []string{"Nobody holds it now"}},
+		{name: "release-moved", options: acted(contention()), path: releasePath("public/orders", 1700), sent: sent("token", "1700"), status: conflict, has: []string{"another holds it now", "The holder has changed", `name="token" value="1810"`}},
+		{name: "release-inside", options: acted(contention(), inside), path: releasePath("public/orders", 1810), sent: sent("token", "1810"), status: conflict, has: []string{"holder is inside a transaction", "End its transaction: what it has done in it is rolled back", "The transaction may still commit"}},
+		{name: "release-down", options: acted(contention(), storeDown), path: releasePath("public/orders", 1810), sent: sent("token", "1810"), status: unavailable, has: []string{"Perhaps not done", `name="token" value="1810"`}},
+		{name: "drain", options: acted(contention()), path: drain, has: []string{"2 other replicas start runs meanwhile", "2 runs under way go on to their ends"}},
+		{name: "drain-last", options: acted(lastOne), path: drain, has: []string{"nothing is started at all until one does"}},
+		{name: "undrain", options: acted(drift()), path: "/replicas/" + id(9003).String() + "/undrain", has: []string{"It starts runs again"}},
+		{name: "add", options: acted(busy()), path: "/add", has: []string{"As the configuration has it, in YAML or JSON."}},
+		{name: "add-wrong", options: acted(busy()), path: "/add", sent: sent("job", "handler: wrok\n"), status: unprocessable, has: []string{"found nothing, expected the job&#39;s name", "handler: wrok", `aria-invalid="true"`}},
+		{name: "change", options: acted(busy(), added), path: "/jobs/sync-vendors/change", has: []string{"Version 4", "olga@example.com", "&#34;rows&#34;: 250"}},
+		{name: "change-conflict", options: acted(busy(), added), path: "/jobs/sync-vendors/change", sent: sent("version", "3", "job", `{"name": "sync-vendors", "handler": "work", "params": {"rows": 9}}`), status: conflict, has: []string{"what you typed was written for another version", "What is kept now", `value="4"`, "&#34;rows&#34;: 9"}},
+		{name: "change-config", options: acted(busy(), added), path: "/jobs/rollup-sales/change", has: []string{"One that comes from the configuration is changed there"}},
+		{name: "remove", options: acted(busy(), added), path: "/jobs/sync-vendors/remove", has: []string{"It fires no more, on any replica."}},
+		{name: "overview-paused", options: acted(contention(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")), path: "/", has: []string{"Everything is paused for", "Pause everything"}},
+		{name: "jobs-of-group", options: acted(busy()), path: "/jobs?group=reports", has: []string{"Pause the group"}},
+		{name: "job-added", options: acted(busy(), added), path: "/jobs/sync-vendors", has: []string{"/jobs/sync-vendors/change"}},
+	}
+}
+
+// TestNoticeIsShownWhereTheActLeads sends a form and follows, by way of another
+// replica.
+func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
+	o, _ := withActs(contention())
+	reply := post(newServer(t, o).Handler(), "/jobs/rollup-sales/pause", sent().Encode())
+	cookies := reply.Result().Cookies()
+	if reply.Code != http.StatusSeeOther || reply.Header().Get("Location") != "/jobs/rollup-sales" || len(cookies) != 1 {
+		t.Fatalf("%d to %q with %d cookies", reply.Code, reply.Header().Get("Location"), len(cookies))
+	}
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge != 30 {
+		t.Errorf("cookie %s", c)
+	}
+	other := newServer(t, o).Handler()
+	for path, shown := range map[string]bool{"/jobs/rollup-sales": true, "/jobs": false, "/": false} {
+		body := ask(other, http.MethodGet, path, onLoopback, func(r *http.Request) { r.AddCookie(cookies[0]) }).Body.String()
+		if got := strings.Contains(body, "Job rollup-sales is paused since 03:12:15 UTC by anonymous."); got != shown {
+			t.Errorf("%s shows the notice: %v", path, got)
+		}
+	}
+	for _, forged := range []string{"", "x", "e30", strings.Repeat("A", 5000)} {
+		reply := ask(other, http.MethodGet, "/jobs/rollup-sales", onLoopback, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged}) })
+		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="told"`) {
+			t.Errorf("%q: %d", forged, reply.Code)
+		}
+	}
+}
+
+func onLoopback(r *http.Request) { r.Host = "localhost:8080" }

@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// releaseView is what a release by force would meet.
+type releaseView struct {
+	Resource string
+	Lock     *Lock         // the one to release
+	Held     []Lock        // all that its holder holds by the same claim
+	Others   []Lock        // further holders of the resource
+	Moved    bool          // the holder that was asked for holds it no more
+	Waiting  []jobs.Record // for the resource, the oldest first
+}
+
+// releasePath is the page that releases a resource from the holder with the
+// token.
+func releasePath(resource string, token jobs.Token) string {
+	return address("/locks/release", url.Values{"resource": {resource}, "holder": {fmt.Sprint(token)}})
+}
+
+// releasePage takes a lock away from its holder, if that is still the one that
+// was shown.
+func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, "resource", "holder", "refresh")
+	var resource *locking.Resource
+	if err == nil {
+		resource, err = p.resource("resource")
+	}
+	if err == nil && resource == nil {
+		err = &badRequest{"resource is missing, expected a resource as the list of locks has it"}
+	}
+	var token jobs.Token
+	if err == nil {
+		token, err = readToken(p.Get("holder"))
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	answerDeed(s, w, r, deed[releaseView]{
+		template: "release.html", section: "/locks", title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"}, fields: []string{"token", "end_transaction"},
+		question: func(ctx context.Context, _ pulse) (releaseView, error) {
+			return s.reader.releaseView(ctx, *resource, token)
+		},
+		form: func(f *form, known *releaseView) {
+			f.Button, f.Bad, f.Back = "Release the lock", true, "/locks"
+			shown := f.typed("token", fmt.Sprint(token))
+			if known != nil {
+				f.Idle = f.Idle || known.Lock == nil
+				if known.Lock != nil && fmt.Sprint(known.Lock.Token) != shown {
+					shown = fmt.Sprint(known.Lock.Token)
+					f.renew() // to take it from another holder is another act
+				}
+			}
+			f.hidden("token", shown)
+			if errors.Is(f.err, jobs.ErrInTransaction) {
+				f.check("end_transaction", "End its transaction: what it has done in it is rolled back", true)
+				f.Button = "End the transaction and release the lock"
+			}
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			token, err := readToken(sent.Get("token"))
+			if err != nil {
+				return outcome{}, err
+			}
+			gone, err := s.release(ctx, a, resource.String(), jobs.ReleaseRequest{Token: token, EndTransaction: sent.Get("end_transaction") != ""})
+			return outcome{"/locks", fmt.Sprintf("Released: %s held %s, and can commit nothing more.", holderWords(gone.Holder), resourceWords(gone.Resources))}, err
+		},
+	})
+}
+
+func readToken(text string) (jobs.Token, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, &badRequest{fmt.Sprintf("holder is %q, expected the token of the one that holds the resource", cut(text, 100))}
+	}
+	return jobs.Token(n), nil
+}
+
+// releaseView returns the lock with the token; where that is gone, or none was
+// asked for, the one that is held for the longest.
+func (r *reader) releaseView(ctx context.Context, resource locking.Resource, token jobs.Token) (v releaseView, err error) {
+	v.Resource = resource.String()
+	set, err := r.grants(ctx)
+	if err != nil {
+		return v, err
+	}
+	all := slices.Concat(set.locks, set.own)
+	holders := slices.DeleteFunc(slices.Clone(all), func(l Lock) bool { return l.resource != resource })
+	slices.SortStableFunc(holders, func(a, b Lock) int { return a.Since.Compare(b.Since) })
+	if at := slices.IndexFunc(holders, func(l Lock) bool { return l.Token == token }); at > 0 {
+		holders[0], holders[at] = holders[at], holders[0]
+	}
+	if len(holders) > 0 {
+		v.Lock, v.Others = &holders[0], holders[1:]
+		v.Moved = token != 0 && v.Lock.Token != token
+		v.Held = slices.DeleteFunc(all, func(l Lock) bool { return l.Token != v.Lock.Token || l.resource.Kind() == locking.KindJob })
+	}
+	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool { return related(b.Resource, v.Resource) })
+	return v, err
+}
+
+// resourceWords lists resources, as many as a sentence can hold.
+func resourceWords(list []Resource) string {
+	const most = 5
+	if len(list) == 0 {
+		return "nothing else"
+	}
+	var names []string
+	for _, r := range list[:min(len(list), most)] {
+		names = append(names, cut(r.Resource, 100))
+	}
+	if more := len(list) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,206 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// countedDues is how many dues of a pause are counted.
+const countedDues = 100
+
+// pauseView is what a pause, or its end, would meet.
+type pauseView struct {
+	Target jobs.Target
+	Own    *jobs.Pause   // the target's, which stands
+	Others []jobs.Pause  // that cover a job, too
+	Dues   []time.Time   // the next ones, of a job
+	Passed int           // dues of a job since its own pause began
+	Active []jobs.Record // runs of a job that wait or run
+	Jobs   []string      // some of a group
+	More   int           // jobs of the group
+}
+
+// MorePassed reports whether more dues passed than were counted.
+func (v *pauseView) MorePassed() bool { return v.Passed == countedDues }
+
+func jobTarget(r *http.Request) jobs.Target {
+	return jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")}
+}
+
+func groupTarget(r *http.Request) jobs.Target {
+	return jobs.Target{Kind: jobs.TargetGroup, Name: r.PathValue("name")}
+}
+
+func (s *Server) pauseJobPage(w http.ResponseWriter, r *http.Request) {
+	s.pausePage(w, r, jobTarget(r))
+}
+func (s *Server) resumeJobPage(w http.ResponseWriter, r *http.Request) {
+	s.resumePage(w, r, jobTarget(r))
+}
+func (s *Server) pauseGroupPage(w http.ResponseWriter, r *http.Request) {
+	s.pausePage(w, r, groupTarget(r))
+}
+
+func (s *Server) resumeGroupPage(w http.ResponseWriter, r *http.Request) {
+	s.resumePage(w, r, groupTarget(r))
+}
+
+func (s *Server) pauseAllPage(w http.ResponseWriter, r *http.Request) {
+	s.pausePage(w, r, jobs.Target{Kind: jobs.TargetAll})
+}
+
+func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
+	s.resumePage(w, r, jobs.Target{Kind: jobs.TargetAll})
+}
+
+// pausePage keeps scheduled firings from starting.
+func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+	answerDeed(s, w, r, deed[pauseView]{
+		template: "pause.html", section: sectionOf(target), title: "Pause " + cut(target.String(), 100),
+		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.pauseView(ctx, p.now, target) },
+		form: func(f *form, known *pauseView) {
+			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
+			f.Idle = f.Idle || known != nil && known.Own != nil
+		},
+		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+			p, err := s.options.Operations.Pause(ctx, a, target)
+			return outcome{targetPath(target), fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)), p.At.UTC().Format(time.TimeOnly), cut(p.By, 100))}, err
+		},
+	})
+}
+
+// resumePage ends a pause.
+func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
+	answerDeed(s, w, r, deed[pauseView]{
+		template: "resume.html", section: sectionOf(target), title: "Resume " + cut(target.String(), 100),
+		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.pauseView(ctx, p.now, target) },
+		form: func(f *form, known *pauseView) {
+			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
+			f.Idle = f.Idle || known != nil && known.Own == nil
+		},
+		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+			p, err := s.options.Operations.Resume(ctx, a, target)
+			told := fmt.Sprintf("%s is resumed.", title(cut(target.String(), 100)))
+			if err == nil && p.ResumedAt != nil {
+				told = fmt.Sprintf("%s is resumed, after %s.", title(cut(target.String(), 100)), span(p.ResumedAt.Sub(p.At)))
+			}
+			return outcome{targetPath(target), told}, err
+		},
+	})
+}
+
+func (s *Server) pauseView(ctx context.Context, now time.Time, target jobs.Target) (v pauseView, err error) {
+	v.Target = target
+	if !storable(target.Name) {
+		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), jobs.ErrNotFound)
+	}
+	standing, err := s.options.Operations.Standing(ctx)
+	if err != nil {
+		return v, err
+	}
+	for _, p := range standing {
+		if p.Target == target {
+			p = plainPause(p)
+			v.Own = &p
+		}
+	}
+	switch target.Kind {
+	case jobs.TargetJob:
+		err = s.reader.jobPause(ctx, now, &v)
+	case jobs.TargetGroup:
+		err = s.reader.groupPause(ctx, &v)
+	}
+	return v, err
+}
+
+func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) error {
+	name := v.Target.Name
+	view, err := r.store.Job(ctx, name)
+	if err != nil {
+		return fmt.Errorf("job %q: %w", cut(name, 200), err)
+	}
+	v.Others = slices.DeleteFunc(view.Pauses, func(p jobs.Pause) bool { return p.Target == v.Target })
+	v.Dues = r.duesOf(name, now, 3)
+	if v.Own != nil {
+		for _, due := range r.duesOf(name, v.Own.At, countedDues) {
+			if !due.After(now) {
+				v.Passed++
+			}
+		}
+	}
+	v.Active, err = r.active(ctx, name)
+	return err
+}
+
+func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
+	const named = 5
+	list, err := r.store.ListJobs(ctx, jobs.JobFilter{Group: v.Target.Name, Limit: named})
+	if err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	groups, err := r.store.Groups(ctx)
+	if err != nil {
+		return fmt.Errorf("groups: %w", err)
+	}
+	for _, job := range list {
+		v.Jobs = append(v.Jobs, job.Name)
+	}
+	for _, g := range groups {
+		if g.Name == v.Target.Name {
+			v.More = max(0, g.Jobs-len(list))
+		}
+	}
+	return nil
+}
+
+// active returns the runs of a job that wait or run, the oldest first.
+func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) {
+	active, err := r.runs(ctx, jobs.RunFilter{Job: job, States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch})
+	slices.SortFunc(active, olderFirst)
+	return active, err
+}
+
+// targetPath is the page on which a pause is seen.
+func targetPath(t jobs.Target) string {
+	switch t.Kind {
+	case jobs.TargetJob:
+		return jobPath(t.Name)
+	case jobs.TargetGroup:
+		return "/jobs?group=" + url.QueryEscape(t.Name)
+	}
+	return "/"
+}
+
+func sectionOf(t jobs.Target) string {
+	if t.Kind == jobs.TargetAll {
+		return "/"
+	}
+	return "/jobs"
+}
+
+func targetWords(t jobs.Target) string {
+	switch t.Kind {
+	case jobs.TargetJob:
+		return "the job"
+	case jobs.TargetGroup:
+		return "the group"
+	}
+	return "everything"
+}
+
+// actPath is where the page of an act on a target is.
+func actPath(action string, t jobs.Target) string {
+	switch t.Kind {
+	case jobs.TargetJob:
+		return jobPath(t.Name) + "/" + action
+	case jobs.TargetGroup:
+		return "/groups/" + url.PathEscape(t.Name) + "/" + action
+	}
+	return "/" + action
+}

@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// drainView is what a drain, or its end, would meet.
+type drainView struct {
+	Replica
+	Drain  bool
+	Others int // living replicas beside it that start runs
+}
+
+func (s *Server) drainPage(w http.ResponseWriter, r *http.Request)   { s.drainingPage(w, r, true) }
+func (s *Server) undrainPage(w http.ResponseWriter, r *http.Request) { s.drainingPage(w, r, false) }
+
+func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool) {
+	session, err := pathID(r, "session", "a session's id")
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	asked := "Drain a replica"
+	if !drain {
+		asked = "Let a replica start runs again"
+	}
+	answerDeed(s, w, r, deed[drainView]{
+		template: "drain.html", section: "/replicas", title: asked,
+		question: func(ctx context.Context, p pulse) (drainView, error) {
+			v, err := s.reader.drainView(ctx, p, session)
+			v.Drain = drain
+			return v, err
+		},
+		form: func(f *form, known *drainView) {
+			f.Button, f.Bad, f.Back = "Drain the replica", drain, "/replicas"
+			if !drain {
+				f.Button = "Let it start runs again"
+			}
+			f.Idle = f.Idle || known != nil && (!known.living() || known.Draining == drain)
+		},
+		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+			done := outcome{"/replicas", "The replica is drained: it starts nothing more."}
+			if !drain {
+				done.notice = "The replica starts runs again."
+			}
+			return done, s.options.Operations.Drain(ctx, a, session, drain)
+		},
+	})
+}
+
+func (r *reader) drainView(ctx context.Context, p pulse, session uuid.UUID) (v drainView, err error) {
+	replicas, err := r.busyReplicas(ctx, p)
+	if err != nil {
+		return v, err
+	}
+	found := false
+	for _, other := range replicas {
+		switch {
+		case other.Session == session:
+			v.Replica, found = other, true
+		case other.living() && !other.Draining && other.NotReady == "":
+			v.Others++
+		}
+	}
+	if !found {
+		return v, fmt.Errorf("session %s: %w", session, jobs.ErrNotFound)
+	}
+	return v, nil
+}

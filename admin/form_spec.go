@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// specView is what is known of a job that is to be added, changed or removed.
+type specView struct {
+	Job    string
+	Spec   *jobs.Spec    // nil for a new one, and where the job is not an added one
+	Active []jobs.Record // runs of it that wait or run, the oldest first
+}
+
+// exampleJob is what the form for a new job begins with.
+const exampleJob = `name: 
+schedule: "*/5 * * * *"
+handler: 
+tables: []
+params: {}
+`
+
+// addPage adds a job at run time.
+func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
+	answerDeed(s, w, r, deed[specView]{
+		template: "spec.html", section: "/jobs", title: "Add a job", fields: []string{"job", "version"},
+		question: func(context.Context, pulse) (specView, error) { return specView{}, nil },
+		form: func(f *form, _ *specView) {
+			f.Button, f.Back = "Add the job", "/jobs"
+			f.text("job", "The job", "As the configuration has it, in YAML or JSON.", exampleJob, 16, true)
+			if errors.Is(f.err, jobs.ErrConflict) {
+				f.Advice = "Nothing was done. A job of that name is there: choose another name, or change the one that is there on its own page."
+			}
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
+			return outcome{jobPath(spec.Job), fmt.Sprintf("%s was added. Replicas fire it from now on.", cut(spec.Job, 100))}, err
+		},
+	})
+}
+
+// changePage changes a job that was added at run time.
+func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	answerDeed(s, w, r, deed[specView]{
+		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100), fields: []string{"job", "version"},
+		question: func(ctx context.Context, _ pulse) (specView, error) { return s.specView(ctx, name) },
+		form: func(f *form, known *specView) {
+			f.Button, f.Back = "Change the job", jobPath(name)
+			kept, version := "", f.typed("version", "0")
+			if known != nil && known.Spec != nil {
+				kept, version = indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
+				f.Outdated = f.sent != nil && f.sent.Get("version") != version
+			}
+			f.Idle = f.Idle || known != nil && known.Spec == nil
+			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name can't be changed.", kept, 20, true)
+			f.hidden("version", version)
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			version, err := readVersion(sent.Get("version"))
+			if err != nil {
+				return outcome{}, err
+			}
+			_, err = s.options.Operations.ChangeJob(ctx, a, name, specText(sent), version)
+			return outcome{jobPath(name), fmt.Sprintf("%s was changed. Replicas fire it so from now on.", cut(name, 100))}, err
+		},
+	})
+}
+
+// removePage removes a job that was added at run time.
+func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	answerDeed(s, w, r, deed[specView]{
+		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100), fields: []string{"version"},
+		question: func(ctx context.Context, _ pulse) (specView, error) { return s.specView(ctx, name) },
+		form: func(f *form, known *specView) {
+			f.Button, f.Bad, f.Back = "Remove the job", true, jobPath(name)
+			version := f.typed("version", "0")
+			if known != nil && known.Spec != nil {
+				version = fmt.Sprint(known.Spec.Version)
+			}
+			f.Idle = f.Idle || known != nil && known.Spec == nil
+			f.hidden("version", version)
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			version, err := readVersion(sent.Get("version"))
+			if err != nil {
+				return outcome{}, err
+			}
+			return outcome{jobPath(name), fmt.Sprintf("%s was removed: it fires no more.", cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
+		},
+	})
+}
+
+// specText returns the job as it was typed.
+func specText(sent url.Values) []byte {
+	return []byte(strings.ReplaceAll(sent.Get("job"), "\r\n", "\n"))
+}
+
+func readVersion(text string) (int64, error) {
+	version, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || version < 1 {
+		return 0, &badRequest{fmt.Sprintf("version is %q, expected that of the job as the form has shown it", cut(text, 100))}
+	}
+	return version, nil
+}
+
+// spec returns a job that was added, nil where there is none of that name.
+func (s *Server) spec(ctx context.Context, name string) (*jobs.Spec, error) {
+	if s.options.Operations == nil {
+		return nil, nil
+	}
+	specs, err := s.options.Operations.Specs(ctx)
+	if at := slices.IndexFunc(specs, func(spec jobs.Spec) bool { return spec.Job == name }); at >= 0 {
+		return &specs[at], err
+	}
+	return nil, err
+}
+
+func (s *Server) specView(ctx context.Context, name string) (v specView, err error) {
+	v.Job = name
+	if !storable(name) {
+		return v, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+	}
+	if v.Spec, err = s.spec(ctx, name); err != nil {
+		return v, err
+	}
+	if v.Spec == nil {
+		_, err = s.reader.store.Job(ctx, name)
+		if err != nil {
+			err = fmt.Errorf("job %q: %w", cut(name, 200), err)
+		}
+		return v, err
+	}
+	v.Active, err = s.reader.active(ctx, name)
+	return v, err
+}

@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// triggerView is what a trigger would meet.
+type triggerView struct {
+	Job    Job
+	Active []jobs.Record // runs of the job that wait or run, the oldest first
+	Held   []Lock        // by others, which the job wants
+	Again  *jobs.Record  // the run that is run again, if one is
+}
+
+// triggerPage adds a run of a job.
+func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	answerDeed(s, w, r, deed[triggerView]{
+		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100), fields: triggerFields(),
+		question: func(ctx context.Context, _ pulse) (triggerView, error) { return s.reader.triggerView(ctx, name) },
+		form: func(f *form, known *triggerView) {
+			triggerForm(f, known)
+			f.Button, f.Back = "Trigger it", jobPath(name)
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			return s.triggered(ctx, a, name, sent)
+		},
+	})
+}
+
+// againPage adds a run of the job of a run that has ended, with its params.
+func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
+	id, err := runID(r)
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	answerDeed(s, w, r, deed[triggerView]{
+		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
+		question: func(ctx context.Context, _ pulse) (triggerView, error) {
+			run, err := s.reader.run(ctx, id)
+			if err != nil {
+				return triggerView{}, err
+			}
+			v, err := s.reader.triggerView(ctx, run.Job)
+			v.Again = &run
+			return v, err
+		},
+		form: func(f *form, known *triggerView) {
+			triggerForm(f, known)
+			f.Button, f.Back = "Run it again", runPath(id)
+			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
+		},
+		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+			run, err := s.reader.run(ctx, id)
+			if err != nil {
+				return outcome{}, err
+			}
+			if !run.State.Final() {
+				return outcome{}, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State, jobs.ErrConflict)
+			}
+			return s.triggered(ctx, a, run.Job, sent)
+		},
+	})
+}
+
+func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, err error) {
+	if !storable(name) {
+		return v, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
+	}
+	view, err := r.store.Job(ctx, name)
+	if err != nil {
+		return v, fmt.Errorf("job %q: %w", cut(name, 200), err)
+	}
+	v.Job = newJob(view, nil)
+	if v.Active, err = r.active(ctx, name); err != nil {
+		return v, err
+	}
+	set, err := r.grants(ctx)
+	if err != nil {
+		return v, err
+	}
+	for _, lock := range set.locks {
+		if inTheWayOf(view.Resources, lock) {
+			v.Held = append(v.Held, lock)
+		}
+	}
+	return v, nil
+}
+
+// inTheWayOf reports whether a lock keeps one of the requests waiting. Of slots
+// it does not know.
+func inTheWayOf(requests []locking.Request, lock Lock) bool {
+	for _, request := range requests {
+		exclusive := request.Mode == locking.Exclusive || lock.Mode == locking.Exclusive
+		if exclusive && request.Resource.Related(lock.resource) {
+			return true
+		}
+	}
+	return false
+}
+
+func triggerFields() []string { return []string{"params", "even_paused"} }
+
+func triggerForm(f *form, known *triggerView) {
+	params, paused := "", errors.Is(f.err, jobs.ErrPaused)
+	if known != nil {
+		paused = paused || len(known.Job.Pauses) > 0
+		f.Idle = f.Idle || known.Job.Removed
+		if known.Again != nil && known.Again.Params != nil {
+			params = indented(known.Again.Params)
+		}
+	}
+	f.text("params", "Params of this run", `As JSON, such as {"rows": 100}. Each key takes the place of the job's own; empty leaves all of them.`, params, 5, false)
+	if paused {
+		f.check("even_paused", "Start it although it is paused", true)
+	}
+	if errors.Is(f.err, jobs.ErrConflict) {
+		f.renew()
+		f.Advice = "This form was sent before, with other params, and has added that run: it is among the job's. Sent again, it adds another."
+	}
+}
+
+// triggered adds the run. The form's key is the run's.
+func (s *Server) triggered(ctx context.Context, a jobs.Act, job string, sent url.Values) (outcome, error) {
+	request := jobs.TriggerRequest{Job: job, Key: a.Key, EvenPaused: sent.Get("even_paused") != ""}
+	if text := strings.TrimSpace(sent.Get("params")); text != "" {
+		request.Params = json.RawMessage(text)
+		if err := json.Unmarshal(request.Params, new(any)); err != nil {
+			return outcome{}, &jobs.BadInputError{Field: "params", Problem: "expected an object in JSON" + syntaxOf(err)}
+		}
+	}
+	a.Key = ""
+	run, err := s.options.Operations.Trigger(ctx, a, request)
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcome{runPath(run.ID), fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within a second.", cut(job, 100))}, nil
+}

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// noticeLasts is how long the outcome of an act is shown on the page that it
+// leads to: also where the browser asks for that page again.
+const noticeLasts = 30 * time.Second
+
+// notice is what an act came to, told on the page that follows. The browser
+// carries it there, so that any replica can show it; an address can't, since a
+// link from elsewhere would make the page say what never happened.
+type notice struct {
+	Path string    `json:"path"`
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
+}
+
+func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome) {
+	path, _, _ := strings.Cut(done.location, "?")
+	encoded, err := json.Marshal(notice{path, cut(done.notice, 500), time.Now().UTC()})
+	if err != nil {
+		s.log.Error().Err(err).Msg("an act's outcome can't be told")
+		return
+	}
+	name := noticeName(r, s.options.Proxy)
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/", MaxAge: int(noticeLasts.Seconds()),
+		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie), SameSite: http.SameSiteStrictMode,
+	})
+}
+
+func noticeName(r *http.Request, proxy *Proxy) string { return cookieName(r, proxy) + "-notice" }
+
+// noticeFor returns the notice for the page that is asked for, if there is one.
+func (s *Server) noticeFor(r *http.Request) *notice {
+	const longest = 4096
+	cookie, err := r.Cookie(noticeName(r, s.options.Proxy))
+	if err != nil || len(cookie.Value) > longest {
+		return nil
+	}
+	var n notice
+	decoded, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil || json.Unmarshal(decoded, &n) != nil || n.Path != r.URL.EscapedPath() || n.Text == "" {
+		return nil
+	}
+	n.Text = cut(n.Text, 500)
+	return &n
+}

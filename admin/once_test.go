@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/postgres"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// TestEachActHappensOnce clicks on each button twice at once, through two
+// replicas: one line comes into the audit log, and both clicks lead to the same
+// page and the same words.
+func TestEachActHappensOnce(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) {
+		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Close)
+		clickTwice(t, store, store)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("needs PostgreSQL")
+		}
+		pg, err := servertest.StartPostgres(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := pg.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		database := pg.Database(t)
+		open := func(migrate bool) jobs.Store {
+			store, err := postgres.Open(t.Context(), postgres.Options{URL: database, Migrate: migrate, Log: zerolog.Nop()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(store.Close)
+			return store
+		}
+		clickTwice(t, open(true), open(false))
+	})
+}
+
+func clickTwice(t *testing.T, first, second jobs.Store) {
+	session, running, waiting := stage(t, first)
+	handlers := []http.Handler{realServer(t, first, "replica-1"), realServer(t, second, "replica-2")}
+	token := tokenOf(t, first, running)
+	job := func(rows int) string {
+		encoded, err := json.Marshal(map[string]any{"name": "added", "handler": "work", "params": map[string]int{"rows": rows}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(encoded)
+	}
+	drain := "/replicas/" + session.String()
+	for _, click := range []struct {
+		path, action string
+		form         url.Values
+	}{
+		{"/jobs/rollup-sales/trigger", "trigger", sent("params", `{"rows": 3}`)},
+		{runPath(running) + "/cancel", "cancel", sent()},
+		{runPath(waiting) + "/cancel", "cancel", sent()},
+		{runPath(waiting) + "/again", "trigger", sent()},
+		{releasePath("public/orders", token), "release", sent("token", fmt.Sprint(token))},
+		{"/jobs/rollup-sales/pause", "pause", sent()},
+		{"/jobs/rollup-sales/resume", "resume", sent()},
+		{"/groups/night/pause", "pause", sent()},
+		{"/groups/night/resume", "resume", sent()},
+		{"/pause", "pause", sent()},
+		{"/resume", "resume", sent()},
+		{drain + "/drain", "drain", sent()},
+		{drain + "/undrain", "undrain", sent()},
+		{"/add", "put_job", sent("job", job(1))},
+		{"/jobs/added/change", "put_job", sent("job", job(2), "version", "1")},
+		{"/jobs/added/remove", "remove_job", sent("version", "2")},
+	} {
+		before := linesOf(t, first, click.action)
+		replies := make([]*httptest.ResponseRecorder, len(handlers))
+		var clicks sync.WaitGroup
+		for i, handler := range handlers {
+			clicks.Go(func() { replies[i] = post(handler, click.path, click.form.Encode()) })
+		}
+		clicks.Wait()
+		told := make([]string, len(replies))
+		for i, reply := range replies {
+			if reply.Code != http.StatusSeeOther {
+				t.Errorf("%s, click %d: %d %s", click.path, i+1, reply.Code, reply.Body)
+				continue
+			}
+			told[i] = toldBy(t, handlers[1-i], reply)
+		}
+		if told[0] != told[1] || told[0] == "" {
+			t.Errorf("%s: one click is told %q, the other %q", click.path, told[0], told[1])
+		}
+		if lines := linesOf(t, first, click.action) - before; lines != 1 {
+			t.Errorf("%s: %d lines in the audit log", click.path, lines)
+		}
+	}
+}
+
+// stage has a job with one run that holds public/orders and one that waits for
+// it, in a session of replica-1.
+func stage(t *testing.T, store jobs.Store) (session, running, waiting uuid.UUID) {
+	t.Helper()
+	ctx := t.Context()
+	session = uuid.New()
+	if err := store.Open(ctx, jobs.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	definition := jobs.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work", Resources: exclusive("orders"), Group: "night", Priority: 5, Source: jobs.FromConfig}
+	if _, err := store.Register(ctx, session, []jobs.Definition{definition}); err != nil {
+		t.Fatal(err)
+	}
+	start := func(due time.Time) uuid.UUID {
+		request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "rollup-sales", Due: due}, Attempt: 1, Requests: exclusive("orders"), WaitSince: due}
+		if _, err := store.Start(ctx, session, []jobs.StartRequest{request}); err != nil {
+			t.Fatal(err)
+		}
+		return request.Run
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	return session, start(now.Add(-time.Minute)), start(now)
+}
+
+// realServer serves the pages of one replica on a store.
+func realServer(t *testing.T, store jobs.Store, replica string) http.Handler {
+	t.Helper()
+	options := operationsOptions()
+	options.Control, options.Replica = store, replica
+	return newServer(t, Options{
+		Listen: "127.0.0.1:0", Store: store, Replica: replica, Operations: jobs.NewOperations(options), Log: zerolog.Nop(),
+	}).Handler()
+}
+
+func tokenOf(t *testing.T, store jobs.Store, run uuid.UUID) locking.Token {
+	t.Helper()
+	record, err := store.Run(t.Context(), run)
+	if err != nil || record.State != jobs.Running {
+		t.Fatalf("%+v %v", record, err)
+	}
+	return record.Token
+}
+
+func linesOf(t *testing.T, store jobs.Store, action string) int {
+	t.Helper()
+	lines, err := store.Audit(context.WithoutCancel(t.Context()), jobs.AuditFilter{Action: action})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(lines)
+}
+
+// toldBy follows an act to the page that it leads to, through another replica,
+// and returns where that is and the words of the notice.
+func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder) string {
+	t.Helper()
+	location := reply.Header().Get("Location")
+	request := httptest.NewRequest(http.MethodGet, location, nil)
+	for _, cookie := range reply.Result().Cookies() {
+		request.AddCookie(cookie)
+	}
+	request.Host = "localhost:8080"
+	server := httptest.NewRecorder()
+	handler.ServeHTTP(server, request)
+	found := regexp.MustCompile(`class="told".*<bdi>(.*)</bdi></p>`).FindStringSubmatch(server.Body.String())
+	if server.Code != http.StatusOK || found == nil {
+		t.Errorf("%s: %d, and no notice", location, server.Code)
+		return ""
+	}
+	return location + " " + found[1]
+}
