@@ -46,9 +46,9 @@ type collision struct {
 	// as all but one in 20 do.
 	Likely   int       `json:"likely"`
 	Possible int       `json:"possible"`
-	Skips    int       `json:"skips"`    // of the likely, how many would wait in vain
+	Skips    int       `json:"skips"`          // of the likely, how many would wait in vain
 	SkipsMay int       `json:"possible_skips"` // of the possible
-	First    time.Time `json:"first"`    // due
+	First    time.Time `json:"first"`          // due
 	Wait     float64   `json:"longest_wait_seconds"`
 
 	wait time.Duration
