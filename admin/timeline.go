@@ -357,9 +357,6 @@ func plainStretch(s jobs.Stretch) jobs.Stretch {
 // Action is where the form of the window goes.
 func (t *timeline) Action() string { return "/locks/timeline" }
 
-// HasResources reports whether the form takes a resource.
-func (t *timeline) HasResources() bool { return true }
-
 // DefaultSpan is what the form leads back to.
 func (t *timeline) DefaultSpan() string { return "hour" }
 
