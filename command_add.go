@@ -96,6 +96,8 @@ func (c *commandLine) removeCommand() *cobra.Command {
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
 				return fmt.Errorf("no job called %q was added", args[0])
+			case errors.Is(err, jobs.ErrFollowed):
+				return explained(err)
 			case errors.Is(err, jobs.ErrConflict):
 				return fmt.Errorf("%w: somebody else changed it at the same time, look at it and try again", err)
 			case err != nil:

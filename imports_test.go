@@ -27,6 +27,8 @@ var onlyIn = map[string][]string{
 	"github.com/goccy/go-yaml":                {"configs"},
 	module + "/internal/servertest":           nil, // tests, examples and other internals only
 	module + "/internal/replicas":             nil,
+	module + "/internal/browsertest":          nil,
+	"github.com/chromedp/chromedp":            nil,
 	module + "/jobs/jobstest":                 nil,
 	module + "/locking/lockingtest":           nil,
 	"github.com/google/go-cmp":                nil,

@@ -50,10 +50,13 @@ func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job,
 	return nil, &jobs.SpecError{Problems: problems}
 }
 
-// newOperations returns what operators do by way of the store.
-func newOperations(s specReader, table []jobs.Job, store jobs.Store, locker *locking.Locker, replica string, log zerolog.Logger) *jobs.Operations {
+// newOperations returns what operators do by way of the store. Cancelled is nil
+// beside all replicas.
+func newOperations(
+	s specReader, table []jobs.Job, store jobs.Store, locker *locking.Locker, replica string, cancelled func(jobs.Record), log zerolog.Logger,
+) *jobs.Operations {
 	return jobs.NewOperations(jobs.OperationsOptions{
-		Control: store, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Log: log,
+		Control: store, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }
 

@@ -157,11 +157,55 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
+	changes := map[string]string{
+		`{name: daily, handler: greet, schedule: {after: [then]}}`: `circle`,
+		`{name: then, handler: greet, schedule: {after: [then]}}`:  `itself`,
+		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then follows this job`,
+	}
+	for text, want := range changes {
+		_, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), jobs.AnyVersion)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: found %v, expected %s", text, err, want)
+		}
+	}
 	if err := operations.RemoveJob(t.Context(), jobs.Act{}, "hello", jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
 		t.Errorf("removal of a configured job: %v", err)
 	}
 	long := jobs.Act{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
 	if _, err := operations.Pause(t.Context(), long, jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
 		t.Errorf("a reason that is too long: %v", err)
+	}
+}
+
+func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
+	replica, err := openReplica(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	operations := replica.Operations()
+	for _, text := range []string{
+		`{name: daily, handler: greet, schedule: "@daily"}`, `{name: then, handler: greet, schedule: {after: [daily]}}`,
+		`{name: last, handler: greet, schedule: {after: [daily, then]}}`,
+	} {
+		if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"daily": "last and then would never be due again", "then": "last would never be due again"} {
+		err := operations.RemoveJob(t.Context(), jobs.Act{}, name, 1)
+		if !errors.Is(err, jobs.ErrFollowed) || !errors.Is(err, jobs.ErrConflict) || !strings.Contains(err.Error(), want) {
+			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
+		}
+	}
+	for _, name := range []string{"last", "then", "daily"} {
+		if err := operations.RemoveJob(t.Context(), jobs.Act{}, name, 1); err != nil {
+			t.Errorf("removal of %s once nothing follows it: %v", name, err)
+		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
+	"github.com/holdfast-dev/holdfast/metrics"
+	"github.com/holdfast-dev/holdfast/tracing"
 )
 
 // Option adjusts a Replica.
@@ -75,6 +77,8 @@ type Replica struct {
 	output     io.Writer
 	shared     *shared
 
+	metrics    *metrics.Metrics
+	tracing    *tracing.Tracing // nil where nothing is traced
 	store      jobs.Store
 	locks      *lockBackend
 	scheduler  *jobs.Scheduler
@@ -124,37 +128,43 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	if err := r.openStore(ctx); err != nil {
 		return err
 	}
-	locker, err := newLocker(r.config, r.locks, r.store.ClusterID(), r.log)
+	r.metrics = metrics.New(metrics.Options{Names: r.config.Metrics.Names, Version: Version()})
+	locker, err := newLocker(r.config, r.timedLocks(), r.store.ClusterID(), r.metrics.Lock, r.log)
 	if err != nil {
 		return err
 	}
+	if r.tracing, err = newTracing(ctx, r.config, r.store.ClusterID(), r.log); err != nil {
+		return err
+	}
 	specs := specReader{r.config, r.registry}
-	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, r.log)
-	r.scheduler, err = jobs.New(jobs.Options{
-		Store: r.store, Build: specs.build,
+	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
+	options := jobs.Options{
+		Build:  specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
 		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, KeepHistory: r.config.History.Keep,
 		Workers: r.config.Workers, CatchUp: r.config.CatchUp.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
 		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
 		LockServers: lockServers(r.config), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
-	})
-	if err != nil {
+	}
+	r.observe(&options)
+	if r.scheduler, err = jobs.New(options); err != nil {
 		return err
 	}
+	r.watch()
 	if r.sender, err = newSender(r.config, r.store, r.log); err != nil {
 		return err
 	}
 	if r.config.Admin.Listen == "" {
 		return nil
 	}
-	options := r.pageOptions()
+	page := r.pageOptions()
 	if locker != nil {
-		options.Stage1 = locker
+		page.Stage1 = locker
 	}
 	if r.locks != nil && r.locks.watch != nil {
-		options.Memcached = r.locks.watch
+		page.Memcached = r.locks.watch
 	}
-	if r.page, err = admin.New(options); err != nil {
+	if r.page, err = admin.New(page); err != nil {
 		return err
 	}
 	return r.page.Listen()
@@ -177,7 +187,8 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
 	options.Operations = r.operations
-	options.Store, options.Replica, options.Session, options.Version = r.store, r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
+	options.Store, options.Replica, options.Session, options.Version = r.metrics.Store(r.store), r.config.Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
 	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
 	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.store, r.store.Watch
@@ -273,6 +284,7 @@ func (r *Replica) close() {
 			r.log.Debug().Err(err).Msg("page closed")
 		}
 	}
+	r.flush()
 	if r.shared != nil {
 		return
 	}

@@ -167,6 +167,7 @@ func TestIdentify(t *testing.T) {
 		{"stranger", nil, Identity{}, 0},
 		{"token", []func(*http.Request){bearer(deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
 		{"viewer's token", []func(*http.Request){bearer("probe-token")}, Identity{"probe", Viewer, ByToken}, 0},
+		{"scraper's token", []func(*http.Request){bearer("scrape-token")}, Identity{"prometheus", Scraper, ByToken}, 0},
 		{"scheme in lower case", []func(*http.Request){withHeader("Authorization", "bearer "+deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
 		{"wrong token", []func(*http.Request){bearer(deployToken + "x")}, Identity{}, 401},
 		{"token's hash", []func(*http.Request){bearer(sumOf(deployToken))}, Identity{}, 401},

@@ -13,7 +13,8 @@ type access int
 const (
 	forProbes    access = iota // anybody, and under any name: load balancers ask by address
 	forAnybody                 // also strangers
-	forViewers                 // everybody who is known
+	forViewers                 // everybody who is known, but scrapers
+	forScrapers                // everybody who is known
 	forOperators               // who may act
 )
 
@@ -41,6 +42,9 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 		case identity.stranger():
 			s.askSignIn(w, r)
 			return
+		case identity.Role == Scraper && who != forScrapers:
+			s.refuse(w, r, http.StatusForbidden, "This token is for the metrics alone.")
+			return
 		case who == forOperators && identity.Role != Operator:
 			s.refuse(w, r, http.StatusForbidden, "You may read, but not act: that takes the role operator.")
 			return
@@ -66,5 +70,7 @@ func (s *Server) askBearer(w http.ResponseWriter, _ *http.Request, status int) {
 	}
 }
 
-// forMachines reports whether an address is the API's.
-func forMachines(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+// forMachines reports whether an address is the API's, or that of the metrics.
+func forMachines(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
+}

@@ -77,6 +77,12 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) {
 	s.notFound(w, r)
 }
 
+// icon is what browsers ask for beside an answer that names none, such as JSON.
+func (s *Server) icon(w http.ResponseWriter, _ *http.Request) {
+	file := s.assets.byName["icon.svg"]
+	writeBody(w, http.StatusOK, file.contentType, file.body)
+}
+
 // plainName takes the hash out of a file's name; it returns "" where none is.
 func plainName(name string) string {
 	parts := regexp.MustCompile(`^([a-z]+)\.[0-9a-f]{16}(\.[a-z]+)$`).FindStringSubmatch(name)

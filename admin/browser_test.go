@@ -3,89 +3,43 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
 )
 
-// browser starts Debian's chromium for a test, and returns a context in which
-// chromedp opens tabs.
 func browser(t *testing.T) context.Context {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a browser")
-	}
-	path, err := servertest.FindBinary("chromium", "chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
-	allocated, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
+	return browsertest.Start(t)
 }
 
-// tab opens a tab that fails the test on whatever a page writes to its console
-// as an error: exceptions, and what the content policy refuses.
+// tab opens a tab in which answers with an error are no error on the console:
+// they are what many of these pages are meant to be.
 func tab(t *testing.T, browser context.Context) context.Context {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	err := chromedp.Listen(ctx, func(event any) {
-		switch e := event.(type) {
-		case *runtime.EventExceptionThrown:
-			t.Errorf("exception in the page: %s: %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
-		case *log.EventEntryAdded:
-			// A 503 is what these pages are meant to answer while the store is down.
-			if e.Entry.Level == "error" && !strings.Contains(e.Entry.Text, "503") && !strings.Contains(e.Entry.Text, "404") && !strings.Contains(e.Entry.Text, "400") &&
-				!strings.Contains(e.Entry.Text, "409") && !strings.Contains(e.Entry.Text, "422") {
-				t.Errorf("error in the page: %s", e.Entry.Text)
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx
+	const refused = "Failed to load resource: the server responded with a status of "
+	return browsertest.Tab(t, browser, refused+"503", refused+"404", refused+"400", refused+"409", refused+"422")
 }
 
-// screen is a window to look at pages through.
-type screen struct {
-	name   string
-	width  int64
-	scheme string // of colours
-}
+type screen = browsertest.Screen
 
-func screens() []screen {
-	return []screen{{"narrow-light", 360, "light"}, {"narrow-dark", 360, "dark"}, {"wide-light", 1366, "light"}, {"wide-dark", 1366, "dark"}}
-}
+func screens() []screen { return browsertest.Screens() }
 
-// TestScreenshots writes pictures of every state of every page into the folder
-// that HOLDFAST_GALLERY names. Wherever it runs it holds that no page is wider
-// than its window, and that none has an error on the console.
+// TestScreenshots looks at every state of every page: that it is no wider than
+// its window, that it has no error on the console, and that axe-core finds
+// nothing serious. With HOLDFAST_GALLERY it writes pictures into the folder that
+// it names; HOLDFAST_GALLERY_ONLY names the states.
 func TestScreenshots(t *testing.T) {
-	folder := os.Getenv("HOLDFAST_GALLERY")
-	wanted := os.Getenv("HOLDFAST_GALLERY_ONLY")
-	shown := browser(t)
-	window := tab(t, shown)
-	for _, state := range galleryStates() {
+	folder, wanted := os.Getenv("HOLDFAST_GALLERY"), os.Getenv("HOLDFAST_GALLERY_ONLY")
+	window, auditor := tab(t, browser(t)), newAuditor(t)
+	for n, state := range galleryStates() {
 		if wanted != "" && !strings.Contains(","+wanted+",", ","+state.name+",") {
 			continue
 		}
@@ -94,37 +48,49 @@ func TestScreenshots(t *testing.T) {
 			if state.before != nil {
 				state.before(t, server)
 			}
-			site := httptest.NewServer(state.handler(server))
-			defer site.Close()
+			address := siteIn(t, window, state.handler(server)) + state.address()
 			looked := screens()
 			if folder == "" {
 				looked = []screen{looked[0], looked[3]}
 			}
-			for _, s := range looked {
-				look(t, window, site.URL+state.address(), s, folder, state.name)
+			for i, s := range looked {
+				if browsertest.Resize(t, window, s); i == 0 {
+					browsertest.Visit(t, window, address)
+				}
+				if width := evaluate[int64](t, window, "document.documentElement.scrollWidth"); width > s.Width {
+					t.Errorf("%s: the page is %d px wide", s.Name, width)
+				}
+				if folder != "" || n%2 == i { // which is slow: by turns each kind of page is seen in both
+					auditor.look(t, window, s.Name)
+				}
+				if folder != "" {
+					photograph(t, window, filepath.Join(folder, fmt.Sprintf("%s-%s.png", state.name, s.Name)))
+				}
 			}
 		})
 	}
 }
 
-func look(t *testing.T, window context.Context, address string, s screen, folder, name string) {
+// siteIn serves a handler to a window that leaves its page before the end: a page
+// that still asks again, or for its icon, would find nobody there, and the
+// window's next page would be blamed.
+func siteIn(t *testing.T, window context.Context, handler http.Handler) (address string) {
 	t.Helper()
-	visit(t, window, s, address)
-	width, err := chromedp.Run(window, chromedp.Evaluate[int64]("document.documentElement.scrollWidth"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if width > s.width {
-		t.Errorf("%s: the page is %d px wide", s.name, width)
-	}
-	if folder == "" {
-		return
-	}
+	site := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		browsertest.Visit(t, window, "about:blank")
+		site.Close()
+	})
+	return site.URL
+}
+
+func photograph(t *testing.T, window context.Context, file string) {
+	t.Helper()
 	picture, err := chromedp.Run(window, chromedp.FullScreenshot(100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-%s.png", name, s.name)), picture, 0o644); err != nil {
+	if err := os.WriteFile(file, picture, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,19 +98,6 @@ func look(t *testing.T, window context.Context, address string, s screen, folder
 // visit opens an address in a window of that size and scheme.
 func visit(t *testing.T, window context.Context, s screen, address string) {
 	t.Helper()
-	_, err := chromedp.Call(window, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: s.width, Height: 800, DeviceScaleFactor: 1, Mobile: s.width < 500,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = chromedp.Call(window, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: s.scheme}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := chromedp.Do(window, chromedp.Navigate(address)); err != nil {
-		t.Fatal(err)
-	}
+	browsertest.Resize(t, window, s)
+	browsertest.Visit(t, window, address)
 }

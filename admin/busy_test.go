@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -113,6 +114,26 @@ func tenThousand() Options {
 			explain(&r)
 		}
 		h.runs = append(h.runs, r)
+	}
+	return options(h)
+}
+
+// manyLocks is a cluster with 10,000 tables, of which some hundreds are held.
+func manyLocks() Options {
+	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
+	for i := range 10_000 {
+		table := fmt.Sprintf("tenant_%03d.part_%05d", i%200, i)
+		name := fmt.Sprintf("tenant-%05d/load", i)
+		h.jobs = append(h.jobs, job(name, "*/15 * * * *", table))
+		if i%33 != 0 {
+			continue
+		}
+		run := running(20_000+i, name, "replica-1", time.Duration(i)*time.Second)
+		h.runs = append(h.runs, run)
+		h.locks = append(h.locks, lock(table, run, time.Duration(i)*time.Second))
+		if i%99 == 0 {
+			h.runs = append(h.runs, waiting(40_000+i, name+"/check", time.Duration(i/2)*time.Second, "table:"+strings.ReplaceAll(table, ".", "/"), run))
+		}
 	}
 	return options(h)
 }

@@ -31,7 +31,7 @@ func galleryStates() []galleryState { return append(pageStates(), formStates()..
 
 func pageStates() []galleryState {
 	stale := contention()
-	return []galleryState{
+	states := []galleryState{
 		{name: "empty", options: empty(), has: []string{
 			"No replica is registered. No tables are known. Nothing runs, nothing waits.", "No job has named a table yet.", "No firing is due.",
 		}},
@@ -117,11 +117,8 @@ func pageStates() []galleryState {
 		{name: "audit-none", options: busy(), path: "/audit?actor=nobody", has: []string{"Nothing is like this."}},
 		{name: "audit-down", options: down(), path: "/audit", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("audit-stale", busy(), "/audit", "group reports"),
-
-		{name: "locks", options: contention(), path: "/locks", has: []string{"public/orders", "slot:vendor-api"}},
-		{name: "locks-empty", options: empty(), path: "/locks", has: []string{"No job has named a table yet."}},
-		staleState("locks-stale", contention(), "/locks", "slot:vendor-api"),
 	}
+	return append(states, lockGallery()...)
 }
 
 // staleState is a page as it was seen before the store went down.

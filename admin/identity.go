@@ -12,6 +12,7 @@ type Role string
 const (
 	Viewer   Role = "viewer"   // reads
 	Operator Role = "operator" // reads and acts
+	Scraper  Role = "metrics"  // reads the metrics and nothing else; for tokens only
 )
 
 func (r Role) known() bool { return r == Viewer || r == Operator }

@@ -57,17 +57,6 @@ func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// locksPage shows what is held and what is free.
-func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
-	if err := onlyParams(r, "refresh"); err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	show(s, w, r, page[Overview]{
-		template: "locks.html", section: "/locks", title: "Locks", live: true, question: s.reader.overview, complete: s.completeOverview,
-	})
-}
-
 // locks returns every lock by resource.
 func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	set, err := r.grants(ctx)

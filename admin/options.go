@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 	"unicode"
@@ -140,6 +141,12 @@ type Options struct {
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error
 
+	// Metrics answers scrapes; nil where nothing is counted.
+	Metrics http.Handler
+	// Trace returns the trace of a run, if it has one. It is called concurrently.
+	// Nil means that nothing is traced.
+	Trace func(run uuid.UUID) Trace
+
 	// Refresh is how often the page asks again, at least a second; 0 means
 	// DefaultRefresh.
 	Refresh time.Duration
@@ -198,8 +205,8 @@ func (o *Options) checkTokens(bad func(format string, args ...any)) {
 		switch {
 		case !isUserName(token.Name):
 			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(token.Name, 200))
-		case !token.Role.known():
-			bad("token %q: role is %q, expected viewer or operator", token.Name, token.Role)
+		case !token.Role.known() && token.Role != Scraper:
+			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name, token.Role)
 		case err != nil || len(sum) != sha256.Size:
 			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
 		}

@@ -74,7 +74,7 @@ func newPages(a *assets) (*pages, error) {
 		"targetJob":   func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetJob, Name: name} },
 		"targetGroup": func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetGroup, Name: name} },
 		"targetAll":   func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
-	}).ParseFS(templateFiles, "templates/*.html")
+	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
 	return &pages{set: set}, err
 }
 

@@ -19,7 +19,9 @@ func (s *Server) routes() []route {
 	return []route{
 		{"GET", "/healthz", forProbes, s.healthz},
 		{"GET", "/readyz", forProbes, s.readyz},
+		{"GET", metricsPath, forScrapers, s.metrics},
 		{"GET", "/static/{file}", forAnybody, s.static},
+		{"GET", "/favicon.ico", forAnybody, s.icon},
 		{"GET", "/login", forAnybody, s.signInPage},
 		{"POST", "/login", forAnybody, s.signIn},
 		{"POST", "/logout", forViewers, s.signOut},
@@ -69,6 +71,7 @@ func (s *Server) routes() []route {
 		{"POST", "/replicas/{session}/undrain", forOperators, s.undrainPage},
 		{"GET", "/api/v1/overview", forViewers, s.overviewJSON},
 		{"GET", "/api/v1/locks", forViewers, s.locksJSON},
+		{"GET", "/api/v1/locks/tree", forViewers, s.lockTreeJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
 		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},

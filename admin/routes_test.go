@@ -83,7 +83,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	acted := 0
 	routes := withActions(server, &acted)
 	handler := server.handler(routes)
-	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /login", "POST /login"}
+	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico", "GET /login", "POST /login"}
 	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil}, route{"GET", "/api/v1/nothing", forViewers, nil}) {
 		reply := ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
@@ -117,7 +117,7 @@ func TestStrangersGetNothing(t *testing.T) {
 func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.ResponseRecorder) {
 	t.Helper()
 	switch {
-	case strings.HasPrefix(r.path, "/api/"):
+	case strings.HasPrefix(r.path, "/api/") || r.path == "/metrics":
 		if reply.Code != http.StatusUnauthorized || !json.Valid(reply.Body.Bytes()) || reply.Header().Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: %d %s for a stranger", name, reply.Code, reply.Body)
 		}
@@ -141,6 +141,7 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 	proofs := map[string][]func(*http.Request){
 		"viewer by cookie":   {withCookie(cookieOf(t, handler, "vera", "staple"))},
 		"viewer by token":    {withHeader("Authorization", "Bearer probe-token")},
+		"scraper by token":   {withHeader("Authorization", "Bearer scrape-token")},
 		"viewer by proxy":    {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "petra")},
 		"operator by cookie": {withCookie(cookieOf(t, handler, "anna", "correct horse"))},
 		"operator by token":  {withHeader("Authorization", "Bearer "+deployToken)},
@@ -150,7 +151,7 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 		before, audited := acted, len(control.audit)
 		for _, r := range routes {
 			reply := ask(handler, r.method, addressOf(server, r.path), append(slices.Clip(change), withBody(r.path))...)
-			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer")
+			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer") || strings.HasPrefix(proof, "scraper") && r.who > forAnybody && r.path != "/metrics"
 			switch {
 			case r.path == "/login":
 			case refused != (reply.Code == http.StatusForbidden):

@@ -116,19 +116,20 @@ func (p params) runFields(f jobs.RunFilter) runFields {
 }
 
 func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
-	answer(s, w, r, func(ctx context.Context) (jobs.Record, error) {
+	answer(s, w, r, func(ctx context.Context) (v tracedRun, err error) {
 		if err := onlyParams(r); err != nil {
-			return jobs.Record{}, err
+			return v, err
 		}
 		id, err := runID(r)
 		if err != nil {
-			return jobs.Record{}, err
+			return v, err
 		}
-		run, err := s.reader.run(ctx, id)
-		if err == nil {
-			s.watch(ctx, run)
+		if v.Record, err = s.reader.run(ctx, id); err != nil {
+			return v, err
 		}
-		return run, err
+		s.watch(ctx, v.Record)
+		v.TraceID = s.traceOf(v.Record).ID
+		return v, nil
 	})
 }
 

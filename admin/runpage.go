@@ -25,6 +25,7 @@ type runView struct {
 	Steps []step
 	Chain []jobs.Record // the runs of the same firing, this one too, if there are several
 	Locks []Lock        // that it holds now
+	Trace Trace
 }
 
 // step is one thing that befell a run.
@@ -56,6 +57,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 			return v, err
 		},
 		complete: func(v *runView, f *Frame) *Overview {
+			v.Trace = s.traceOf(v.Record)
 			f.Title = cut(v.Job, 60) + " " + stateWords(v.State)
 			if v.State.Final() { // nothing of it changes any more
 				f.Every, f.Refresh = 0, 0

@@ -11,32 +11,18 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
 )
 
-// evaluate returns what an expression is in the page.
 func evaluate[T any](t *testing.T, window context.Context, expression string) T {
 	t.Helper()
-	value, err := chromedp.Run(window, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+	return browsertest.Evaluate[T](t, window, expression)
 }
 
-// until waits for an expression to become true in the page.
 func until(t *testing.T, window context.Context, expression string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(window, time.Minute)
-	defer cancel()
-	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression))
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil { // else the page went away under the question
-			t.Fatalf("%s does not come true: %v", expression, err)
-		}
-	}
+	browsertest.Until(t, window, expression)
 }
 
 // TestTimesAreThoseOfTheViewer looks at the page from Tokyo, where its day is
@@ -46,9 +32,8 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
-	site := httptest.NewServer(newServer(t, contention()).Handler())
-	defer site.Close()
-	visit(t, window, screens()[2], site.URL+"/runs/"+id(10).String())
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/runs/"+id(10).String())
 	text := func(selector string) string {
 		return evaluate[string](t, window, `document.querySelector('`+selector+`').textContent`)
 	}
@@ -67,7 +52,7 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo." {
 		t.Errorf("the page says %q", got)
 	}
-	visit(t, window, screens()[2], site.URL+"/runs")
+	visit(t, window, screens()[2], site+"/runs")
 	last := `[...document.querySelectorAll(".runs .run time")].at(-1).textContent`
 	if got := evaluate[string](t, window, last); got != "2026-03-13 10:12:15" {
 		t.Errorf("the day before reads %q", got)
@@ -80,9 +65,8 @@ func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
-	site := httptest.NewServer(newServer(t, contention()).Handler())
-	defer site.Close()
-	visit(t, window, screens()[2], site.URL+"/runs?from=2026-03-13T20:00")
+	site := siteIn(t, window, newServer(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/runs?from=2026-03-13T20:00")
 	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
 		t.Errorf("the field reads %q, expected Tokyo's time", got)
 	}
@@ -148,15 +132,14 @@ func TestSignedOutPageGoesToTheDoor(t *testing.T) {
 	handler := newServer(t, o).Handler()
 	cookie := cookieOf(t, handler, "anna", "correct horse")
 	var out atomic.Bool
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	window := tab(t, browser(t))
+	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !out.Load() {
 			r.AddCookie(cookie)
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	defer site.Close()
-	window := tab(t, browser(t))
-	visit(t, window, screens()[2], site.URL+"/")
+	visit(t, window, screens()[2], site+"/")
 	out.Store(true)
 	until(t, window, `location.pathname == "/login" && document.getElementById("password") != null`)
 }
@@ -168,18 +151,17 @@ func TestPageWithoutScripts(t *testing.T) {
 	o.Refresh = time.Second
 	handler := newServer(t, o).Handler()
 	var asked atomic.Int64
-	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	window := tab(t, browser(t))
+	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			asked.Add(1)
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	defer site.Close()
-	window := tab(t, browser(t))
 	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
-	visit(t, window, screens()[2], site.URL+"/")
+	visit(t, window, screens()[2], site+"/")
 	for deadline := time.Now().Add(time.Minute); asked.Load() < 3; {
 		if time.Now().After(deadline) {
 			t.Fatalf("the page asked %d times", asked.Load())

@@ -36,7 +36,7 @@ func TestSecretsStayInside(t *testing.T) {
 	handler := server.Handler()
 	secrets := []string{
 		cookieKey, hex.EncodeToString([]byte(cookieKey)), base64.StdEncoding.EncodeToString([]byte(cookieKey)), strings.Split(string(privateKey), "\n")[1],
-		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash, deployToken, "probe-token",
+		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash, o.Tokens[2].Hash, deployToken, "probe-token", "scrape-token",
 		"correct horse", "wrong-password", "wrong-token", "typed-as-name",
 	}
 	proofs := [][]func(*http.Request){

@@ -31,7 +31,7 @@ func TestNewRefuses(t *testing.T) {
 		{"hash", func(o *Options) { o.Users = []User{{"anna", Viewer, "s3cret"}} }, `user "anna": password hash: expected an argon2id hash`},
 		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} }, `user "anna": role is "admin", expected viewer or operator`},
 		{"token", func(o *Options) { o.Tokens = []Token{{"ci", Viewer, "s3cret"}} }, `token "ci": the hash is not the SHA-256 of a token`},
-		{"token's role", func(o *Options) { o.Tokens = []Token{{"ci", "", sumOf("x")}} }, `token "ci": role is "", expected viewer or operator`},
+		{"token's role", func(o *Options) { o.Tokens = []Token{{"ci", "", sumOf("x")}} }, `token "ci": role is "", expected viewer, operator or metrics`},
 		{"token's name", func(o *Options) { o.Tokens = []Token{{"", Viewer, sumOf("x")}} }, `token 1: name "" is empty`},
 		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} }, `the proxy's networks are needed`},
 		{"proxy's role", func(o *Options) {

@@ -38,7 +38,7 @@ func guardedOptions(t *testing.T) Options {
 	t.Helper()
 	o := contention()
 	o.Users = []User{user(t, "anna", "correct horse", Operator), user(t, "vera", "staple", Viewer)}
-	o.Tokens = []Token{{"deploy", Operator, sumOf(deployToken)}, {"probe", Viewer, sumOf("probe-token")}}
+	o.Tokens = []Token{{"deploy", Operator, sumOf(deployToken)}, {"probe", Viewer, sumOf("probe-token")}, {"prometheus", Scraper, sumOf("scrape-token")}}
 	o.Proxy = &Proxy{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -124,7 +126,22 @@ func contention() Options {
 		Due{Job: "rollup-hourly", Due: noon.Add(48 * time.Minute), Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
 		Due{Job: "prune-orders", Due: noon.Add(23 * time.Hour), Resources: exclusive("orders")},
 	)
+	o.Metrics, o.Trace = http.HandlerFunc(counted), traced
 	return o
+}
+
+// counted answers a scrape.
+func counted(w http.ResponseWriter, _ *http.Request) {
+	writePlain(w, http.StatusOK, `holdfast_runs_total{job="rollup-sales",state="failed"} 3`)
+}
+
+// traceSite is where people see traces.
+const traceSite = "https://tempo.example.com/trace/"
+
+// traced has a trace for every run.
+func traced(run uuid.UUID) Trace {
+	id := jobs.TraceID(run)
+	return Trace{ID: id, Link: traceSite + id}
 }
 
 func upcoming(dues ...Due) func(time.Time, int) []Due {

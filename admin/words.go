@@ -314,5 +314,6 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
 		jobs.ReasonTriggered:        "waits for a replica to take it up",
 		jobs.ReasonReleased:         "an operator took its locks away",
+		jobs.ReasonJobGone:          "no replica has had its job for an hour",
 	}
 }

@@ -45,6 +45,7 @@ func (c *checker) check() {
 	c.checkJobs()
 	c.checkAfter()
 	c.checkWebhooks()
+	c.checkTracing()
 }
 
 func (c *checker) checkReplica() {

@@ -25,7 +25,7 @@ func (c *checker) checkWebhooks() {
 		c.checkWebhookSecret(w, path)
 		c.checkEvents(w, keyPath(path, "events"))
 		c.checkPatterns(w, keyPath(path, "jobs"))
-		c.checkHeaders(w, keyPath(path, "headers"))
+		c.checkHeaders(w.Headers, keyPath(path, "headers"))
 	}
 }
 
@@ -140,8 +140,8 @@ func (c *checker) checkPatterns(w *Webhook, path string) {
 	}
 }
 
-func (c *checker) checkHeaders(w *Webhook, path string) {
-	for i, h := range w.Headers {
+func (c *checker) checkHeaders(headers []Header, path string) {
+	for i, h := range headers {
 		name, value := keyPath(itemPath(path, i), "name"), keyPath(itemPath(path, i), "value")
 		if c.near(itemPath(path, i)).value.kind != kindMapping {
 			continue

@@ -29,6 +29,7 @@ func Defaults() Config {
 		MisfireThreshold: 30 * time.Second,
 		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 2 * time.Second},
 		Log:              Log{Level: "info", Format: "auto"},
+		Metrics:          Metrics{Names: 200},
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzParse holds that every file is either taken, and then complete and shown
@@ -44,6 +46,52 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("found %q in a file of %d lines", p.String(), lines)
 				}
 			}
+		}
+	})
+}
+
+// FuzzParseJob gives a job alone, as it is added at run time: it is refused, or it
+// is read again from what is kept of it as the same job; within ten milliseconds.
+// So it is with placeholders, durations, delays and policies.
+func FuzzParseJob(f *testing.F) {
+	for _, text := range []string{
+		`{name: a, schedule: "*/5 * * * *", handler: own, params: {account: acme, n: 7}, tables: [orders, "events_{account}", "s{n}.t"], read_tables: [Rates]}`,
+		`{name: a, schedule: {every: 90s}, handler: own, timeout: 1h30m, jitter: 20s, deadline: 1.5h, retry: {attempts: 3, delay: 10s, backoff: exponential, max_delay: 1m, jitter: 0.2}}`,
+		`{name: a, schedule: {after: [b, c]}, handler: own, overlap: queue, priority: 9, group: night, misfire: {nobody_up: run_all, paused: skip, lock_held: run_once, limit: 7, max_age: 3h}}`,
+		`{name: a, schedule: {every: 1 month, at: "02:30", on: "1,last", from: 2026-01-31}, handler: own, timezone: Europe/Berlin, clock_changes: {gap: skip, twice: both}}`,
+		`{name: a, schedule: "quartz:0 0 12 L-3W * ?", handler: own, resources: [{name: "vendor/{a}", slots: 5}], params: {a: "x y"}, wait: {attempts: 5, delay: 500ms}}`,
+		`{name: a, schedule: {at: 2026-03-29T02:30:00Z}, handler: own, recover: true, misfire_threshold: 90s}`,
+		`{name: "{a}", schedule: "after:\"b c\"", params: {a: ["{", "}"]}, tables: ["{a", "}", "{}", "{a}{a}"]}`,
+	} {
+		f.Add(text)
+	}
+	c := mustParse(f, `{timezone: UTC}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1000 {
+			return
+		}
+		read := func(text string) (*Job, error) { return c.ParseJob("job", []byte(text), WithEnv(noEnv)) }
+		const limit = 10 * time.Millisecond
+		fastest := time.Hour
+		for try := 0; try < 10 && fastest > limit; try++ { // others may have the processor for a while
+			begun := time.Now()
+			_, _ = read(text)
+			fastest = min(fastest, time.Since(begun))
+		}
+		if fastest > limit {
+			t.Errorf("%q took %s", text, fastest)
+		}
+		job, err := read(text)
+		if err != nil {
+			return
+		}
+		kept, err := json.Marshal(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := read(string(kept))
+		if err != nil || again.String() != job.String() || !reflect.DeepEqual(again.Requests, job.Requests) || again.Schedule.Fingerprint() != job.Schedule.Fingerprint() {
+			t.Errorf("%q is kept as %s and read as %s: %v", text, kept, again, err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func parse(text string, opts ...Option) (*Config, error) {
 	return Parse("c.yaml", []byte(text), slices.Concat([]Option{withBuiltins(), WithEnv(noEnv)}, opts)...)
 }
 
-func mustParse(t *testing.T, text string, opts ...Option) *Config {
+func mustParse(t testing.TB, text string, opts ...Option) *Config {
 	t.Helper()
 	c, err := parse(text, opts...)
 	if err != nil {

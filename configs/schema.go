@@ -32,6 +32,8 @@ type Config struct {
 	CatchUp   CatchUp    `yaml:"catch_up"`
 	Admin     Admin      `yaml:"admin"`
 	Log       Log        `yaml:"log"`
+	Metrics   Metrics    `yaml:"metrics"`
+	Tracing   *Tracing   `yaml:"tracing"` // nil: nothing is traced
 	Calendars []Calendar `yaml:"calendars"`
 	Groups    []Group    `yaml:"groups"`
 	Webhooks  []Webhook  `yaml:"webhooks"`
@@ -146,10 +148,12 @@ type Admin struct {
 	Refresh    time.Duration `yaml:"refresh" min:"1s" max:"1h"` // of an open page
 }
 
-// The values of the keys role: a viewer reads, an operator acts too.
+// The values of the keys role: a viewer reads, an operator acts too. A token may
+// be for the metrics alone.
 const (
-	Viewer   = "viewer"
-	Operator = "operator"
+	Viewer      = "viewer"
+	Operator    = "operator"
+	MetricsOnly = "metrics"
 )
 
 // User may sign in to the page.
@@ -159,10 +163,10 @@ type User struct {
 	PasswordHash Secret `yaml:"password_hash"` // argon2id or bcrypt
 }
 
-// Token lets a machine use the API.
+// Token lets a machine use the API, or only read the metrics.
 type Token struct {
 	Name      string `yaml:"name"`
-	Role      string `yaml:"role" oneof:"viewer, operator"`
+	Role      string `yaml:"role" oneof:"viewer, operator, metrics"`
 	TokenHash Secret `yaml:"token_hash"` // SHA-256 of the token, in hexadecimal
 }
 

@@ -120,6 +120,13 @@ func (a *active) len() int {
 	return len(a.running)
 }
 
+// caredFor returns how many runs are cared for.
+func (a *active) caredFor() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.cared)
+}
+
 // cancel ends the run with the claim, if it runs here.
 func (a *active) cancel(token Token, cause error) bool {
 	a.mu.Lock()

@@ -19,7 +19,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		var log bytes.Buffer
 		heard, quick := 0, 0
 		turn := make(chan struct{})
-		a := newAudience([]Listener{
+		a := newAudience(nil, []Listener{
 			func(context.Context, Event) {
 				if heard == 0 {
 					<-turn
@@ -56,7 +56,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	a := newAudience(nil, zerolog.Nop())
+	a := newAudience(nil, nil, zerolog.Nop())
 	a.tell(Event{})
 	a.run(t.Context()) // returns at once
 	var none *audience

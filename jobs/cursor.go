@@ -13,8 +13,8 @@ type MisfireCheck struct {
 
 // Cursor is how far a job's dues have been checked for misfires, and what there
 // is to know of those that come next. It begins where the job is first
-// registered, and moves to where a definition with another schedule or zone
-// comes into force: dues count from there.
+// registered, and moves to where a definition with other dues comes into force,
+// or the job comes back after it was Away: dues count from there.
 type Cursor struct {
 	CheckedUntil time.Time
 	// Until is where it moves to: as the check says, but not to where a pause
@@ -24,6 +24,9 @@ type Cursor struct {
 	Waits   time.Time   // the latest due of a run of the job that waits and has not started; zero where there is none
 	Pauses  []Pause     // that cover the job and stood after CheckedUntil, the oldest first
 	Spans   []Span      // in which replicas were up, in no order
+	// Away is when no replica carried the job, the last time that this was so
+	// and not for longer than the constant; zero where it never was.
+	Away Span
 }
 
 // Span is a time in which a replica was up, as far as its heartbeats say. Of
@@ -36,8 +39,8 @@ type Span struct {
 // Cursor returns the cursor that a job has which stands there, given pauses of
 // any jobs, the oldest first. Decided tells whether there is anything to be
 // looked at; Started and Waits are for the store to fill in then.
-func (c MisfireCheck) Cursor(at time.Time, pauses []Pause, spans []Span) Cursor {
-	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans}
+func (c MisfireCheck) Cursor(at time.Time, pauses []Pause, spans []Span, away Span) Cursor {
+	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Away: away}
 	for _, p := range pauses {
 		if !p.Covers(c.Job, c.Group) || p.ResumedAt != nil && !p.ResumedAt.After(at) {
 			continue
@@ -87,6 +90,12 @@ func (c Cursor) upThrough(from, until time.Time) bool {
 		}
 	}
 	return false
+}
+
+// carriedThrough reports whether nothing is known of a time between the two
+// instants in which no replica carried the job.
+func (c Cursor) carriedThrough(from, until time.Time) bool {
+	return c.Away.Until.Before(from) || until.Before(c.Away.From)
 }
 
 // downSince returns when the last replica was up that was so before then; zero

@@ -51,6 +51,8 @@ func (f *firing) decline(token Token, lock *locking.Lock) {
 	remove := f.active.add(token, f.run, func(error) {})
 	defer remove()
 	run := &Run{ID: f.run, Token: token, output: NewTail(maxOutput)}
-	f.record(run, verdict{state: Skipped, reason: ReasonDeadline, detail: f.entry.deadlineWords("the store did not answer in time")}, false, false)
+	if f.record(run, verdict{state: Skipped, reason: ReasonDeadline, detail: f.entry.deadlineWords("the store did not answer in time")}, false, false) {
+		f.trail.ended(Skipped, ReasonDeadline, nil)
+	}
 	f.release(lock)
 }

@@ -45,7 +45,8 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	sum := sha256.Sum256(decisive)
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
-		Handler: job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
+		Fingerprint: job.Schedule.Fingerprint(),
+		Handler:     job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
 		Group: job.Group, Priority: job.priority(), Source: FromConfig,
 	}, nil

@@ -18,6 +18,7 @@ import (
 type engine struct {
 	replica         string
 	store           Store
+	handed          Store // the same, as runs are given it
 	registry        *Registry
 	audience        *audience
 	locker          *locking.Locker // nil where there is no stage 1
@@ -34,6 +35,7 @@ type engine struct {
 	outage          outage.Outage // of stage 1
 	doubt           func()        // has the keeper ask which definitions are in force
 	orders          *orders
+	tracing         Tracing // nil: nothing is traced
 	log             zerolog.Logger
 	logOutput       io.Writer
 }
@@ -80,7 +82,7 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 // runLogger returns a logger whose lines go to the replica's log and are kept
 // with the run.
 func (f *firing) runLogger(run *Run) zerolog.Logger {
-	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "due", "replica"}}
+	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "due", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if f.logOutput != nil {
 		writers = zerolog.MultiLevelWriter(f.logOutput, console)

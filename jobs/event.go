@@ -12,7 +12,12 @@ import (
 type EventKind string
 
 // The kinds of events. Each is told on the one replica where it happens: each
-// but EventScheduled by the replica whose word the store took.
+// but EventScheduled by the replica whose word the store took. What an operator
+// ends in the store is told by the replica that had the run, when it next asks the
+// store about it: a run that waits and is cancelled, by itself or with its job, as
+// EventFinished, one whose locks are released as EventLost. Of a cancelled run that
+// no replica had the one tells through which it was cancelled; of what is done
+// beside all replicas, or goes with its job, nobody does.
 const (
 	EventScheduled EventKind = "scheduled" // the replica has taken up a due, and tries to start it
 	EventAdopted   EventKind = "adopted"   // the replica has taken up a waiting run: triggered, recovered, late, or left by another
@@ -46,5 +51,7 @@ type Event struct {
 
 	Lateness time.Duration // of a start: after its due, also of a run that waited or is run late
 	Waited   time.Duration // of a start or a skip: since it was ready to start, for a worker and for locks
+	Locking  time.Duration // of a start or a skip: of what it waited, since it first asked for its locks
 	Took     time.Duration // of an end: the attempt's handler
+	Held     time.Duration // of an end: since the locks were granted, until they were given back
 }

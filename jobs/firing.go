@@ -34,9 +34,15 @@ type firing struct {
 	noted    *Blocker // what the store says that it waits for
 	idle     bool     // it has given its worker back
 	begun    bool     // it has started, now or in an earlier attempt
+	written  bool     // the store has a row of it
+	aside    bool     // an operator keeps this replica from starting it, and no other begins it
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
+
+	trail   *trail    // nil where it is not traced
+	asked   time.Time // when this attempt began to ask for its locks
+	granted time.Time // when it got its claim
 }
 
 // live takes the firing through its life. The caller has taken a worker for
@@ -45,6 +51,8 @@ type firing struct {
 func (f *firing) live(stop context.Context) {
 	defer f.done()
 	defer f.giveBack()
+	f.follow()
+	defer f.trail.finish()
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
@@ -68,6 +76,7 @@ func (f *firing) live(stop context.Context) {
 			return
 		}
 		f.attempt++
+		f.trail.next()
 		f.since = f.clock.now()
 	}
 }
@@ -79,10 +88,12 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil || f.outage.Lasts() {
 		return true
 	}
+	begun := f.trail.now()
 	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
 	if err != nil && ctx.Err() == nil {
 		f.unheard(err)
 	}
+	f.trail.step("claim", begun, err)
 	return won || err != nil
 }
 
@@ -97,13 +108,16 @@ func (f Firing) gateName(version int64) string {
 // somebody else's, or is left to others.
 func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.wait()
+	f.asked = time.Now()
 	var blocked *blockage
 	for {
 		if f.tooLate() {
 			f.miss(blocked)
 			return 0, nil, errEnded
 		}
+		begun := f.trail.now()
 		lock, found := f.lock(stop, blocked)
+		f.trail.locked(begun, found)
 		if stop.Err() != nil {
 			f.release(lock)
 			f.leave(blocked)
@@ -111,10 +125,17 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 		}
 		if found == nil {
 			var token Token
-			if token, found = f.start(stop); token != 0 {
+			begun = f.trail.now()
+			token, found = f.start(stop)
+			f.trail.asked(begun, token, found)
+			if token != 0 {
+				f.granted = time.Now()
 				return token, lock, nil
 			}
 			f.release(lock)
+		}
+		if found == nil && f.aside && f.stepAside(stop) {
+			continue
 		}
 		if found == nil {
 			return 0, nil, errEnded
@@ -125,9 +146,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			f.skip(found, end)
 			return 0, nil, errEnded
 		}
+		begun = f.trail.now()
 		if !f.waitFor(stop, found, delay) {
 			return 0, nil, errEnded
 		}
+		f.trail.waited(begun, found)
 	}
 }
 
@@ -140,7 +163,9 @@ func (f *firing) leave(b *blockage) {
 	if b == nil {
 		b = &blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is stopping"}
 	}
-	f.note(Waiting, b, b.detail)
+	if f.note(Waiting, b, b.detail) {
+		f.trail.ended(Waiting, b.reason, nil)
+	}
 }
 
 // lock takes the stage-1 locks, or says what is in the way. Without stage 1,
@@ -238,17 +263,22 @@ func (f *firing) fail(err error) {
 }
 
 func (f *firing) started(result StartResult) (Token, *blockage) {
+	f.aside = false
 	switch result.Outcome {
 	case StartGranted:
+		f.written = true
 		f.active.add(result.Token, f.run, func(error) {}) // until perform has a context to cancel
 		return result.Token, nil
 	case StartBlocked:
-		f.noted = result.Blocker
+		f.noted, f.written = result.Blocker, true
 		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued}
+	case StartDuplicate:
+		f.tellTakenAway()
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
 	case StartPaused:
-		f.orders.look() // nor what was paused: the misfire policy has the due
+		f.orders.look() // nor what was paused
+		f.aside = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
 	}
@@ -324,8 +354,13 @@ func (f *firing) write(n Note) bool {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
+			f.written = f.written || stands
 			if stands && n.State.Final() {
 				f.tellUnstarted(n)
+				f.trail.ended(n.State, n.Reason, nil)
+			}
+			if !stands {
+				f.tellTakenAway()
 			}
 			return stands
 		}
@@ -340,6 +375,11 @@ func (f *firing) write(n Note) bool {
 // rest gives the worker back for d, and reports whether the firing goes on;
 // if so it has a worker again.
 func (f *firing) rest(stop context.Context, d time.Duration) bool {
+	return f.idles(stop, d) && f.takeUp(stop)
+}
+
+// idles gives the worker back for d, and reports whether the firing goes on.
+func (f *firing) idles(stop context.Context, d time.Duration) bool {
 	f.giveBack()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -350,9 +390,11 @@ func (f *firing) rest(stop context.Context, d time.Duration) bool {
 	case <-stop.Done():
 		return false
 	}
-	if f.session.ctx.Err() != nil || stop.Err() != nil {
-		return false
-	}
+	return f.session.ctx.Err() == nil && stop.Err() == nil
+}
+
+// takeUp takes a worker again, or waits for one as queue does.
+func (f *firing) takeUp(stop context.Context) bool {
 	f.idle = !f.tryWork()
 	return !f.idle || f.queue(stop)
 }

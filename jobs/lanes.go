@@ -17,7 +17,12 @@ const batchTimeout = 5 * time.Second
 type lanes[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
 
 func newLanes[Q, A any](send func(context.Context, []Q) ([]A, error)) *lanes[Q, A] {
-	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: MaxBatch, Whole: meetsAll}
+	return newWeighedLanes(send, MaxBatch, nil)
+}
+
+// newWeighedLanes are lanes whose batches weigh at most so much, by weigh.
+func newWeighedLanes[Q, A any](send func(context.Context, []Q) ([]A, error), most int, weigh func(Q) int) *lanes[Q, A] {
+	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh, Whole: meetsAll}
 	return &lanes[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 

@@ -26,8 +26,9 @@ const (
 
 // audience is the listeners of a replica. A nil audience hears nothing.
 type audience struct {
-	members []*member
-	log     zerolog.Logger
+	observer func(Event) // nil, or told at once
+	members  []*member
+	log      zerolog.Logger
 }
 
 // member is one listener with what it has still to hear.
@@ -39,8 +40,8 @@ type member struct {
 	logged   time.Time
 }
 
-func newAudience(listeners []Listener, log zerolog.Logger) *audience {
-	a := &audience{log: log}
+func newAudience(observer func(Event), listeners []Listener, log zerolog.Logger) *audience {
+	a := &audience{observer: observer, log: log}
 	for _, l := range listeners {
 		a.members = append(a.members, &member{listener: l, queue: make(chan Event, audienceQueue)})
 	}
@@ -48,12 +49,15 @@ func newAudience(listeners []Listener, log zerolog.Logger) *audience {
 }
 
 // hears reports whether there is anybody to tell.
-func (a *audience) hears() bool { return a != nil && len(a.members) > 0 }
+func (a *audience) hears() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
 
 // tell has every listener hear of the event, sooner or later.
 func (a *audience) tell(e Event) {
 	if !a.hears() {
 		return
+	}
+	if a.observer != nil {
+		a.observer(e)
 	}
 	for n, m := range a.members {
 		select {
@@ -164,7 +168,7 @@ func (f *firing) tellStarted(run *Run) {
 		return
 	}
 	e := f.event(EventStarted)
-	e.Token, e.State, e.Lateness, e.Waited = run.Token, Running, e.At.Sub(f.firing.Due), e.At.Sub(f.since)
+	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running, e.At.Sub(f.firing.Due), e.At.Sub(f.since), f.granted.Sub(f.asked)
 	f.audience.tell(e)
 }
 
@@ -174,6 +178,7 @@ func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) 
 	}
 	e := f.event(EventFinished)
 	e.Token, e.State, e.Reason, e.Detail, e.Took = run.Token, v.state, v.reason, v.detail, took
+	e.Held = time.Since(f.granted)
 	if v.err != nil {
 		e.Error = PlainText(cut(v.err.Error(), maxErrorText))
 	}
@@ -197,17 +202,56 @@ func (f *firing) tellUnstarted(n Note) {
 		e.Kind = EventSkipped
 	}
 	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail, n.Error, n.Blocker, e.At.Sub(f.since)
+	e.Locking = time.Since(f.asked)
 	f.audience.tell(e)
 }
 
 // tellLost tells of a run that a sweep found dead.
 func (u *upkeep) tellLost(lost LostRun) {
+	u.markLost(lost)
 	if !u.audience.hears() {
 		return
 	}
 	u.audience.tell(Event{
 		Kind: EventLost, At: u.clock.now(), Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
+	})
+}
+
+// tellTakenAway tells of a run that this replica had and an operator ended in the
+// store: it waited and was cancelled, by itself or with its job, or its locks were
+// released. The replica learns of it by what the store refuses.
+func (f *firing) tellTakenAway() {
+	if !f.audience.hears() || !f.written && f.adopted == uuid.Nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), batchTimeout)
+	defer cancel()
+	r, err := f.store.Run(ctx, f.run)
+	if err != nil {
+		f.log.Warn().Err(err).Msg("how the run ended is not known, listeners are not told")
+		return
+	}
+	e := f.event(EventFinished)
+	switch {
+	case r.Replica != f.replica: // it has been another's since
+		return
+	case r.State == Lost && r.Reason != ReasonSessionLost:
+		e.Kind = EventLost
+	case r.State != Cancelled || r.Reason != ReasonCancelled: // it was told of by who swept, or by this replica
+		return
+	}
+	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token, e.At.Sub(f.since)
+	f.audience.tell(e)
+}
+
+// HearCancelled tells the listeners of a run that was cancelled by way of this
+// replica, while it waited and no replica had it.
+func (s *Scheduler) HearCancelled(r Record) {
+	e := s.engine
+	e.audience.tell(Event{
+		Kind: EventFinished, At: e.clock.now(), Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
+		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 	})
 }
 

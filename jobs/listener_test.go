@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -192,4 +193,84 @@ func TestHooksAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v", test.hook, err)
 		}
 	}
+}
+
+// What an operator ends in the store is heard of where the run was.
+func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		held, waits, released := once(t, "held", 10*time.Second, "orders"), once(t, "waits", 11*time.Second, "orders"), once(t, "released", 10*time.Second, "sales")
+		waits.Wait = retry.Policy{Attempts: 100, Delay: time.Second, Backoff: retry.Constant}
+		asked := job(t, "asked", 1000*time.Hour)
+		var h, others hearing
+		o, other := c.options("a", takes(20*time.Second), held, waits, released, asked), c.options("b", nil)
+		o.Listeners, other.Listeners = []jobs.Listener{h.listen}, []jobs.Listener{others.listen}
+		replica, stop := c.begin(o)
+		stopOther := c.start(other)
+		time.Sleep(15 * time.Second)
+		operations := jobs.NewOperations(jobs.OperationsOptions{Control: c.store, Cancelled: replica.HearCancelled, Locker: o.Locker})
+		cancel := func(job string) {
+			if _, err := operations.Cancel(t.Context(), byHand, c.runs(job)[0].ID); err != nil {
+				t.Error(err)
+			}
+		}
+		cancel("waits")
+		if _, err := operations.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: tables(t, "sales")[0].Resource, Token: c.runs("released")[0].Token}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.store.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+			t.Error(err)
+		}
+		if _, err := operations.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "asked", Key: "key", EvenPaused: true}); err != nil {
+			t.Error(err)
+		}
+		cancel("asked")
+		time.Sleep(time.Minute)
+		stop()
+		stopOther()
+		for job, want := range map[string]string{
+			"waits":    "scheduled, finished cancelled cancelled",
+			"released": "scheduled, started running, lost released",
+			"asked":    "finished cancelled cancelled",
+			"held":     "scheduled, started running, finished succeeded",
+		} {
+			if got := h.of(job); got != want {
+				t.Errorf("%s: heard %s, expected %s", job, got, want)
+			}
+			if got := others.of(job); got != "" {
+				t.Errorf("%s: another replica heard %s", job, got)
+			}
+		}
+		if e := h.find(t, "waits", jobs.EventFinished); e.Detail != "cancelled by ann" || e.Run != c.runs("waits")[0].ID {
+			t.Errorf("cancelled: %+v", e)
+		}
+	})
+}
+
+func TestListenersHearOfRunsThatAreCancelledWithTheirJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		var h hearing
+		o := c.options("a", takes(time.Minute), once(t, "held", 10*time.Second, "orders"))
+		o.Listeners = []jobs.Listener{h.listen}
+		o.Build = func(json.RawMessage) (jobs.Job, error) {
+			j := once(t, "added", 11*time.Second, "orders")
+			j.Wait = retry.Policy{Attempts: 100, Delay: time.Second, Backoff: retry.Constant}
+			return j, nil
+		}
+		stop := c.start(o)
+		spec, err := c.store.PutSpec(t.Context(), byHand, jobs.Spec{Job: "added", Text: json.RawMessage(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Second)
+		if err := c.store.RemoveSpec(t.Context(), byHand, "added", spec.Version); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		stop()
+		if got, want := h.of("added"), "scheduled, finished cancelled cancelled"; got != want {
+			t.Errorf("heard %s, expected %s", got, want)
+		}
+	})
 }

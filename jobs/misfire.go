@@ -104,7 +104,11 @@ func (d *misfireDecision) cause(due time.Time) (Reason, string) {
 			return ReasonPaused, pauseWords(p)
 		}
 	}
-	if d.cursor.upThrough(start, start.Add(threshold)) {
+	up := d.cursor.upThrough(start, start.Add(threshold))
+	if away := d.cursor.Away; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
+		return ReasonMisfire, fmt.Sprintf("no replica that has the job was up from %s to %s", away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
+	}
+	if up {
 		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a worker for it within %s", threshold)
 	}
 	if since := d.cursor.downSince(start); !since.IsZero() {

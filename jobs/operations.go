@@ -28,9 +28,12 @@ type OperationsOptions struct {
 	// Complete checks what somebody wrote and returns it as a Spec has it, or a
 	// *SpecError. It may follow what was added before too: those schedules, by name.
 	Complete func(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error)
-	Locker   *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
-	Replica  string          // through which acts are done; "" beside all
-	Log      zerolog.Logger
+	// Cancelled is told of each run that was cancelled while it waited and no
+	// replica had it; nil where nobody wants to know. It must not block.
+	Cancelled func(run Record)
+	Locker    *locking.Locker // stage 1; nil where there is none, or it can't be reached from here
+	Replica   string          // through which acts are done; "" beside all
+	Log       zerolog.Logger
 }
 
 // Operations are what operators do, as Go programs, the command line and the
@@ -192,6 +195,9 @@ func (o *Operations) Cancel(ctx context.Context, a Act, run uuid.UUID) (Record, 
 		return Record{}, err
 	}
 	r, err := o.options.Control.Cancel(ctx, a, run)
+	if err == nil && r.State == Cancelled && r.Replica == "" && o.options.Cancelled != nil {
+		o.options.Cancelled(r)
+	}
 	return r, of("run "+run.String(), err)
 }
 
@@ -272,6 +278,10 @@ func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, v
 	if _, err := newEntry(o.options.Registry, job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
 	}
+	if followers := o.followers(specs, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
+		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "schedule",
+			Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
+	}
 	if version == AnyVersion {
 		version = versionIn(specs, job.Name)
 	}
@@ -280,7 +290,8 @@ func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, v
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob.
+// history stays. Version is as in PutJob. ErrFollowed says that other added
+// jobs follow it, as far as is seen: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
 	a, err := o.act(a)
 	if err != nil {
@@ -289,11 +300,15 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 	if err := o.ours(name); err != nil {
 		return err
 	}
+	specs, err := o.Specs(ctx)
+	if err != nil {
+		return err
+	}
+	if followers := o.followers(specs, name); len(followers) > 0 {
+		return fmt.Errorf("job %s: %w: %s would never be due again; remove first what follows it, or have that follow another",
+			name, ErrFollowed, strings.Join(followers, " and "))
+	}
 	if version == AnyVersion {
-		specs, err := o.Specs(ctx)
-		if err != nil {
-			return err
-		}
 		if version = versionIn(specs, name); version == 0 {
 			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
@@ -311,6 +326,18 @@ func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 		}
 	}
 	return schedules
+}
+
+// followers returns which added jobs follow the job, by name.
+func (o *Operations) followers(specs []Spec, job string) []string {
+	var names []string
+	for name, s := range o.schedules(specs) {
+		if name != job && slices.Contains(s.After(), job) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // versionIn returns the version of an added job, 0 where there is none.

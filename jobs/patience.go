@@ -70,6 +70,9 @@ func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
 	if until := f.patience.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
+	if !f.patience.onwards && f.goesOnwards(b, now) && now.Add(delay).Before(f.patience.until) {
+		return delay, "" // with tries left, it waits on as one without
+	}
 	if f.patience.onwards {
 		return 0, ReasonSuperseded
 	}

@@ -26,7 +26,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	handler, params := f.handler()
 	run := &Run{
 		ID: f.run, Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
-		Replica: f.replica, Token: token, Params: params, store: f.store, output: NewTail(maxOutput),
+		Replica: f.replica, Token: token, Params: params, store: f.handed, output: NewTail(maxOutput),
 	}
 	run.log = f.runLogger(run)
 	ctx, cancel := context.WithCancelCause(f.session.ctx)
@@ -39,17 +39,24 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 
 	f.tellStarted(run)
 	begun := time.Now()
-	ended, left := f.handle(ctx, run, handler)
+	traced, leave := f.trail.handler(ctx, token)
+	ended, left := f.handle(traced, run, handler)
+	leave(ended)
 	again = f.mayRetry(ended)
 	// Another attempt needs a claim of its own: while the end of this one is
 	// not recorded, the store would answer with the claim that it still has.
 	took := time.Since(begun)
+	finishing := f.trail.now()
 	recorded := f.record(run, ended, again, left)
+	f.trail.finished(finishing, recorded)
 	again = recorded && again
 	f.release(lock)
+	f.trail.ended(ended.state, ended.reason, ended.err)
 	f.logEnd(run, ended, took, again)
-	if recorded {
+	if recorded && ended.reason != ReasonClaimLost { // else the store knows better how
 		f.tellEnded(run, ended, took, again)
+	} else {
+		f.tellTakenAway()
 	}
 	return again
 }

@@ -421,6 +421,37 @@ func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
 	}
 }
 
+// A wait that ends with the job's next due, and not with its tries, is over by
+// the same policy.
+func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
+	for policy, want := range map[jobs.Misfire][]string{
+		jobs.MisfireSkip:    {"skipped lock_held", "skipped lock_held", "succeeded"},
+		jobs.MisfireRunOnce: {"skipped superseded", "skipped superseded", "succeeded"},
+		jobs.MisfireRunAll:  {"skipped superseded", "succeeded", "succeeded"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				hog, j := once(t, "hog", 50*time.Second, "orders"), job(t, "job", time.Minute, "orders")
+				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
+				j.Overlap, j.Wait = jobs.OverlapQueue, retry.Policy{Elapsed: time.Hour, Delay: time.Second}
+				handlers := []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
+					if run.Job == "hog" {
+						time.Sleep(160 * time.Second)
+					}
+					return nil
+				})}
+				stop := c.start(c.options("a", handlers, hog, j))
+				time.Sleep(3*time.Minute + 55*time.Second)
+				stop()
+				if got := c.outcomes("job"); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
 func TestDuesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		"":                  {"missed paused", "missed paused"},

@@ -133,6 +133,17 @@ func (r *ready) len() int {
 	return len(r.queue)
 }
 
+// lens returns how many firings wait for a worker, and how many are parked.
+func (r *ready) lens() (queued, parked int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parked = len(r.late.parked)
+	for _, s := range r.groups {
+		parked += len(s.parked)
+	}
+	return len(r.queue), parked
+}
+
 type readyHeap []pending
 
 func (h readyHeap) Len() int { return len(h) }

@@ -26,6 +26,7 @@ const (
 	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
 	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
 	ReasonReleased         Reason = "released"          // an operator took its locks away
+	ReasonJobGone          Reason = "job_gone"          // no replica has had its job for longer than AbandonedAfter
 	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
 )
 
@@ -46,6 +47,6 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable, ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
 		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonAfter, ReasonPaused, ReasonDeadline,
-		ReasonReleased, ReasonGroupFull, ReasonClockOff,
+		ReasonReleased, ReasonGroupFull, ReasonClockOff, ReasonJobGone,
 	}
 }

@@ -16,6 +16,10 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
+// Wrapper is a Store around another, which it adds nothing to but sight: runs are
+// given the one within.
+type Wrapper interface{ Unwrap() Store }
+
 // Options says what a Scheduler fires and with what.
 type Options struct {
 	Store    Store
@@ -56,6 +60,10 @@ type Options struct {
 
 	Middleware []Middleware // around all handlers, the outermost first
 	Listeners  []Listener   // told of what happens to firings here
+	// Observer, if set, is told of each event as it happens, by the firing's own
+	// goroutine: it is called concurrently, must return at once and not panic.
+	Observer func(Event)
+	Tracing  Tracing // nil: nothing is traced
 
 	Log zerolog.Logger
 	// LogOutput is where Log writes. What handlers log goes there, and is
@@ -112,10 +120,14 @@ func New(o Options) (*Scheduler, error) {
 	log := o.Log.With().Str("replica", o.Replica).Logger()
 	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
-		replica: o.Replica, store: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
+		replica: o.Replica, store: o.Store, handed: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
-		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)), finishes: newLanes(o.Store.Finish),
-		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Listeners, log),
+		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
+		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
+		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
+	}
+	if w, wrapped := o.Store.(Wrapper); wrapped {
+		s.engine.handed = w.Unwrap()
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
@@ -224,7 +236,9 @@ var ErrNotReady = errors.New("replica is not ready")
 
 // Ready returns nil when this replica can start runs now, or an error that
 // wraps ErrNotReady.
-func (s *Scheduler) Ready(context.Context) error {
+func (s *Scheduler) Ready(context.Context) error { return s.readiness() }
+
+func (s *Scheduler) readiness() error {
 	switch {
 	case s.isStopping():
 		return fmt.Errorf("%w: it is stopping", ErrNotReady)

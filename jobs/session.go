@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +40,8 @@ type keeper struct {
 	clock    *clusterClock
 	active   *active
 	log      zerolog.Logger
+	opened   atomic.Int64  // sessions
+	lost     atomic.Int64  // of them, not those that were given back
 	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
@@ -95,6 +98,7 @@ func (k *keeper) run(ctx context.Context) error {
 			continue
 		}
 		opened = true
+		k.opened.Add(1)
 		k.set(l)
 		k.beat(ctx, l)
 		k.set(nil)
@@ -162,6 +166,7 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 			k.follower.tryEnroll(ctx, l.id)
 			continue
 		case <-l.ctx.Done():
+			k.lost.Add(1)
 			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
 			return
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,13 +77,16 @@ type simulatedHost struct {
 	deploy atomic.Int64 // the table that it is to have
 	orders chan func()  // carried out one after the other
 	closed chan struct{}
-	life   *simulatedLife // nil while there is none
+	life   *simulatedLife                // nil while there is none
+	shown  atomic.Pointer[simulatedLife] // the same, for operators
 }
 
 // simulatedLife is one process of a replica.
 type simulatedLife struct {
+	number uint64 // of all lives
 	link   *simstore.Link
 	locks  *lockWay
+	is     *jobs.Scheduler
 	rough  simstore.Faults // when nothing is wrong
 	deploy int64
 	dead   atomic.Bool // nothing of it reaches anybody any more
@@ -115,30 +119,51 @@ func (h *simulatedHost) wait() {
 func (h *simulatedHost) begin() {
 	h.lives++
 	l := &simulatedLife{
-		link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks}, deploy: h.deploy.Load(),
+		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks}, deploy: h.deploy.Load(),
 		ended: make(chan struct{}),
 	}
 	l.rough = simstore.Faults{
 		Slow:    time.Duration(h.random.IntN(20)) * time.Millisecond,
 		Misread: time.Duration(h.random.IntN(1000)-500) * time.Millisecond,
+		Deaf:    h.c.how.dense && h.random.IntN(3) == 0,
 	}
 	l.link.SetFaults(l.rough)
-	scheduler := h.scheduler(l)
+	l.is = h.scheduler(l)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	go func() {
 		defer close(l.ended)
-		if err := scheduler.Run(ctx); err != nil {
+		if err := l.is.Run(ctx); err != nil {
 			h.c.t.Errorf("%s ended: %v", h.name, err)
 		}
 	}()
+	h.live(l)
+}
+
+func (h *simulatedHost) live(l *simulatedLife) {
 	h.life = l
+	h.shown.Store(l)
+}
+
+// definitions returns the jobs as a life has them, by name and what they are
+// asked to do.
+func (h *simulatedHost) definitions(table []jobs.Job) func(w simulation.Work, name string) *jobs.Job {
+	byName := make(map[string]*jobs.Job, len(table))
+	for i, job := range table {
+		byName[job.Name] = &table[i]
+	}
+	return func(w simulation.Work, name string) *jobs.Job {
+		if added := h.c.added.Job(w.Added); added != nil {
+			return added
+		}
+		return byName[name]
+	}
 }
 
 func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 	how, table := h.c.how, h.c.tables[l.deploy]
 	stands := func(_ context.Context, token jobs.Token) bool { return l.link.Stands(token) }
-	registry, err := jobs.NewRegistry(h.c.ledger.Handler(table, stands))
+	registry, err := jobs.NewRegistry(h.c.ledger.Handler(l.number, h.definitions(table), stands))
 	if err != nil {
 		h.c.t.Fatal(err)
 	}
@@ -151,8 +176,14 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 	if how.plant != nil {
 		store = how.plant(store)
 	}
+	if how.plantJob != nil {
+		table = slices.Clone(table)
+		for i := range table {
+			how.plantJob(&table[i])
+		}
+	}
 	s, err := jobs.New(jobs.Options{
-		Store: store, Locker: locker, Registry: registry, Jobs: table, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
+		Store: store, Locker: locker, Registry: registry, Jobs: table, Build: h.c.added.Build, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
 		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat, ShutdownGrace: how.heartbeat / 2, Log: log,
 	})
 	if err != nil {
@@ -171,7 +202,7 @@ func (h *simulatedHost) stop() {
 	}
 	h.life.cancel()
 	<-h.life.ended
-	h.life = nil
+	h.live(nil)
 }
 
 // die ends the life in the midst of what it does: nothing of it reaches anybody
@@ -183,7 +214,7 @@ func (h *simulatedHost) die(after time.Duration) {
 		h.life.link.SetCut(true)
 		h.life.locks.blind.Store(true)
 		h.life.cancel()
-		h.life = nil
+		h.live(nil)
 	}
 	time.Sleep(after)
 	h.begin()

@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,16 +12,83 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/simulation"
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // planted is a store with a mistake, which it makes once or always.
 type planted struct {
 	jobs.Store
 	note     func(n jobs.Note) (forget bool)
-	misfired func(m jobs.Misfired) (forget bool)
+	misfired func(m *jobs.Misfired) (forget bool)
 	start    func(r *jobs.StartRequest)
 	started  func(r jobs.StartRequest, result *jobs.StartResult)
+	adopted  func(r *jobs.Record)
+	orders   func(o *jobs.Orders)
+	trigger  func(r *jobs.TriggerRequest)
+	put      func(err error) error
+	deaf     map[string]bool // acts that are told to be done, and are not
+}
+
+func (p *planted) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	records, err := p.Store.Adopt(ctx, session, a)
+	for i := range records {
+		if p.adopted != nil {
+			p.adopted(&records[i])
+		}
+	}
+	return records, err
+}
+
+func (p *planted) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	o, err := p.Store.Orders(ctx, session, since)
+	if p.orders != nil {
+		p.orders(&o)
+	}
+	return o, err
+}
+
+func (p *planted) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	if p.trigger != nil {
+		p.trigger(&r)
+	}
+	return p.Store.Trigger(ctx, act, r)
+}
+
+func (p *planted) PutSpec(ctx context.Context, act jobs.Act, s jobs.Spec) (jobs.Spec, error) {
+	put, err := p.Store.PutSpec(ctx, act, s)
+	if p.put != nil {
+		err = p.put(err)
+	}
+	return put, err
+}
+
+func (p *planted) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64) error {
+	if p.deaf["remove"] {
+		return nil
+	}
+	return p.Store.RemoveSpec(ctx, act, job, version)
+}
+
+func (p *planted) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	if !p.deaf["release"] {
+		return p.Store.Release(ctx, act, r)
+	}
+	held, err := p.Store.Locks(ctx)
+	for _, lock := range held {
+		if lock.Token == r.Token {
+			return locking.Released{ID: uuid.MustParse(lock.Holder.Run)}, err
+		}
+	}
+	return locking.Released{}, jobs.ErrConflict
+}
+
+func (p *planted) Drain(ctx context.Context, act jobs.Act, session uuid.UUID, drain bool) error {
+	if p.deaf["drain"] {
+		return nil
+	}
+	return p.Store.Drain(ctx, act, session, drain)
 }
 
 func (p *planted) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
@@ -52,7 +120,13 @@ func (p *planted) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 		if p.misfired == nil {
 			return found
 		}
-		return slices.DeleteFunc(found, p.misfired)
+		var kept []jobs.Misfired
+		for _, m := range found {
+			if !p.misfired(&m) {
+				kept = append(kept, m)
+			}
+		}
+		return kept
 	})
 }
 
@@ -78,15 +152,18 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	var once atomic.Bool
 	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
-	for _, c := range []struct {
+	type fault struct {
 		name string
-		many float64
-		into planted
-		want string // of a violation; "" for none
-	}{
+		// how often there are faults, and operators do something, against the usual
+		many, people float64
+		into         planted
+		job          func(job *jobs.Job) // what replicas believe that a job is
+		want         string              // of a violation; "" for none
+	}
+	faults := []fault{
 		{name: "nothing", many: 1},
 		{name: "a due that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
-			misfired: func(m jobs.Misfired) bool {
+			misfired: func(m *jobs.Misfired) bool {
 				return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") && once.CompareAndSwap(false, true)
 			},
 		}},
@@ -99,7 +176,7 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 				}
 				return n.State == jobs.Skipped && !known
 			},
-			misfired: func(m jobs.Misfired) bool {
+			misfired: func(m *jobs.Misfired) bool {
 				_, lost := asked.Load(m.Firing)
 				return lost
 			},
@@ -117,11 +194,59 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 				r.Firing.Due = r.Firing.Due.Add(-time.Millisecond)
 			}
 		}}},
-	} {
+		{name: "a group's limit is not seen", want: "has slot", job: func(job *jobs.Job) { job.GroupLimits.PerCluster = 0 }},
+		{name: "a group's limit on a replica is not seen", want: "of group", job: func(job *jobs.Job) { job.GroupLimits.PerReplica = 0 }},
+		{name: "there are no deadlines", want: "its deadline is", job: func(job *jobs.Job) { job.Deadline = 0 }, many: 3},
+		{name: "deadlines are too early", want: "skipped for its deadline", job: func(job *jobs.Job) {
+			if job.Deadline > 0 {
+				job.Deadline = time.Second
+			}
+		}},
+		{name: "after an outage all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireRunAll }, many: 3},
+		{name: "after an outage nothing runs late", want: "is not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
+		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
+		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
+		{name: "what is too old runs late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
+		{name: "the cause of a misfire is mistaken", want: "is told of as", into: planted{misfired: func(m *jobs.Misfired) bool {
+			if m.Reason == jobs.ReasonPaused {
+				m.Reason = jobs.ReasonMisfire
+			}
+			return false
+		}}, many: 3},
+		{name: "an outage is blamed on workers", want: "is told of as no_worker", into: planted{misfired: func(m *jobs.Misfired) bool {
+			if m.Reason == jobs.ReasonMisfire {
+				m.Reason = jobs.ReasonNoWorker
+			}
+			return false
+		}}, many: 3},
+		{name: "nothing waits on for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
+		{name: "all waits on for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
+		{name: "a repeated trigger runs again", want: "promised twice", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Key = uuid.NewString() }}},
+		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *jobs.Record) { r.Params = nil }}},
+		{name: "a trigger's params are not compared", want: "and then with", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Params = nil }}},
+		{name: "what is paused is triggered", want: "promised although paused", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.EvenPaused = true }}},
+		{name: "cancels are not heard of", want: "was asked to end", people: 5, into: planted{orders: func(o *jobs.Orders) { o.Cancels = nil }}},
+		{name: "releases are not made", want: "were taken away", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
+		{name: "drains are not made", want: "which was drained", people: 5, into: planted{deaf: map[string]bool{"drain": true}}},
+		{name: "two add a job at once", want: "won", people: 5, into: planted{put: func(err error) error {
+			if errors.Is(err, jobs.ErrConflict) {
+				return nil
+			}
+			return err
+		}}},
+		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{orders: func(o *jobs.Orders) { o.Specs = nil }}},
+		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
+	}
+	if raceDetector { // what is raced for does not depend on what the oracle looks for
+		faults = faults[:2]
+	}
+	for _, c := range faults {
 		t.Run(c.name, func(t *testing.T) {
 			once.Store(false)
 			how := hour(1)
-			how.within, how.settle, how.many, how.deploys = 15*time.Minute, 20*time.Minute, c.many, 1
+			how.within, how.settle, how.deploys = 15*time.Minute, 20*time.Minute, 1
+			how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
+			how.plantJob = c.job
 			how.plant = func(link jobs.Store) jobs.Store {
 				into := c.into
 				into.Store = link

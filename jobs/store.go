@@ -108,7 +108,8 @@ type Sessions interface {
 	// living session carries, or where none does the one that was; a session
 	// that has expired may count until it is swept. It returns the version of
 	// each definition, by name, or ErrSessionLost when the session is ended or
-	// expired. Of more than MaxBatch definitions, each MaxBatch may be a
+	// expired. A job that nobody carried while another session lived, and that for
+	// longer than Away, is as one that is new: its dues count from now. Of more than MaxBatch definitions, each MaxBatch may be a
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
 	// Versions returns what is in force of every job, by name.
@@ -117,15 +118,18 @@ type Sessions interface {
 
 // Definition is a job as the store keeps it.
 type Definition struct {
-	Name      string
-	Hash      string // of everything that decides what is fired and how
-	Schedule  string // in words or as written: for display
-	Zone      string
-	Handler   string
-	Resources []locking.Request
-	Recover   bool // a run that is lost has a successor
-	Group     string
-	Priority  int // 1 to 9, of which 9 goes first
+	Name     string
+	Hash     string // of everything that decides what is fired and how
+	Schedule string // in words or as written: for display
+	Zone     string
+	// Fingerprint is the same where dues and their delays are, in one zone: by it
+	// the cursor moves. Where it is "", or was, that is Schedule. It is not read back.
+	Fingerprint string
+	Handler     string
+	Resources   []locking.Request
+	Recover     bool // a run that is lost has a successor
+	Group       string
+	Priority    int // 1 to 9, of which 9 goes first
 
 	Hooks []Hook // which webhooks are told how its runs end
 
@@ -141,6 +145,11 @@ const (
 	FromConfig Source = "config" // the configuration file, or the program itself
 	FromStore  Source = "store"  // added at run time
 )
+
+// Away is how long a job that nobody carries while others live is taken for one
+// whose replica will be back: the misfire policy decides on its dues meanwhile.
+// After that it has left the cron table, and they are nobody's.
+const Away = time.Hour
 
 // InForce is the definition of a job that counts.
 type InForce struct {
@@ -230,7 +239,9 @@ type Firings interface {
 	// whether it did now or had done so before with the same state; false
 	// means that the run was superseded. One that ends as Waiting has its
 	// attempt counted up, one that ends as Lost is recovered as by Sweep. A
-	// dead session may still finish what it has claims for.
+	// dead session may still finish what it has claims for. Requests of one call
+	// are at most MaxBatch, with MaxFinishBytes of text together; more is an error
+	// that wraps ErrTooLarge, and nothing is done.
 	Finish(ctx context.Context, requests []FinishRequest) ([]bool, error)
 }
 
@@ -250,6 +261,14 @@ type LostRun struct {
 	Record
 	Held []locking.Request
 }
+
+// AbandonedAfter is how long a run waits for a job that no replica has any more,
+// while replicas are up: longer than a deploy that is rolled back. It is counted
+// from when a sweep first notices, and anew when a replica has the job again.
+const AbandonedAfter = time.Hour
+
+// AbandonedDetail is the detail of a run that has waited for so long.
+const AbandonedDetail = "no replica has had its job for an hour"
 
 // Swept is what a sweep found.
 type Swept struct {
@@ -274,7 +293,9 @@ type Upkeep interface {
 	// successor where the job's definition in force says so and the firing was
 	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted. What ended sessions carried counts no longer, by a further
-	// transaction for each.
+	// transaction for each. What waits for a job that no session has carried for
+	// AbandonedAfter ends: as Skipped where it never started, else as Cancelled.
+	// Time in which no session lived for as long does not count.
 	Sweep(ctx context.Context) (Swept, error)
 	// Adopt gives waiting runs without a living session to the session, and
 	// returns them. With them it returns the session's own waiting runs, however
@@ -298,7 +319,8 @@ type Upkeep interface {
 	// whose turn it then is for the next half minute: others are told Busy. Runs
 	// go when they ended longer ago than Keep, with all that belongs to them;
 	// never one that has not ended, nor a due that the misfire check may yet
-	// ask for. The audit log, pauses that are over, definitions that nobody has
+	// ask for, nor what a webhook is still to be told, nor the last run of a job
+	// that has ended. The audit log, pauses that are over, definitions that nobody has
 	// carried for as long, and failed sign-ins that no longer count go too.
 	Prune(ctx context.Context, session uuid.UUID, r PruneRequest) (Pruned, error)
 }

@@ -31,6 +31,7 @@ type entry struct {
 type cronTable struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
+	sorted  []*entry // by name; nil where it is to be made anew
 }
 
 // newCronTable binds every job, and reports all mistakes at once.
@@ -66,7 +67,7 @@ func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
 func (t *cronTable) put(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.entries[e.Name] = e
+	t.entries[e.Name], t.sorted = e, nil
 }
 
 // remove forgets a job. What runs of it goes on.
@@ -74,15 +75,17 @@ func (t *cronTable) remove(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.entries, name)
+	t.sorted = nil
 }
 
-// all returns the entries, by name.
+// all returns the entries, by name: a copy. Each second some ask for them.
 func (t *cronTable) all() []*entry {
-	t.mu.RLock()
-	all := slices.Collect(maps.Values(t.entries))
-	t.mu.RUnlock()
-	slices.SortFunc(all, func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sorted == nil {
+		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return slices.Clone(t.sorted)
 }
 
 func (t *cronTable) len() int {

@@ -23,7 +23,9 @@ type Lock struct {
 	token Token
 	life  *life // the session; else nil
 
-	work     sync.Mutex // held by a renewal and by the release
+	// work has room for a renewal or the release, which wait for the backend: no
+	// mutex, for which a bubble of testing/synctest would wait for ever.
+	work     chan struct{}
 	entries  []held
 	released bool
 	result   error // of the release
@@ -69,7 +71,7 @@ func (l *Locker) present(entries []held) []entry {
 }
 
 func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request, entries []held) *Lock {
-	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries, place: -1}
+	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries, work: make(chan struct{}, 1), place: -1}
 	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return lock
 }
@@ -129,8 +131,8 @@ func (k *Lock) Requests() []Request { return slices.Clone(k.requests) }
 // about that alone. A claim that it can't give back now is given back by Run.
 func (k *Lock) Release(ctx context.Context) error {
 	k.end(nil)
-	k.work.Lock() // a renewal that has begun adds nothing after this
-	defer k.work.Unlock()
+	k.work <- struct{}{} // a renewal that has begun adds nothing after this
+	defer func() { <-k.work }()
 	if k.released {
 		return k.result
 	}

@@ -94,8 +94,8 @@ func (k *Lock) giveBack(ctx context.Context) error {
 
 // drop takes the lock's entries away from it, for somebody else to remove.
 func (k *Lock) drop() []entry {
-	k.work.Lock()
-	defer k.work.Unlock()
+	k.work <- struct{}{}
+	defer func() { <-k.work }()
 	entries := k.locker.present(k.entries)
 	k.entries = nil
 	return entries

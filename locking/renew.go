@@ -14,8 +14,8 @@ const retryEvery = time.Second
 // renew gives the lock's entries another lease. It adds nothing once the lock
 // has ended.
 func (k *Lock) renew(run context.Context) {
-	k.work.Lock()
-	defer k.work.Unlock()
+	k.work <- struct{}{}
+	defer func() { <-k.work }()
 	start := time.Now()
 	ctx, cancel := context.WithDeadline(run, k.deadline(start))
 	defer cancel()

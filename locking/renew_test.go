@@ -236,6 +236,29 @@ func TestReleaseDuringARenewal(t *testing.T) {
 	})
 }
 
+// unreachable is a backend whose deletions fail.
+type unreachable struct{ *memory.Backend }
+
+func (unreachable) Delete(context.Context, string, []byte) error { return locking.ErrUnavailable }
+
+// Who releases a lock while another does waits for what becomes of it, as for
+// anything that takes time: were it a mutex, time would stand still here.
+func TestReleaseDuringARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locker := start(t, unreachable{memory.New()}, locking.Options{Restore: true})
+		k := lock(t, locker, "a")
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- k.Release(t.Context()) }()
+		}
+		for range 2 {
+			if err := <-results; !errors.Is(err, locking.ErrUnavailable) {
+				t.Errorf("release: %v", err)
+			}
+		}
+	})
+}
+
 // crowded is a backend that counts renewals at a time, each of which takes a while.
 type crowded struct {
 	locking.Backend

@@ -82,5 +82,16 @@
     if (again) again.focus({ preventScroll: true });
   });
 
+  // What was folded open or away stays so when the part around it is new.
+  let folded = new Map();
+  document.addEventListener("htmx:beforeSwap", () => {
+    folded = new Map([...document.querySelectorAll("#live details[data-key]")].map((e) => [e.dataset.key, e.open]));
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const e of document.querySelectorAll("#live details[data-key]")) {
+      if (folded.has(e.dataset.key)) e.open = folded.get(e.dataset.key);
+    }
+  });
+
   localize(document);
 })();

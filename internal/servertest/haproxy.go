@@ -19,6 +19,7 @@ import (
 // served twice.
 type HAProxy struct {
 	dir     string
+	scheme  string
 	port    int
 	process *process
 }
@@ -26,6 +27,13 @@ type HAProxy struct {
 // StartHAProxy starts HAProxy on a free loopback port before the servers, each
 // a host:port, and returns once it takes requests.
 func StartHAProxy(ctx context.Context, servers ...string) (*HAProxy, error) {
+	monitor := "/haproxy-" + rand.Text() // another program on its port does not know it
+	return startHAProxy(ctx, "http", func(h *HAProxy) (string, error) {
+		return haproxyConfig(address(h.port), monitor, servers), nil
+	}, func(ctx context.Context, h *HAProxy) bool { return answersOK(ctx, h.URL()+monitor) })
+}
+
+func startHAProxy(ctx context.Context, scheme string, config func(h *HAProxy) (string, error), ready func(ctx context.Context, h *HAProxy) bool, more ...string) (*HAProxy, error) {
 	program, err := FindBinary("haproxy", "haproxy")
 	if err != nil {
 		return nil, err
@@ -34,12 +42,16 @@ func StartHAProxy(ctx context.Context, servers ...string) (*HAProxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder for HAProxy: %w", err)
 	}
-	h := &HAProxy{dir: dir}
+	h := &HAProxy{dir: dir, scheme: scheme}
 	for range startTries {
 		if h.port, err = freePort(); err != nil {
 			break
 		}
-		if err = h.start(ctx, program, servers); err == nil || ctx.Err() != nil {
+		var text string
+		if text, err = config(h); err != nil {
+			break
+		}
+		if err = h.start(ctx, program, text, ready, more); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -64,8 +76,21 @@ func NewHAProxy(t testing.TB, servers ...string) *HAProxy {
 	return h
 }
 
-// URL returns http://host:port.
-func (h *HAProxy) URL() string { return "http://" + address(h.port) }
+// URL returns scheme://host:port.
+func (h *HAProxy) URL() string { return h.scheme + "://" + address(h.port) }
+
+// Log returns what it has logged so far.
+func (h *HAProxy) Log() string {
+	text, err := os.ReadFile(h.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (h *HAProxy) logPath() string { return filepath.Join(h.dir, "log") }
+
+func (h *HAProxy) socket() string { return filepath.Join(h.dir, "admin") }
 
 // Stop ends the process with all its connections and removes its folder. It may
 // be called again.
@@ -73,22 +98,26 @@ func (h *HAProxy) Stop() error {
 	return errors.Join(h.process.end(syscall.SIGTERM, stopGrace), os.RemoveAll(h.dir))
 }
 
-func (h *HAProxy) start(ctx context.Context, program string, servers []string) error {
-	monitor := "/haproxy-" + rand.Text() // another program on its port does not know it
-	config, logPath := filepath.Join(h.dir, "haproxy.cfg"), filepath.Join(h.dir, "log")
-	if err := os.WriteFile(config, []byte(haproxyConfig(address(h.port), monitor, servers)), 0o600); err != nil {
+// start runs it with a configuration and more files of such.
+func (h *HAProxy) start(ctx context.Context, program, text string, ready func(ctx context.Context, h *HAProxy) bool, more []string) error {
+	config := filepath.Join(h.dir, "haproxy.cfg")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("configuration of HAProxy: %w", err)
 	}
-	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	logFile, err := os.OpenFile(h.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("log of HAProxy: %w", err)
 	}
 	defer logFile.Close()
-	p, err := startProcess(nil, syscall.SIGKILL, h.dir, logFile, program, "-db", "-f", config)
+	args := []string{"-db", "-f", config}
+	for _, file := range more {
+		args = append(args, "-f", file)
+	}
+	p, err := startProcess(nil, syscall.SIGKILL, h.dir, logFile, program, args...)
 	if err != nil {
 		return err
 	}
-	err = p.waitReady(ctx, "HAProxy", logPath, func(ctx context.Context) bool { return answersOK(ctx, h.URL()+monitor) })
+	err = p.waitReady(ctx, "HAProxy", h.logPath(), func(ctx context.Context) bool { return ready(ctx, h) })
 	if err != nil {
 		return errors.Join(err, p.end(syscall.SIGKILL, stopGrace))
 	}

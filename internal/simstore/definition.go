@@ -17,6 +17,7 @@ type job struct {
 	version      int64 // in force; 0 for none yet, negative where the job was removed
 	checkedUntil time.Time
 	updatedAt    time.Time
+	away         jobs.Span           // when nobody carried it; without an end while nobody does
 	dues         []time.Time         // that have a run or a record, sorted
 	idle         map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
 }
@@ -42,6 +43,7 @@ type Change struct {
 	// from there to Counted count no longer, unless they have a run; dues of
 	// this one count from Counted on.
 	Checked, Counted time.Time
+	Removed          bool // the job was: none is in force from then on
 }
 
 // Changes returns every change of a definition, the oldest first.
@@ -95,6 +97,7 @@ func (s *Store) define(d jobs.Definition) int64 {
 func (s *Store) settle() {
 	now := s.now()
 	var dropped map[string]int64
+	var last time.Time
 	for _, l := range s.sessions {
 		if len(l.carried) == 0 || l.live(now) {
 			continue
@@ -106,10 +109,49 @@ func (s *Store) settle() {
 			dropped[name] = 0
 		}
 		l.carried = nil
+		last = later(last, l.beat)
 	}
 	if dropped != nil {
+		s.leave(dropped, last)
 		s.enforce(dropped)
 	}
+}
+
+// leave notes of those of the jobs that nobody carries any more since when.
+func (s *Store) leave(names map[string]int64, since time.Time) {
+	for name := range names {
+		carried := false
+		for _, l := range s.sessions {
+			carried = carried || l.carried[name] > 0
+		}
+		if j := s.jobs[name]; !carried {
+			j.away = jobs.Span{From: since}
+		}
+	}
+}
+
+// left reports whether nobody has carried the job for longer than jobs.Away, by
+// the life of one that did not.
+func (s *Store) left(j *job) bool {
+	if !j.gone() {
+		return false
+	}
+	for _, l := range s.sessions {
+		if l.beat.Sub(later(l.started, j.away.From)) > jobs.Away {
+			return true
+		}
+	}
+	return false
+}
+
+// gone reports whether nobody carries the job.
+func (j *job) gone() bool { return !j.away.From.IsZero() && j.away.Until.IsZero() }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // enforce brings the newest definitions of the jobs that are carried into
@@ -124,7 +166,7 @@ func (s *Store) enforce(names map[string]int64) {
 	changed := false
 	now := s.now()
 	for name, version := range newest {
-		if j := s.jobs[name]; version > 0 && version != j.version {
+		if j := s.jobs[name]; version > 0 && (version != j.version || j.gone()) {
 			s.change(name, j, version, now)
 			changed = true
 		}
@@ -134,17 +176,28 @@ func (s *Store) enforce(names map[string]int64) {
 	}
 }
 
-// change brings a version into force. The cursor moves only with the schedule.
+// change brings a version into force. The cursor moves only with the dues, or
+// when the job is back that had left.
 func (s *Store) change(name string, j *job, version int64, now time.Time) {
 	before, first := j.checkedUntil, j.version <= 0
 	next := j.definitions[version-1]
-	if first || j.last().Schedule != next.Schedule || j.last().Zone != next.Zone {
+	if first || s.left(j) || !sameDues(j.last(), next) {
 		if j.checkedUntil.Before(now) {
 			j.checkedUntil = now
 		}
 	}
+	if j.gone() {
+		j.away.Until = now
+	}
 	j.version, j.updatedAt = version, now
 	s.changes = append(s.changes, Change{At: now, Definition: next, Version: version, Checked: before, Counted: j.checkedUntil})
+}
+
+func sameDues(a, b jobs.Definition) bool {
+	if a.Fingerprint == "" || b.Fingerprint == "" {
+		return a.Zone == b.Zone && a.Schedule == b.Schedule
+	}
+	return a.Zone == b.Zone && a.Fingerprint == b.Fingerprint
 }
 
 // Versions implements jobs.Sessions.
@@ -166,4 +219,24 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 func (s *Store) stale(name string, version int64) bool {
 	j := s.jobs[name]
 	return version > 0 && j != nil && j.version != 0 && j.version != version
+}
+
+// Pass lets time pass for what is known of sessions and cursors, as a test has it.
+func (s *Store) Pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.sessions {
+		l.started = l.started.Add(-d)
+		if l.ended != nil {
+			l.beat = l.beat.Add(-d)
+		}
+	}
+	for _, j := range s.jobs {
+		j.checkedUntil = j.checkedUntil.Add(-d)
+		for _, at := range []*time.Time{&j.away.From, &j.away.Until} {
+			if !at.IsZero() {
+				*at = at.Add(-d)
+			}
+		}
+	}
 }

@@ -12,6 +12,9 @@ import (
 
 // Finish implements jobs.Firings.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	if err := jobs.CheckFinishes(requests); err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}

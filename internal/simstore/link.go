@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Link is one replica's way to a Store, with what goes wrong on it. The zero
@@ -32,6 +33,7 @@ type Faults struct {
 	// Misread is how far the replica reads the store's clock before it: an
 	// error that no replica can correct for.
 	Misread time.Duration
+	Deaf    bool // nothing is heard of acts, they must be asked for
 }
 
 // NewLink returns a way to the store, whose chances are drawn from the seed.
@@ -54,10 +56,10 @@ func (l *Link) SetFaults(f Faults) {
 	l.faults = f
 }
 
-func (l *Link) misread() time.Duration {
+func (l *Link) now() Faults {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.faults.Misread
+	return l.faults
 }
 
 // draw returns what becomes of one way of a call: how long it takes, and
@@ -115,7 +117,7 @@ func (l *Link) Open(ctx context.Context, o jobs.Session) error {
 // Heartbeat implements jobs.Sessions.
 func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session, v) })
-	beat.Now = beat.Now.Add(l.misread())
+	beat.Now = beat.Now.Add(l.now().Misread)
 	return beat, err
 }
 
@@ -167,6 +169,49 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 // Trigger implements jobs.Control.
 func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
 	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
+}
+
+// Pause implements jobs.Control.
+func (l *Link) Pause(ctx context.Context, act jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Pause(ctx, act, target) })
+}
+
+// Resume implements jobs.Control.
+func (l *Link) Resume(ctx context.Context, act jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Resume(ctx, act, target) })
+}
+
+// Cancel implements jobs.Control.
+func (l *Link) Cancel(ctx context.Context, act jobs.Act, run uuid.UUID) (jobs.Record, error) {
+	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Cancel(ctx, act, run) })
+}
+
+// Release implements jobs.Control.
+func (l *Link) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, act, r) })
+}
+
+// Drain implements jobs.Control.
+func (l *Link) Drain(ctx context.Context, act jobs.Act, session uuid.UUID, drain bool) error {
+	return tell(ctx, l, func() error { return l.Store.Drain(ctx, act, session, drain) })
+}
+
+// PutSpec implements jobs.Control.
+func (l *Link) PutSpec(ctx context.Context, act jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, act, spec) })
+}
+
+// RemoveSpec implements jobs.Control.
+func (l *Link) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64) error {
+	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, act, job, version) })
+}
+
+// Listen implements jobs.Control.
+func (l *Link) Listen(ctx context.Context, heard func()) error {
+	if l.now().Deaf {
+		return fmt.Errorf("%w: nobody is heard", jobs.ErrUnavailable)
+	}
+	return l.Store.Listen(ctx, heard)
 }
 
 // Orders implements jobs.Control.

@@ -45,34 +45,49 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
 		}
 	}
-	old := s.old(before, r)
+	old, last := s.old(before, r), s.lastEnded()
 	for _, one := range old {
-		if s.forgettable(one, before) {
+		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
 			delete(s.firings, firingOf(jobs.Firing{Job: one.Job, Due: one.Due, Key: one.Key, Recovery: one.Recovery}))
 			pruned.Runs++
 		}
 	}
 	if len(old) == r.Limit {
-		last := old[len(old)-1]
-		pruned.Next = &jobs.RunCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+		end := old[len(old)-1]
+		pruned.Next = &jobs.RunCursor{CreatedAt: end.CreatedAt, ID: end.ID}
 	}
 	return pruned, nil
 }
 
+// inOrder compares places in the history.
+func inOrder(a, b jobs.RunCursor) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// lastEnded returns the last run of each job that has ended.
+func (s *Store) lastEnded() map[string]*run {
+	last := map[string]*run{}
+	for _, r := range s.runs {
+		if l := last[r.Job]; r.State.Final() && (l == nil || inOrder(r.cursor(), l.cursor()) > 0) {
+			last[r.Job] = r
+		}
+	}
+	return last
+}
+
+func (r *run) cursor() jobs.RunCursor { return jobs.RunCursor{CreatedAt: r.CreatedAt, ID: r.ID} }
+
 // old returns the next runs from the beginning of the history.
 func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
-	older := func(a, b jobs.RunCursor) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
-	}
 	var old []*run
 	for _, one := range s.runs {
-		if one.CreatedAt.Before(before) && (r.After == nil || older(jobs.RunCursor{CreatedAt: one.CreatedAt, ID: one.ID}, *r.After) > 0) {
+		if one.CreatedAt.Before(before) && (r.After == nil || inOrder(one.cursor(), *r.After) > 0) {
 			old = append(old, one)
 		}
 	}
 	slices.SortFunc(old, func(a, b *run) int {
-		return older(jobs.RunCursor{CreatedAt: a.CreatedAt, ID: a.ID}, jobs.RunCursor{CreatedAt: b.CreatedAt, ID: b.ID})
+		return inOrder(a.cursor(), b.cursor())
 	})
 	return old[:min(len(old), r.Limit)]
 }

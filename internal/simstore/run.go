@@ -20,6 +20,7 @@ type run struct {
 	output  string
 	watched time.Time // until when somebody looks at it
 	result  json.RawMessage
+	left    time.Time // since when nobody has carried its job, as far as was noticed; zero where somebody does
 }
 
 // claim is a run's right to act, with what it was granted.

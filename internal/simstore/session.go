@@ -49,9 +49,10 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 			}
 		}
 	}
-	s.sessions[o.ID] = &session{
+	l := &session{
 		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{}, claims: map[jobs.Token]uuid.UUID{},
 	}
+	s.sessions[o.ID], s.lives = l, append(s.lives, l)
 	return nil
 }
 
@@ -98,4 +99,37 @@ func (s *Store) Expire(id uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[id].expires = s.now()
+}
+
+// Life is one session's time, as its heartbeats tell.
+type Life struct {
+	From, Beat time.Time // the first, and the last of its heartbeats
+	TTL        time.Duration
+	Ended      *time.Time
+}
+
+// Lives returns every session there ever was, the oldest first.
+func (s *Store) Lives() []Life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lives := make([]Life, len(s.lives))
+	for i, l := range s.lives {
+		lives[i] = Life{From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended}
+	}
+	return lives
+}
+
+// SessionEnd returns when the session ended, or is to run out as it is.
+func (s *Store) SessionEnd(id uuid.UUID) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lives {
+		switch {
+		case l.ID == id && l.ended != nil && l.ended.Before(l.expires):
+			return *l.ended
+		case l.ID == id:
+			return l.expires
+		}
+	}
+	return time.Time{}
 }

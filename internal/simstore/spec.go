@@ -69,6 +69,7 @@ func (s *Store) putOutOfForce(name string, d *deed) {
 		delete(l.carried, name)
 	}
 	if j := s.jobs[name]; j != nil && j.version > 0 {
+		s.changes = append(s.changes, Change{At: d.now, Definition: j.last(), Version: j.version, Checked: j.checkedUntil, Removed: true})
 		j.version, j.updatedAt = -j.version, d.now
 		s.definitions++
 	}

@@ -80,7 +80,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 		since = whole(q.WaitSince)
 	}
 	if p := s.against(r, since, q.Requests); p != nil {
-		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner}
+		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run)}
 		r.WaitSince, r.Reason, r.Detail, r.BlockedBy = since, p.reason(), "", blocker
 		if r.wants == nil {
 			r.wants = q.Requests
@@ -109,8 +109,7 @@ type party struct {
 	locking.Request
 	token jobs.Token // 0: it waits
 	since time.Time  // of one that waits
-	run   uuid.UUID
-	owner locking.Owner
+	run   *run
 }
 
 // against returns who stands in the way of a run that has waited since then:
@@ -132,7 +131,7 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 			if !slot && !locking.Conflict(q, t) {
 				continue
 			}
-			p := &party{Request: t, token: token, since: other.WaitSince, run: other.ID, owner: ownerOf(other)}
+			p := &party{Request: t, token: token, since: other.WaitSince, run: other}
 			if slot {
 				inSlots++
 				inSlot = before(inSlot, p)
@@ -195,7 +194,7 @@ func compareParties(a, b *party) int {
 		yesFirst(a.token != 0, b.token != 0),
 		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
 		strings.Compare(a.Resource.Key(), b.Resource.Key()),
-		cmp.Compare(a.token, b.token), a.since.Compare(b.since), bytes.Compare(a.run[:], b.run[:]))
+		cmp.Compare(a.token, b.token), a.since.Compare(b.since), bytes.Compare(a.run.ID[:], b.run.ID[:]))
 }
 
 func yesFirst(a, b bool) int {

@@ -28,6 +28,8 @@ type Store struct {
 	jobs        map[string]*job
 	definitions int64 // how often another definition came into force
 	changes     []Change
+	decisions   []Decision // of misfire checks, the oldest first
+	lives       []*session // every one there ever was, the oldest first
 
 	token   jobs.Token // the last one drawn
 	runs    map[uuid.UUID]*run

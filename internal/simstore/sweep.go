@@ -34,6 +34,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		s.bury(dead, &swept)
 	}
 	s.cancelLeft()
+	s.endAbandoned()
 	for id := range s.control.cancels {
 		if r := s.runs[id]; r == nil || r.State.Final() {
 			delete(s.control.cancels, id)
@@ -166,7 +167,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			continue
 		}
 		cursors[c.Job] = j.checkedUntil
-		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans())
+		away := j.away
+		if j.gone() {
+			away = jobs.Span{}
+		}
+		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans(), away)
 		if cursor.Decided(c.Due) {
 			continue
 		}
@@ -196,7 +201,9 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 				j.checkedUntil = until
 			}
 			cursors[c.Job] = j.checkedUntil
-			s.misfired(found[i], now)
+			for _, m := range s.misfired(found[i], now) {
+				s.decisions = append(s.decisions, Decision{At: now, Misfired: m})
+			}
 		}
 	}
 	return cursors, nil
@@ -248,7 +255,8 @@ func (j *job) started(until time.Time) []time.Time {
 	return slices.Clone(j.dues[from:max(from, to)])
 }
 
-func (s *Store) misfired(found []jobs.Misfired, now time.Time) {
+// misfired writes those whose firings have no run yet, and returns them.
+func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.Misfired) {
 	for _, m := range found {
 		if s.firings[firingOf(m.Firing)] != nil {
 			continue
@@ -261,5 +269,20 @@ func (s *Store) misfired(found []jobs.Misfired, now time.Time) {
 			r.FinishedAt = &now
 		}
 		s.add(r)
+		written = append(written, m)
 	}
+	return written
+}
+
+// Decision is what a misfire check wrote of one due.
+type Decision struct {
+	At time.Time // the same for all of one check
+	jobs.Misfired
+}
+
+// Decisions returns what all misfire checks wrote, the oldest first.
+func (s *Store) Decisions() []Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.decisions)
 }

@@ -64,11 +64,27 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 			o.violate("%s of %s has slot %d of %d of %s", c.Job, c.Due, slots, mine.Slots, mine.Resource)
 		}
 	}
+	places := 1
+	for _, u := range under {
+		if u.Life == c.Life && u.Definition.Group == c.Definition.Group {
+			places++
+		}
+	}
+	if most := c.Definition.GroupLimits.PerReplica; c.Life != 0 && most > 0 && places > most {
+		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.Due, places, most, c.Definition.Group, c.Replica)
+	}
 }
 
 // requestsOf returns everything that a run of the job locks.
 func requestsOf(job *jobs.Job) ([]locking.Request, error) {
 	requests := slices.Clone(job.Resources)
+	if n := job.GroupLimits.PerCluster; n > 0 {
+		group, err := locking.Group(job.Group)
+		if err != nil {
+			return nil, err
+		}
+		requests = append(requests, locking.Request{Resource: group, Mode: locking.Slotted, Slots: n})
+	}
 	if job.Overlap != jobs.OverlapAllow {
 		own, err := locking.Job(job.Name)
 		if err != nil {

@@ -30,6 +30,9 @@ func (o *oracle) judgeDues(name string, h *History) {
 	tellers := o.collectives(name)
 	known := map[int64]bool{} // by a due's second: it was due, or may have been
 	for i, f := range h.Forces {
+		if f.Removed {
+			continue
+		}
 		from, to, optional := f.Counted, o.Until, o.Until
 		if i+1 < len(h.Forces) {
 			next := h.Forces[i+1]

@@ -16,13 +16,21 @@ type Evidence struct {
 	Records    []jobs.Record // every run there is
 	Executions []Execution
 	Pauses     []jobs.Pause
-	Triggered  []uuid.UUID        // runs that were promised to whoever triggered them
-	Cancelled  map[uuid.UUID]bool // runs that somebody asked to end: they are not recovered
+	Triggered  []Triggered
+	Cancelled  map[uuid.UUID]time.Time // runs that somebody asked to end, with when that was answered
+	Released   map[uuid.UUID]time.Time // runs whose locks somebody took away, likewise
+	Changes    []Change
+	Drains     []Drained
+	Decisions  []Decision // of misfire checks, where they are known
+	Lives      []Life
 
 	// Until is up to where all must have ended: the cluster had time after it.
 	Until time.Time
 	// Margin is how far replicas may be mistaken about the store's clock.
 	Margin time.Duration
+	// Obeyed is how long it takes at most until replicas have heard of an act,
+	// while nothing is wrong. 0 is not asked.
+	Obeyed time.Duration
 	// Disturbed is when something was wrong, from its beginning until all that
 	// follows from it was over. Where it is nil nobody asks what was wrong.
 	Disturbed []Interval
@@ -42,6 +50,44 @@ type Force struct {
 	// Dues of the definition before count up to Checked, those of this one from
 	// Counted on; both without what they name.
 	Checked, Counted time.Time
+	Removed          bool // the job was, and has no dues; Job is what it was
+}
+
+// Triggered is a run that was promised to whoever triggered it.
+type Triggered struct {
+	Run        uuid.UUID
+	Request    jobs.TriggerRequest
+	Sent, Told time.Time
+}
+
+// Change is one of a job that was added at run time.
+type Change struct {
+	Job         string
+	Description string // of the definition; "" where the job was to be removed
+	Round       int    // the same for those that were asked for at once, of which one can win
+	Sent, Told  time.Time
+	Lost        bool // another of the round won
+}
+
+// Drained is when a replica was drained, for as long as that life of it lasted.
+type Drained struct {
+	Life uint64
+	Interval
+}
+
+// Decision is what a misfire check wrote of one due; those of one check of a job
+// have the same time.
+type Decision struct {
+	At time.Time
+	jobs.Misfired
+}
+
+// Life is the time of one session, from its beginning to the last time that it
+// was confirmed, and how long after that it may have lived.
+type Life struct {
+	From, Beat time.Time
+	TTL        time.Duration
+	Gone       time.Time // when the store may have forgotten it; zero: never
 }
 
 // Interval is a time, its end included.
@@ -57,6 +103,19 @@ func (h *History) at(t time.Time) *Force {
 	return nil
 }
 
+// removed reports whether the job was, in the end.
+func (h *History) removed() bool { return h.Forces[len(h.Forces)-1].Removed }
+
+// between returns what was in force at any time from then to then.
+func (h *History) between(from, to time.Time) (forces []Force) {
+	for i, f := range h.Forces {
+		if !f.Removed && !f.At.After(to) && (i+1 == len(h.Forces) || h.Forces[i+1].At.After(from)) {
+			forces = append(forces, f)
+		}
+	}
+	return forces
+}
+
 // near reports whether something came into force within d of then.
 func (h *History) near(t time.Time, d time.Duration) bool {
 	return slices.ContainsFunc(h.Forces, func(f Force) bool { return f.At.Sub(t).Abs() <= d })
@@ -68,6 +127,22 @@ func (e *Evidence) quiet(from, to time.Time) bool {
 		return false
 	}
 	return !slices.ContainsFunc(e.Disturbed, func(d Interval) bool { return !d.From.After(to) && !from.After(d.To) })
+}
+
+// quietFor is quiet for a job, of which a pause is told.
+func (o *oracle) quietFor(job string, from, to time.Time) bool {
+	if !o.quiet(from, to) {
+		return false
+	}
+	group := ""
+	if h := o.Jobs[job]; h != nil {
+		if f := h.at(from); f != nil {
+			group = f.Job.Group
+		}
+	}
+	return !slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
+		return p.Covers(job, group) && !p.At.After(to) && (p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
+	})
 }
 
 // Verdict is what the oracle found.

@@ -16,9 +16,11 @@ import (
 
 // Work is what a simulated job does: the params of its handler.
 type Work struct {
-	Takes    string  `json:"takes"`    // at most; each attempt draws from a fifth of it on
-	Fails    float64 `json:"fails"`    // of the attempts
-	Stubborn float64 `json:"stubborn"` // of the attempts, that do not heed the end of their context
+	Takes    jobs.Duration `json:"takes"`            // at most; each attempt draws from a fifth of it on
+	Fails    float64       `json:"fails"`            // of the attempts
+	Stubborn float64       `json:"stubborn"`         // of the attempts, that do not heed the end of their context
+	Added    string        `json:"added,omitempty"`  // the description of the definition, of a job that was added
+	Moment   string        `json:"moment,omitempty"` // who triggered it, where params of the moment say so
 }
 
 // Execution is one call of a handler.
@@ -31,6 +33,9 @@ type Execution struct {
 	Attempt  int
 	Token    jobs.Token
 	Replica  string
+	Life     uint64 // which of all lives of replicas made it; 0 where that is not known
+	Work     Work   // what it was asked to do
+	Stubborn bool   // it does not heed the end of its context
 	// Definition is the job as the replica had it.
 	Definition *jobs.Job
 	// Begun is when the handler was called, Acted when it last found its claim
@@ -54,15 +59,12 @@ type Ledger struct {
 // errFailed is what handlers fail with.
 var errFailed = errors.New("it was drawn to fail")
 
-// Handler returns the handler "work" of a replica with the table. Stands
-// reports whether a claim does: whether what is done under it takes effect.
-func (l *Ledger) Handler(table []jobs.Job, stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
-	definitions := make(map[string]*jobs.Job, len(table))
-	for i, job := range table {
-		definitions[job.Name] = &table[i]
-	}
+// Handler returns the handler "work" of a life of a replica. Definition returns
+// the job as that life has it; stands reports whether a claim does: whether what is
+// done under it takes effect.
+func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.Job, stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
 	return jobs.Handle("work", func(ctx context.Context, run *jobs.Run, w Work) error {
-		e := l.begin(run, definitions[run.Job])
+		e := l.begin(run, life, definition(w, run.Job), w)
 		err := l.work(ctx, run, w, func(ctx context.Context) {
 			if stands(ctx, run.Token) {
 				l.act(e)
@@ -75,11 +77,12 @@ func (l *Ledger) Handler(table []jobs.Job, stands func(ctx context.Context, toke
 	})
 }
 
-func (l *Ledger) begin(run *jobs.Run, definition *jobs.Job) *Execution {
+func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work) *Execution {
 	e := &Execution{
 		Run: run.ID, Job: run.Job, Due: run.Due, Key: run.Key, Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
-		Replica: run.Replica, Definition: definition, Begun: l.Now(),
+		Replica: run.Replica, Life: life, Work: w, Definition: definition, Begun: l.Now(),
 	}
+	_, _, e.Stubborn = l.fate(run, w)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.executions = append(l.executions, e)
@@ -95,13 +98,7 @@ func (l *Ledger) act(e *Execution) {
 }
 
 func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(context.Context)) error {
-	most, err := time.ParseDuration(w.Takes)
-	if err != nil {
-		return err
-	}
-	random := l.chance(run)
-	takes := most/5 + time.Duration(random.Float64()*float64(most)*4/5)
-	fails, stubborn := random.Float64() < w.Fails, random.Float64() < w.Stubborn
+	takes, fails, stubborn := l.fate(run, w)
 	heed := ctx
 	if stubborn {
 		heed = context.WithoutCancel(ctx)
@@ -123,11 +120,12 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(conte
 	return nil
 }
 
-// chance is the same for an attempt of a firing, whoever makes it.
-func (l *Ledger) chance(run *jobs.Run) *rand.Rand {
+// fate is the same for an attempt of a firing, whoever makes it.
+func (l *Ledger) fate(run *jobs.Run, w Work) (takes time.Duration, fails, stubborn bool) {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.Due.UnixMicro(), run.Key, run.Recovery, run.Attempt)
-	return rand.New(rand.NewPCG(l.Seed, h.Sum64()))
+	random, most := rand.New(rand.NewPCG(l.Seed, h.Sum64())), time.Duration(w.Takes)
+	return most/5 + time.Duration(random.Float64()*float64(most)*4/5), random.Float64() < w.Fails, random.Float64() < w.Stubborn
 }
 
 // Executions returns all that was written, in the order of the calls.

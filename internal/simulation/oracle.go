@@ -39,10 +39,13 @@ func Judge(e *Evidence) *Verdict {
 		o.judgeDues(name, h)
 	}
 	o.judgeRecords()
-	o.judgeTriggers()
+	o.judgeDeadlines()
 	o.judgeConflicts()
 	o.judgeOrder()
-	o.judgePauses()
+	o.judgeMisfires()
+	o.judgeLocksHeld()
+	o.judgeBacklog()
+	o.judgeOperators()
 	return o.Verdict
 }
 
@@ -85,7 +88,7 @@ func (o *oracle) judgeRecords() {
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && h.Carried { // else nobody can run it
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && (h.Carried || h.removed()) { // else nobody can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
@@ -146,10 +149,14 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 		return
 	}
 	h := o.Jobs[r.Job]
-	if h == nil || h.near(*r.FinishedAt, time.Millisecond) || o.Cancelled[r.ID] {
+	_, cancelled := o.Cancelled[r.ID]
+	if h == nil || h.near(*r.FinishedAt, time.Millisecond) || cancelled {
 		return
 	}
-	if f := h.at(*r.FinishedAt); f != nil && (f.Job.Recover && r.Recovery < jobs.MaxRecoveries) != (next != nil) {
+	recovers := func(f *Force) bool {
+		return f.Job.Recover && !f.Removed && r.Recovery < jobs.MaxRecoveries && r.Reason != jobs.ReasonReleased
+	}
+	if f := h.at(*r.FinishedAt); f != nil && recovers(f) != (next != nil) {
 		o.violate("%s: lost, recovered: %v, recovers: %v", told(r), next != nil, f.Job.Recover)
 	}
 }
@@ -164,22 +171,14 @@ func (o *oracle) of(r *jobs.Record, recovery int) firing {
 
 // judgeQuiet says what must not happen while nothing is wrong.
 func (o *oracle) judgeQuiet(r *jobs.Record) {
-	if r.FinishedAt == nil || !o.quiet(r.Due, *r.FinishedAt) {
+	if r.FinishedAt == nil || !o.quietFor(r.Job, r.Due, *r.FinishedAt) {
 		return
 	}
 	switch {
-	case r.State == jobs.Missed, r.State == jobs.Lost, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
+	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != jobs.ReasonReleased, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
 		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
-	case r.State == jobs.Skipped && r.BlockedBy == nil:
+	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != jobs.ReasonDeadline:
 		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)
-	}
-}
-
-func (o *oracle) judgeTriggers() {
-	for _, id := range o.Triggered {
-		if r := o.byRun[id]; r == nil || r.Key == "" {
-			o.violate("run %s was promised to whoever triggered it: %v", id, r)
-		}
 	}
 }
 
@@ -199,38 +198,20 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 }
 
 // judgeOrder asks that runs that started in time did so in the order of their
-// dues, where a job does not overlap with itself.
+// dues, where a job does not overlap with itself. Those of jobs that follow others
+// come in the order in which the others end.
 func (o *oracle) judgeOrder() {
 	for name, records := range o.byJob {
 		var before *jobs.Record
 		for _, r := range records {
 			f := o.Jobs[name].at(r.Due)
-			if r.StartedAt == nil || f == nil || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
+			if r.StartedAt == nil || f == nil || f.Removed || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || len(f.Job.Schedule.After()) > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
 				continue
 			}
-			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quiet(before.Due, *before.StartedAt) {
+			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.Due, *before.StartedAt) {
 				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.Due, before.StartedAt)
 			}
 			before = r
-		}
-	}
-}
-
-// judgePauses asks that no scheduled run of what was paused started.
-func (o *oracle) judgePauses() {
-	for i := range o.Evidence.Records {
-		r := &o.Evidence.Records[i]
-		if r.StartedAt == nil || r.Key != "" {
-			continue
-		}
-		group := ""
-		if f := o.Jobs[r.Job].at(*r.StartedAt); f != nil {
-			group = f.Job.Group
-		}
-		for _, p := range o.Pauses {
-			if p.Covers(r.Job, group) && r.StartedAt.After(p.At) && (p.ResumedAt == nil || r.StartedAt.Before(*p.ResumedAt)) {
-				o.violate("%s: started at %s, paused since %s", told(r), r.StartedAt, p.At)
-			}
 		}
 	}
 }

@@ -25,9 +25,13 @@ const (
 	Flush   Act = "flush"   // the locks forget everything
 	Deploy  Act = "deploy"  // replica after replica is restarted with the next table
 	Retreat Act = "retreat" // a deploy reaches some replicas and is taken back
-	Trigger Act = "trigger" // somebody triggers a job
+	Trigger Act = "trigger" // somebody triggers a job, or repeats an earlier trigger
 	Pause   Act = "pause"   // a job, a group or everything is paused for a time
 	Cancel  Act = "cancel"  // somebody cancels a run
+	Release Act = "release" // somebody takes a lock away from its holder
+	Put     Act = "put"     // somebody adds a job, or changes one that was added; or two do at once
+	Remove  Act = "remove"  // somebody removes a job that was added
+	Drain   Act = "drain"   // a replica is drained for a time
 )
 
 // Event is one thing that happens to the cluster.
@@ -59,6 +63,7 @@ var yearRates = []Rate{
 	{Outage, 16, time.Second, 30 * time.Minute}, {Outage, 2, 12 * time.Hour, 40 * time.Hour}, {NoLocks, 20, time.Second, 12 * time.Hour},
 	{Flush, 50, 0, 0}, {Retreat, 4, time.Minute, 2 * time.Hour}, {Trigger, 300, 0, 0},
 	{Pause, 60, time.Minute, 5 * 24 * time.Hour}, {Cancel, 60, 0, 0},
+	{Release, 20, 0, 0}, {Put, 80, 0, 0}, {Remove, 20, 0, 0}, {Drain, 40, time.Minute, 12 * time.Hour},
 }
 
 // Script is everything that happens, in order.
@@ -69,14 +74,31 @@ var hourRates = []Rate{
 	{Die, 8, time.Second, 5 * time.Minute}, {Restart, 6, time.Second, time.Minute}, {Partition, 6, time.Second, 3 * time.Minute},
 	{Cut, 6, time.Second, 2 * time.Minute}, {Blind, 4, time.Second, 5 * time.Minute}, {Rough, 6, time.Minute, 10 * time.Minute},
 	{Outage, 4, time.Second, time.Minute}, {Outage, 1, time.Minute, 10 * time.Minute}, {NoLocks, 4, time.Second, 5 * time.Minute},
-	{Flush, 6, 0, 0}, {Retreat, 1, 10 * time.Second, 5 * time.Minute}, {Trigger, 20, 0, 0},
-	{Pause, 6, time.Second, 5 * time.Minute}, {Cancel, 10, 0, 0},
+	{Flush, 6, 0, 0}, {Retreat, 1, 10 * time.Second, 5 * time.Minute}, {Trigger, 30, 0, 0},
+	{Pause, 6, time.Second, 5 * time.Minute}, {Cancel, 15, 0, 0},
+	{Release, 5, 0, 0}, {Put, 12, 0, 0}, {Remove, 4, 0, 0}, {Drain, 6, time.Second, 4 * time.Minute},
+}
+
+// Often is how many times as much happens as in a year that is bad already, or as
+// in such an hour where the jobs are dense.
+type Often struct {
+	Faults float64
+	People float64 // what operators do
+}
+
+// of returns it for the act.
+func (o Often) of(act Act) float64 {
+	switch act {
+	case Trigger, Pause, Cancel, Release, Put, Remove, Drain:
+		return o.People
+	default:
+		return o.Faults
+	}
 }
 
 // NewScript draws what happens to a cluster within the time, with deploys of
-// all tables but the first. Many is how many times as many faults as in a year
-// that is bad already, or as in such an hour where the jobs are dense.
-func NewScript(seed uint64, replicas, tables int, within time.Duration, many float64, dense bool) Script {
+// all tables but the first.
+func NewScript(seed uint64, replicas, tables int, within time.Duration, often Often, dense bool) Script {
 	random := rand.New(rand.NewPCG(seed, 2))
 	var script Script
 	rates, rollout := yearRates, 10*time.Minute
@@ -85,7 +107,7 @@ func NewScript(seed uint64, replicas, tables int, within time.Duration, many flo
 	}
 	somewhen := func() time.Duration { return time.Duration(random.Float64() * float64(within)) }
 	for _, r := range rates {
-		number := r.Number * many
+		number := r.Number * often.of(r.Act)
 		n := int(number)
 		if random.Float64() < number-float64(n) {
 			n++

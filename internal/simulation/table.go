@@ -35,6 +35,12 @@ func (t Tables) Job(name, description string) (jobs.Job, error) {
 // Groups are those that jobs belong to.
 var Groups = []string{"night", "reports"}
 
+// limits are those of the groups. Those for jobs that are dense come first.
+var limits = map[bool]map[string]jobs.GroupLimits{
+	true:  {"night": {PerCluster: 2, PerReplica: 2}, "reports": {PerReplica: 2}},
+	false: {"night": {PerCluster: 8, PerReplica: 3}, "reports": {PerReplica: 2}},
+}
+
 // zones have rules of many kinds: half an hour, two hours, none in Ramadan, a
 // winter time that is the exception.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
@@ -48,6 +54,7 @@ type drawer struct {
 	dense       bool
 	from, until time.Time
 	calendars   []*schedule.Calendar
+	added       string // the description of the definition that is drawn, of a job that is added
 }
 
 // NewTables draws n jobs of all kinds for the time from then until then, and
@@ -96,13 +103,19 @@ func (d *drawer) describe(table []jobs.Job, deploy int) []jobs.Job {
 
 // change is what a deploy does to the table before.
 func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
+	followed := map[string]bool{}
+	for _, job := range before {
+		for _, name := range job.Schedule.After() {
+			followed[name] = true
+		}
+	}
 	var after []jobs.Job
 	for i, job := range before {
-		last := i%followers >= followers-3 && strings.HasPrefix(job.Name, "job-0") || strings.HasPrefix(job.Name, "after") // one follows it
+		follows := len(job.Schedule.After()) > 0
 		switch chance := d.IntN(100); {
-		case chance < 2 && !last: // goes
+		case chance < 2 && !follows && !followed[job.Name]: // goes
 			continue
-		case chance < 6 && len(job.Schedule.After()) == 0: // is due otherwise
+		case chance < 6 && !follows: // is due otherwise
 			s, err := d.schedule(i)
 			if err != nil {
 				return nil, err
@@ -152,11 +165,11 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 	if err != nil {
 		return jobs.Job{}, err
 	}
-	takes := pick(d, "1s", "10s", "1m", "5m", "20m")
+	takes := pick(d, time.Second, 10*time.Second, time.Minute, 5*time.Minute, 20*time.Minute)
 	if d.dense {
-		takes = pick(d, "10ms", "300ms", "1s", "5s", "30s")
+		takes = pick(d, 10*time.Millisecond, 300*time.Millisecond, time.Second, 5*time.Second, 30*time.Second)
 	}
-	params, err := json.Marshal(Work{Takes: takes, Fails: pick(d, 0, 0, 0.05, 0.5), Stubborn: pick(d, 0, 0, 0.2)})
+	params, err := json.Marshal(Work{Takes: jobs.Duration(takes), Fails: pick(d, 0, 0, 0.05, 0.5), Stubborn: pick(d, 0, 0, 0.2), Added: d.added})
 	job := jobs.Job{
 		Name: name, Schedule: s, Handler: "work", Params: params, Resources: resources,
 		Overlap: pick(d, jobs.OverlapSkip, jobs.OverlapSkip, jobs.OverlapQueue), Misfire: pick(d, jobs.MisfireRunOnce, jobs.MisfireSkip, jobs.MisfireRunAll),
@@ -172,7 +185,23 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 	if !exclusive && d.IntN(2) == 0 {
 		job.Overlap = jobs.OverlapAllow
 	}
+	job.GroupLimits, job.MisfireBy = limits[d.dense][job.Group], d.misfireRules()
+	if longest := jitters[d.dense][1]; d.IntN(4) == 0 { // it leaves time for the delay
+		job.Deadline = longest + pick(d, job.MisfireThreshold/2, 2*job.MisfireThreshold, 5*job.MisfireThreshold)
+	}
 	return job, err
+}
+
+// misfireRules draws what becomes of what was kept by others than an outage.
+func (d *drawer) misfireRules() jobs.MisfireRules {
+	policies := []jobs.Misfire{"", jobs.MisfireSkip, jobs.MisfireRunOnce, jobs.MisfireRunAll}
+	rules := jobs.MisfireRules{NoWorker: pick(d, policies...), Paused: pick(d, policies...), LockHeld: pick(d, policies...), Limit: pick(d, 0, 1, 3, 20)}
+	if d.dense {
+		rules.MaxAge = pick(d, 0, 0, 30*time.Second, 3*time.Minute)
+	} else {
+		rules.MaxAge = pick(d, 0, 0, 6*time.Hour, 3*24*time.Hour)
+	}
+	return rules
 }
 
 func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }

@@ -22,6 +22,11 @@ type Fixture struct {
 	Second jobs.Store
 	// Pause writes down a pause of any time, which may be over.
 	Pause func(jobs.Pause)
+	// Pass lets time pass: what is known of sessions and cursors was that much
+	// earlier, but sessions that live do so still.
+	Pass func(time.Duration)
+	// Age makes sessions, and what sweeps have noticed of runs that wait, older.
+	Age func(by time.Duration)
 }
 
 // Adoption asks for runs of the jobs, all of middling priority and never late.
@@ -46,8 +51,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
-		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},

@@ -2,7 +2,9 @@ package jobstest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -43,6 +45,32 @@ var memoryRules = []rule{
 			c.saved("a", state)
 		}
 		c.saved("b", "")
+	}},
+	{"more than one call may have is refused, and nothing is done; what it may is kept", func(c *check) {
+		s := c.session("one")
+		large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
+		var ends []jobs.FinishRequest
+		for n := range jobs.MaxFinishBytes/jobs.MaxSaved + 1 {
+			r := request(fmt.Sprintf("job %d", n), 1)
+			ends = append(ends, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Saved: large})
+		}
+		_, err := c.Store.Finish(c.ctx, ends)
+		if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), fmt.Sprintf("at most %d", jobs.MaxFinishBytes)) {
+			c.Fatalf("found the error %v, expected one that names the limit", err)
+		}
+		for _, end := range ends {
+			c.record(end.Run, jobs.Running)
+		}
+		for _, part := range [][]jobs.FinishRequest{ends[1:], ends[:1]} {
+			done, err := c.Store.Finish(c.ctx, part)
+			c.must(err)
+			equal(c, "finished", slices.Contains(done, false), false)
+		}
+		c.saved("job 0", string(large))
+		for _, f := range []jobs.FinishRequest{{Saved: json.RawMessage(`"` + string(large)[1:] + " ")}, {Result: large}} {
+			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+			c.refused("too large a state or result", err, jobs.ErrTooLarge)
+		}
 	}},
 	{"a run that saves nothing leaves what there is", func(c *check) {
 		s := c.session("one")

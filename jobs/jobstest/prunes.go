@@ -19,13 +19,13 @@ var pruneRules = []rule{
 		equal(c, "runs that ended within the time", c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
 		pruned := c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
-		equal(c, "runs", pruned.Runs, 3)
-		equal(c, "runs left", len(c.runs(jobs.RunFilter{})), 0)
-		if _, err := c.Store.Run(c.ctx, ids[2]); !errors.Is(err, jobs.ErrNotFound) {
+		equal(c, "runs", pruned.Runs, 2)
+		equal(c, "runs left, the last of its job", len(c.runs(jobs.RunFilter{})), 1)
+		if _, err := c.Store.Run(c.ctx, ids[1]); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("a pruned run: %v", err)
 		}
 		again := request("a", 99)
-		again.Run = ids[2]
+		again.Run = ids[1]
 		c.granted(s, again)
 		equal(c, "output that was left for a run of the same id", c.record(again.Run, jobs.Running).Output, "")
 		if pruned.Next != nil || pruned.Busy {
@@ -39,9 +39,46 @@ var pruneRules = []rule{
 				c.note(s, noteOf(r, state, jobs.ReasonMisfire))
 			}
 		}
-		left := len(c.runs(jobs.RunFilter{}))
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, left)
-		equal(c, "runs left", len(c.runs(jobs.RunFilter{})), 0)
+		last := request("a", 99)
+		c.note(s, noteOf(last, jobs.Skipped, jobs.ReasonMisfire))
+		ended := len(c.runs(jobs.RunFilter{}))
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, ended-1)
+		c.record(last.Run, jobs.Skipped)
+	}},
+	{"the last run of a job that has ended stays, with its output", func(c *check) {
+		s := c.session("one")
+		ids := c.pastRuns(3)
+		other := request("other", 1)
+		c.finished(other, c.granted(s, other), jobs.Failed)
+		goesOn, waits := request("a", 50), request("a", 51)
+		c.granted(s, goesOn)
+		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
+		for _, want := range []int{2, 0} { // and again, once it is alone
+			equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, want)
+		}
+		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
+		c.record(other.Run, jobs.Failed)
+	}},
+	{"a run stays while a webhook is still to be told of it", func(c *check) {
+		c.outbox(c.Store)
+		c.hooked("a", "h", jobs.Failed)
+		s := c.session("one")
+		told, last := request("a", 1), request("a", 2)
+		c.finished(told, c.granted(s, told), jobs.Failed)
+		c.finished(last, c.granted(s, last), jobs.Succeeded)
+		d := c.told(told.Run, jobs.Failed)
+		equal(c, "runs while it is told", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true})
+		equal(c, "runs once it was given up", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		equal(c, "job", c.undelivered(jobs.UndeliveredFilter{})[0].Job, "a")
+		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+		c.must(err)
+		again := c.take("w", time.Hour)
+		if len(again) != 1 || again[0].Run.ID != told.Run || again[0].Run.Job != "a" {
+			c.Fatalf("deliveries %+v", again)
+		}
+		c.settled(again[0], jobs.Settlement{Delivered: true})
+		equal(c, "runs once it was told", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 	}},
 	{"a run that has not ended stays, and goes on", func(c *check) {
 		s := c.session("one")
@@ -76,19 +113,21 @@ var pruneRules = []rule{
 		decided.Firing.Due, undecided.Firing.Due = cursor, cursor.Add(time.Millisecond)
 		byHand := undecided
 		byHand.Run, byHand.Firing.Key = uuid.New(), "key"
-		for _, r := range []jobs.StartRequest{decided, undecided, byHand} {
+		last := byHand
+		last.Run, last.Firing.Key = uuid.New(), "last"
+		for _, r := range []jobs.StartRequest{decided, undecided, byHand, last} {
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 		}
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
 		left := c.runs(jobs.RunFilter{})
-		if len(left) != 1 || left[0].ID != undecided.Run {
+		if len(left) != 2 || left[0].ID != last.Run || left[1].ID != undecided.Run {
 			c.Errorf("left: %+v", left)
 		}
 	}},
 	{"batches go through all that is old, past what stays", func(c *check) {
 		s := c.session("one")
 		var stay []uuid.UUID
-		for n := range 10 {
+		for n := range 9 {
 			r := request("a", n)
 			if token := c.granted(s, r); n%3 == 0 {
 				stay = append(stay, r.Run)
@@ -96,6 +135,8 @@ var pruneRules = []rule{
 				c.finished(r, token, jobs.Failed)
 			}
 		}
+		last := request("a", 9)
+		c.finished(last, c.granted(s, last), jobs.Failed)
 		total, batches, request := 0, 0, jobs.PruneRequest{Keep: atOnce, Limit: 2}
 		for {
 			pruned := c.prune(s, request)
@@ -106,15 +147,16 @@ var pruneRules = []rule{
 				break
 			}
 		}
-		equal(c, "runs", total, 10-len(stay))
+		equal(c, "runs", total, 9-len(stay))
 		equal(c, "batches", batches, 6)
 		for _, id := range stay {
 			c.record(id, jobs.Running)
 		}
+		c.record(last.Run, jobs.Failed)
 	}},
 	{"one replica at a time", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		c.pastRuns(1)
+		c.pastRuns(2)
 		if pruned := c.prune(one, jobs.PruneRequest{Keep: time.Hour, Limit: 1}); pruned.Busy {
 			c.Errorf("the first: %+v", pruned)
 		}
@@ -134,6 +176,8 @@ var pruneRules = []rule{
 		c.granted(one, r)
 		c.Expire(one)
 		c.sweep()
+		last := request("a", 2)
+		c.finished(last, c.granted(two, last), jobs.Succeeded)
 		equal(c, "runs", c.prune(two, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 		adopted := c.adopt(two, 1, "a")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {

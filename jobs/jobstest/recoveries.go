@@ -1,6 +1,7 @@
 package jobstest
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/google/uuid"
@@ -92,6 +93,33 @@ var recoveryRules = []rule{
 		adopted := c.adopt(two, 10, "a")
 		if len(adopted) != 1 || adopted[0].Key != "k" || adopted[0].Recovery != 1 {
 			c.Fatalf("adopted %+v, expected recovery 1 of key k", adopted)
+		}
+	}},
+	{"a run with params of the moment is recovered with them, however it is lost", func(c *check) {
+		params := json.RawMessage(`{"account": "acme", "n": [1, 2]}`)
+		for job, lose := range map[string]func(s uuid.UUID, r jobs.StartRequest, token jobs.Token){
+			"swept": func(s uuid.UUID, _ jobs.StartRequest, _ jobs.Token) {
+				c.Expire(s)
+				c.sweep()
+			},
+			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
+				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
+			},
+			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) { c.finished(r, token, jobs.Lost) },
+		} {
+			c.recovering(job)
+			triggered, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
+			c.must(err)
+			one, two := c.session("one"), c.session("two")
+			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)
+			r := jobs.StartRequest{
+				Run: triggered.ID, Firing: jobs.Firing{Job: job, Due: triggered.Due, Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
+			}
+			lose(one, r, c.granted(one, r))
+			adopted := c.adopt(two, 10, job)
+			if len(adopted) != 1 || adopted[0].Recovery != 1 || !jobs.SameParams(adopted[0].Params, params) {
+				c.Errorf("%s: adopted %+v with params %s, expected recovery 1 with %s", job, adopted, adopted[0].Params, params)
+			}
 		}
 	}},
 	{"a firing is recovered three times, however its runs are lost", func(c *check) {

@@ -23,11 +23,11 @@ const (
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
 
 	addDefinitions = `
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source)
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint)
 SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"), 0),
-    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[])
-     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source)
+    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source, d.fingerprint
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[])
+     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint)
 WHERE (SELECT (o.description, o.source) = (d.description, d.source)
     FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS NOT TRUE
 ORDER BY d.job COLLATE "C"
@@ -56,26 +56,40 @@ ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
 	// putInForce follows a list "carried" of jobs, each with the newest version
-	// that is carried. Rows of jobs are locked in the order of their names. The
-	// cursor moves only with the schedule: else a deploy would drop the dues
-	// that nobody has started yet.
+	// that is carried, or with the one in force and since when nobody carries it.
+	// Rows of jobs are locked in the order of their names. The cursor moves only
+	// with the dues, or when the job is back that had left: else a deploy would
+	// drop the dues that nobody has started yet.
 	putInForce = `
 changed AS (
-    INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at)
-    SELECT c.job, c.version, t, t FROM carried c, clock_timestamp() t
-    WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS DISTINCT FROM c.version
+    INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
+    SELECT c.job, c.version, t, t, c.left_at FROM carried c, clock_timestamp() t
+    WHERE c.left_at IS NOT NULL OR (
+        SELECT j.version = c.version AND (j.left_at IS NULL OR j.back_at IS NOT NULL) FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS NOT TRUE
     ORDER BY c.job COLLATE "C"
-    ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, checked_until = CASE
-        WHEN (SELECT (o.schedule, o.zone) FROM holdfast.definitions o WHERE o.job = j.name AND o.version = j.version)
-           = (SELECT (n.schedule, n.zone) FROM holdfast.definitions n WHERE n.job = j.name AND n.version = excluded.version)
-        THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
-    RETURNING name
+    ON CONFLICT (name) DO UPDATE SET version = excluded.version,
+        updated_at = CASE WHEN excluded.left_at IS NULL THEN excluded.updated_at ELSE j.updated_at END,
+        left_at = coalesce(excluded.left_at, j.left_at),
+        back_at = CASE WHEN excluded.left_at IS NULL AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
+        checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameDues + ` AND NOT ` + hadLeft + `
+            THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
+    RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
 )
-UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
+UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
+
+	sameDues = `(SELECT n.zone = o.zone AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule ELSE n.fingerprint = o.fingerprint END
+            FROM holdfast.definitions o JOIN holdfast.definitions n ON n.job = o.job
+            WHERE o.job = j.name AND o.version = j.version AND n.version = excluded.version) IS TRUE`
+
+	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
+	// one that did not.
+	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
+            SELECT FROM holdfast.sessions s WHERE NOT s.locks AND s.started_at < excluded.updated_at - interval '1 hour'
+                AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
 
 	enforceCarried = `
 WITH carried AS (
-    SELECT r.job, c.version FROM unnest($1::text[]) AS r (job)
+    SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($1::text[]) AS r (job)
     CROSS JOIN LATERAL (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C" ORDER BY c.version DESC LIMIT 1) c
 ), ` + putInForce
@@ -94,9 +108,12 @@ CROSS JOIN LATERAL (
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 RETURNING job
 ), carried AS (
-    SELECT g.job, c.version FROM gone g
-    CROSS JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c
+    SELECT g.job, coalesce(c.version, j.version) AS version,
+        CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s WHERE s.id = $1) END AS left_at
+    FROM gone g
+    CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
+    LEFT JOIN LATERAL (
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + putInForce
 
 	inForce = `SELECT name, version, checked_until FROM holdfast.jobs`
@@ -155,7 +172,7 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 	n := len(definitions)
 	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n), make([]bool, n), make([]string, n)
-	groups, priorities, sources := make([]string, n), make([]int, n), make([]string, n)
+	groups, priorities, sources, fingerprints := make([]string, n), make([]int, n), make([]string, n), make([]string, n)
 	for i, d := range definitions {
 		encoded, err := json.Marshal(storedRequests(d.Resources))
 		if err != nil {
@@ -164,8 +181,9 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 		names[i], hashes[i], schedules[i], zones[i] = d.Name, d.Hash, d.Schedule, d.Zone
 		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded), d.Recover, d.Description
 		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))
+		fingerprints[i] = d.Fingerprint
 	}
-	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources}, nil
+	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources, fingerprints}, nil
 }
 
 func fencesOf(definitions []jobs.Definition) []string {

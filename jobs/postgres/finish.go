@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -47,6 +48,9 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	done := make([]bool, len(requests))
 	if len(requests) == 0 {
 		return done, nil
+	}
+	if err := jobs.CheckFinishes(requests); err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
 	}
 	err := s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
 	if err != nil {

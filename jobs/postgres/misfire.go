@@ -38,11 +38,15 @@ ORDER BY p.paused_at, p.id`
 SELECT started_at, CASE WHEN ended_at IS NULL AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
 FROM holdfast.sessions WHERE NOT locks`
 
+	awaySpans = `SELECT name, left_at, back_at FROM holdfast.jobs WHERE name = ANY($1) AND back_at > left_at`
+
+	// The key is not looked at within: while tables are small the index of the
+	// scheduled runs would be walked for it.
 	waitingDues = `
 SELECT r.job, max(r.due) FROM holdfast.waits w
 CROSS JOIN LATERAL (
-    SELECT r.job, r.due FROM holdfast.runs r WHERE r.id = w.run AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' OFFSET 0) r
-WHERE w.owner IS NULL AND r.job = ANY($1) GROUP BY r.job`
+    SELECT r.job, r.due, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' GROUP BY r.job`
 
 	startedDues = `
 SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
@@ -158,7 +162,17 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	first := slices.MinFunc(slices.Collect(maps.Values(at)), time.Time.Compare)
 	var pauses []jobs.Pause
 	var up []jobs.Span
+	away := map[string]jobs.Span{}
 	b := &pgx.Batch{}
+	b.Queue(awaySpans, namesOf(checks)).Query(func(rows pgx.Rows) error {
+		var name string
+		var left, back time.Time
+		_, err := pgx.ForEachRow(rows, []any{&name, &left, &back}, func() error {
+			away[name] = jobs.Span{From: left.UTC(), Until: back.UTC()}
+			return nil
+		})
+		return err
+	})
 	b.Queue(pausesOf, kinds, names, first).Query(func(rows pgx.Rows) (err error) {
 		pauses, err = pgx.CollectRows(rows, scanPause)
 		return err
@@ -175,7 +189,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	}
 	for _, c := range checks {
 		if cursor, inForce := at[c.Job]; inForce {
-			given[c.Job] = c.Cursor(cursor, pauses, up)
+			given[c.Job] = c.Cursor(cursor, pauses, up, away[c.Job])
 		}
 	}
 	return given, nil

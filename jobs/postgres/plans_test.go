@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,6 +91,82 @@ INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM 
 			t.Errorf("%s does not look up each session's:\n%s", name, plan)
 		}
 	}
+}
+
+// TestUpkeepReadsWhatWaitsAndLivesOnce: there is little that waits, and few
+// sessions, so they are read as they are, but once and not for each other. Of the
+// history, and of what sessions carry, only rows that are known are looked up.
+func TestUpkeepReadsWhatWaitsAndLivesOnce(t *testing.T) {
+	const much = `
+INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
+INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t, CASE WHEN n > 20 THEN t END FROM generate_series(1, 1000) n, clock_timestamp() t;
+INSERT INTO holdfast.session_jobs SELECT s.id, j.name, 1 FROM holdfast.sessions s, holdfast.jobs j WHERE s.ended_at IS NULL;
+INSERT INTO holdfast.runs (id, job, due, state, created_at)
+    SELECT gen_random_uuid(), 'job ' || n % 1000, now() - n * interval '1 s', CASE WHEN n <= 500 THEN 'waiting' ELSE 'succeeded' END, now() FROM generate_series(1, 20000) n;
+INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHERE state = 'waiting'`
+	for _, known := range []struct{ name, prepare string }{{"new tables", ""}, {"a long history", much}} {
+		t.Run(known.name, func(t *testing.T) {
+			s := newStage(t)
+			if known.prepare != "" {
+				s.exec(known.prepare)
+				s.exec("VACUUM ANALYZE")
+			}
+			leading := s.leadingColumns()
+			for _, statement := range []struct{ name, sql string }{
+				{"markLeft", markLeft}, {"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingDues}, {"spans", spans},
+				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
+			} {
+				t.Run(statement.name, func(t *testing.T) { checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading) })
+			}
+		})
+	}
+}
+
+var (
+	wholeScan = regexp.MustCompile(`(?:Seq Scan on|Index (?:Only )?Scan using \w+ on) (\w+) ?(\w*)`)
+	lookedUp  = []string{"runs", "session_jobs", "wants", "claims", "jobs", "definitions"}
+)
+
+// checkUpkeep fails the test where a plan reads all of a table that grows, or
+// one of the others for each row of something.
+func checkUpkeep(t *testing.T, plan string, leading map[string]string) {
+	t.Helper()
+	lines := strings.Split(plan, "\n")
+	for i, line := range lines {
+		scan := wholeScan.FindStringSubmatch(line)
+		if scan == nil {
+			continue
+		}
+		condition, index := "", indexScan.FindStringSubmatch(line)
+		if i+1 < len(lines) {
+			_, condition, _ = strings.Cut(lines[i+1], "Index Cond: ")
+		}
+		byKey := index != nil && regexp.MustCompile(`\b`+leading[index[1]+index[2]]+`\b`).MatchString(condition)
+		removed := index != nil && index[1] == "jobs_removed" // has the removed jobs alone
+		switch {
+		case byKey || removed:
+		case slices.Contains(lookedUp, scan[1]):
+			t.Errorf("%s is read whole in\n%s", scan[1], plan)
+		case forEach(lines[:i], line):
+			t.Errorf("%s is read for each row in\n%s", scan[0], plan)
+		}
+	}
+}
+
+// forEach reports whether the step belongs to a sub-plan, which is run again
+// for each row; an InitPlan is run once.
+func forEach(before []string, line string) bool {
+	depth := len(line) - len(strings.TrimLeft(line, " "))
+	for _, above := range slices.Backward(before) {
+		indent := len(above) - len(strings.TrimLeft(above, " "))
+		if indent >= depth {
+			continue
+		}
+		if depth = indent; strings.HasPrefix(strings.TrimSpace(above), "SubPlan") {
+			return true
+		}
+	}
+	return false
 }
 
 // leadingColumns returns the first column of each index.

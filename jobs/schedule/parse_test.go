@@ -91,6 +91,17 @@ func TestRefused(t *testing.T) {
 		"at:tomorrow":               "expected an instant such as 2026-01-31T09:00:00Z",
 		"at:2026-01-31T09:00:00.5Z": "expected a whole second",
 		"quartz:":                   "found 0 fields, expected 6",
+		"quarz:0 0 12 * * ?":        `found the kind "quarz"; did you mean "quartz"?`,
+		"evry 5m":                   `found the kind "evry"; did you mean "every"?`,
+		"cron:0 0 * * *":            `found the kind "cron"; expected one of quartz, every, at, after`,
+		"after:":                    "after: found an empty name, expected a job's",
+		"75 60 24 32 13 8": `second: found "75", expected a number from 0 to 59; minute: found "60", expected a number from 0 to 59; ` +
+			`hour: found "24", expected a number from 0 to 23; day of month: found "32", expected a number from 1 to 31; ` +
+			`month: found "13", expected a number from 1 to 12 or one of jan feb mar apr may jun jul aug sep oct nov dec; ` +
+			`weekday: found "8", expected a number from 0 to 7 or one of sun mon tue wed thu fri sat`,
+		"0 0 1 jna *": `month: found "jna", expected a number from 1 to 12 or one of jan feb mar apr may jun jul aug sep oct nov dec; did you mean "jan"?`,
+		"0 0 * * mno": `weekday: found "mno", expected a number from 0 to 7 or one of sun mon tue wed thu fri sat; did you mean "mon"?`,
+		"@dayly":      `did you mean "@daily"?`,
 	} {
 		_, err := schedule.ParseText(text, time.UTC)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // ErrNeverFires says that an expression is well formed, but that no date
@@ -95,7 +98,24 @@ func ParseSpec(s string) (Spec, error) {
 		names, err := splitNames(rest)
 		return Spec{After: names}, err
 	}
+	if err := checkKind(text); err != nil {
+		return Spec{}, err
+	}
 	return Spec{Cron: orBlank(s)}, nil
+}
+
+// checkKind refuses a text that begins with a word as no cron does: a kind of
+// schedule that is mistyped.
+func checkKind(text string) error {
+	end := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+	if end <= 0 || text[end] != ':' && text[end] != ' ' {
+		return nil
+	}
+	kinds := []string{"quartz", "every", "at", "after"}
+	if word := text[:end]; text[end] == ':' || nearest.Of(word, kinds) != "" {
+		return fmt.Errorf("found the kind %q%s", word, nearest.Hint(word, kinds))
+	}
+	return nil
 }
 
 // cutWord cuts a word off that a space or a colon ends.

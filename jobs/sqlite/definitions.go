@@ -14,11 +14,11 @@ import (
 
 const (
 	addDefinitions = `
-INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source)
+INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint)
 SELECT q.value->>'job', q.value->>'hash',
     1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'), 0),
     q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description',
-    q.value->>'group', q.value->>'priority', q.value->>'source'
+    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint'
 FROM json_each(?1) q WHERE true
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
 WHERE d.description <> excluded.description OR d.source <> excluded.source`
@@ -41,18 +41,30 @@ WHERE s.id NOT IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM ho
 
 	dropCarried = `DELETE FROM holdfast_session_jobs WHERE session = ?1 RETURNING job`
 
-	// The cursor moves only with the schedule: else a changed definition would
-	// drop the dues that nobody has started yet.
+	// The cursor moves only with the dues, or when the job is back that had left:
+	// else a changed definition would drop the dues that nobody has started yet.
 	putInForce = `
 INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
     SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c WHERE c.job = q.value) AS version FROM json_each(?1) q) n
 WHERE n.version IS NOT NULL
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, checked_until = CASE
-    WHEN (SELECT o.schedule, o.zone FROM holdfast_definitions o WHERE o.job = j.name AND o.version = j.version)
-       = (SELECT d.schedule, d.zone FROM holdfast_definitions d WHERE d.job = j.name AND d.version = excluded.version)
-    THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
-WHERE j.version <> excluded.version`
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at,
+    back_at = CASE WHEN j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
+    checked_until = CASE WHEN ` + sameDues + ` AND NOT ` + hadLeft + ` THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
+WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`
+
+	sameDues = `EXISTS (SELECT 1 FROM holdfast_definitions o JOIN holdfast_definitions d ON d.job = o.job
+        WHERE o.job = j.name AND o.version = j.version AND d.version = excluded.version AND d.zone = o.zone
+            AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule ELSE d.fingerprint = o.fingerprint END)`
+
+	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
+	// one that did not.
+	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
+        SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at - max(s.started_at, j.left_at) > 3600000000))`
+
+	leaveJobs = `
+UPDATE holdfast_jobs SET left_at = (SELECT max(s.renewed_at) FROM holdfast_sessions s WHERE s.id IN (SELECT value FROM json_each(?2))), back_at = NULL
+WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
 
 	countChange = `UPDATE holdfast_meta SET definitions = definitions + 1`
 
@@ -74,6 +86,7 @@ type definitionRow struct {
 	Group       string `json:"group"`
 	Priority    int    `json:"priority"`
 	Source      string `json:"source"`
+	Fingerprint string `json:"fingerprint"`
 }
 
 // Register writes down which definitions the session carries.
@@ -89,7 +102,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 		}
 		names[i] = d.Name
 		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description,
-			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))}
+			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)), d.Fingerprint}
 	}
 	encoded, err := encode(rows)
 	if err != nil {
@@ -162,7 +175,28 @@ func (s *Store) settle(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 	}
+	if err := leave(ctx, tx, names, dead); err != nil {
+		return err
+	}
 	return enforce(ctx, tx, names)
+}
+
+// leave notes of those of the jobs that nobody carries any more since when that
+// is so: as far as is known, since the dead that did.
+func leave(ctx context.Context, tx *sql.Tx, names []string, dead []uuid.UUID) error {
+	if len(names) == 0 {
+		return nil
+	}
+	left, err := encode(names)
+	if err != nil {
+		return err
+	}
+	sessions, err := encode(dead)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, leaveJobs, left, sessions)
+	return err
 }
 
 // enforce brings the newest definitions of the jobs that are carried into

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,9 @@ func endAttempts(ctx context.Context, tx *sql.Tx, ends []endRow) error {
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	if len(requests) == 0 {
 		return []bool{}, nil
+	}
+	if err := jobs.CheckFinishes(requests); err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
 	}
 	var done []bool
 	err := s.write(ctx, "finish", func(tx *sql.Tx) (err error) {

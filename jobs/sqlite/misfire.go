@@ -22,6 +22,8 @@ WHERE resumed_at IS NULL OR resumed_at > ?1 ORDER BY paused_at, id`
 
 	renewedSpans = `SELECT started_at, renewed_at FROM holdfast_sessions`
 
+	awaySpan = `SELECT left_at, back_at FROM holdfast_jobs WHERE name = ?1 AND back_at > left_at`
+
 	waitingDue = `
 SELECT max(due) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
 
@@ -111,9 +113,18 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 		return err
 	})
 	for _, c := range checks {
-		if cursor, inForce := at[c.Job]; inForce {
-			given[c.Job] = c.Cursor(cursor, pauses, up)
+		cursor, inForce := at[c.Job]
+		if !inForce || err != nil {
+			continue
 		}
+		var away jobs.Span
+		err = each(ctx, s.readers, awaySpan, []any{c.Job}, func(rows *sql.Rows) error {
+			var left, back int64
+			err := rows.Scan(&left, &back)
+			away = jobs.Span{From: fromMicros(left), Until: fromMicros(back)}
+			return err
+		})
+		given[c.Job] = c.Cursor(cursor, pauses, up, away)
 	}
 	return given, err
 }

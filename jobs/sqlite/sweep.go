@@ -61,6 +61,9 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		if err := s.cancelLeft(ctx, tx, now); err != nil {
 			return err
 		}
+		if err := s.endAbandoned(ctx, tx, now); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, forgetCancels); err != nil {
 			return err
 		}

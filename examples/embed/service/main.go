@@ -73,6 +73,7 @@ func serve(ctx context.Context, listener net.Listener, replica *holdfast.Replica
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	operate(mux, replica)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan error, 1)
 	context.AfterFunc(ctx, func() {

@@ -58,6 +58,7 @@ func TestExample(t *testing.T) {
 	for _, job := range []string{"take-orders", "refresh-sales-north"} {
 		expectSuccess(ctx, t, p, job)
 	}
+	operateIt(ctx, t, p, "http://"+own)
 	if err := p.Stop(ctx); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.Tail(4000))
 	}
@@ -81,9 +82,38 @@ func expectSuccess(ctx context.Context, t *testing.T, p *replicas.Process, job s
 	}
 }
 
+// operateIt has the service trigger and pause jobs.
+func operateIt(ctx context.Context, t *testing.T, p *replicas.Process, own string) {
+	t.Helper()
+	first, run := send(ctx, t, http.MethodPost, own+"/refresh/north?user=anna&key=monday")
+	again, same := send(ctx, t, http.MethodPost, own+"/refresh/north?user=anna&key=monday")
+	if first != http.StatusOK || again != http.StatusOK || run != same {
+		t.Errorf("triggered twice with a key: %d %q, %d %q", first, run, again, same)
+	}
+	for path, want := range map[string]int{"/refresh/west": http.StatusNotFound, "/open?user=anna": http.StatusNotFound} {
+		if status, body := send(ctx, t, http.MethodPost, own+path); status != want {
+			t.Errorf("%s: %d %q, want %d", path, status, body, want)
+		}
+	}
+	for _, path := range []string{"/close?user=anna", "/open?user=anna"} {
+		if status, body := send(ctx, t, http.MethodPost, own+path); status != http.StatusOK || body != "job take-orders\n" {
+			t.Errorf("%s: %d %q", path, status, body)
+		}
+	}
+	var audit []jobs.Audited
+	if err := p.Get(ctx, "/api/v1/audit?actor=anna", &audit); err != nil || len(audit) != 3 {
+		t.Errorf("audit: %+v, %v", audit, err)
+	}
+}
+
 func get(ctx context.Context, t *testing.T, url string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return send(ctx, t, http.MethodGet, url)
+}
+
+func send(ctx context.Context, t *testing.T, method, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

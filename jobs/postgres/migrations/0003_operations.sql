@@ -161,6 +161,16 @@ DROP INDEX holdfast.deliveries_failed;
 CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX deliveries_run ON holdfast.deliveries (run);
 
+-- By what a job's dues are found, besides the zone. '' of what was registered before.
+ALTER TABLE holdfast.definitions ADD COLUMN fingerprint text NOT NULL DEFAULT '';
+
+-- Since when nobody carries the job, and when somebody did again: NULL until then.
+ALTER TABLE holdfast.jobs ADD COLUMN left_at timestamptz, ADD COLUMN back_at timestamptz;
+CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast.waits ADD COLUMN left_at timestamptz;
+
 -- What a run was kept waiting by before it started; NULL where nothing did.
 ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;
 

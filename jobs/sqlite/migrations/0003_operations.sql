@@ -148,6 +148,16 @@ DROP INDEX holdfast_deliveries_failed;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
 
+-- By what a job's dues are found, besides the zone. '' of what was registered before.
+ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
+
+-- Since when nobody carries the job, and when somebody did again: NULL until then.
+ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
+ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
+
+-- Since when nobody has carried the job of a run that waits, as far as was noticed.
+ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
+
 -- What a run was kept waiting by before it started; NULL where nothing did.
 ALTER TABLE holdfast_runs ADD COLUMN waited TEXT;
 

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// lockFields are the fields of the form, as they were filled in.
+type lockFields struct{ Text, State, Under string }
+
+// Any reports whether the tree is narrowed.
+func (f lockFields) Any() bool { return f != lockFields{} }
+
+func lockParams() []string { return []string{"text", "state", "under", "after"} }
+
+// ByName reports whether what is held is paged by name, too.
+func (f lockFields) ByName() bool { return f.State == "held" || f.State == "waiting" }
+
+// locksPage shows what is held, by whom, and who waits for it.
+func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(lockParams(), "refresh")...)
+	var filter lockFilter
+	if err == nil {
+		filter, err = p.lockFilter()
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[lockTree]{
+		template: "locks.html", section: "/locks", title: "Locks", twin: p.with("/api/v1/locks/tree"), live: true,
+		question: func(ctx context.Context, beat pulse) (lockTree, error) {
+			tree, err := s.reader.lockTree(ctx, beat, filter)
+			tree.Filter = lockFields{filter.text, filter.state, p.Get("under")}
+			tree.Pager = p.treePager("/locks", tree.Pager.ToOn)
+			return tree, err
+		},
+	})
+}
+
+func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (lockTree, error) {
+		p, err := readParams(r, lockParams()...)
+		if err != nil {
+			return lockTree{}, err
+		}
+		filter, err := p.lockFilter()
+		if err != nil {
+			return lockTree{}, err
+		}
+		beat, err := s.reader.pulse(ctx)
+		if err != nil {
+			return lockTree{}, err
+		}
+		tree, err := s.reader.lockTree(ctx, beat, filter)
+		setLinks(w, p.treePager("/api/v1/locks/tree", tree.Pager.ToOn))
+		return tree, err
+	})
+}
+
+// treePager goes on after a key, and back to the beginning.
+func (p params) treePager(path, after string) (g pager) {
+	if after != "" {
+		g.ToOn = p.with(path, "after", after)
+	}
+	if p.Get("after") != "" {
+		g.ToStart = p.with(path, "after", "")
+		g.ToBack = g.ToStart
+	}
+	return g
+}
+
+func (p params) lockFilter() (f lockFilter, err error) {
+	if f.text, err = p.text("text"); err != nil {
+		return f, err
+	}
+	if f.state, err = oneOf(p, "state", []string{"held", "waiting", "free"}); err != nil {
+		return f, err
+	}
+	if len(p.Values["state"]) > 1 {
+		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once", len(p.Values["state"]))}
+	}
+	if f.under, err = p.resource("under"); err != nil {
+		return f, err
+	}
+	if f.after, err = p.text("after"); err != nil || f.after == "" {
+		return f, err
+	}
+	if _, err := locking.ParseKey(f.after); err != nil {
+		return f, &badRequest{fmt.Sprintf("after is %q, expected what the link to the next page has", cut(f.after, 100))}
+	}
+	return f, nil
+}
+
+// lockFuncs are what the templates of locks call.
+func lockFuncs() template.FuncMap {
+	return template.FuncMap{"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words}
+}
+
+// lockTab is one of the pages of locks.
+type lockTab struct {
+	Path, Name string
+	Here       bool
+}
+
+// lockTabs links the pages of locks, each with the resource that is looked at.
+func lockTabs(f Frame) []lockTab {
+	path, query, _ := strings.Cut(f.Address, "?")
+	kept := url.Values{}
+	if asked, err := url.ParseQuery(query); err == nil && asked.Get("resource") != "" {
+		kept.Set("resource", asked.Get("resource"))
+	}
+	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false}, {"/locks/contention", "Contention", false}, {"/locks/forecast", "Forecast", false}}
+	for i, tab := range tabs {
+		tabs[i].Here = tab.Path == path
+		if i > 0 {
+			tabs[i].Path = address(tab.Path, kept)
+		}
+	}
+	return tabs
+}
+
+func lockStates() map[string]string {
+	return map[string]string{"held": "held", "waiting": "waited for", "free": "held by nobody"}
+}
+
+// nodeList is what lies beneath a node, as seen from now by who may release it
+// or not.
+type nodeList struct {
+	Now      time.Time
+	Node     *lockNode
+	Operator bool
+}
+
+// newNodeList takes who looks, or whether that is an operator.
+func newNodeList(now time.Time, node *lockNode, who any) (nodeList, error) {
+	switch who := who.(type) {
+	case Identity:
+		return nodeList{now, node, who.Role == Operator}, nil
+	case bool:
+		return nodeList{now, node, who}, nil
+	}
+	return nodeList{}, fmt.Errorf("%T is nobody who looks", who)
+}
+
+// stage1Words says what stage 1 says of a lock.
+func stage1Words(l Lock) string {
+	if l.Stage1 != Stage1Other {
+		return string(l.Stage1)
+	}
+	return cut("held by "+holderWords(l.other.Owner), 200)
+}

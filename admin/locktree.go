@@ -1,0 +1,461 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// How much of the tree one answer has. What is held or waited for comes first,
+// whatever its name; what is free is paged by name.
+const (
+	shownBusy     = 60
+	shownUnheld   = 500
+	openedLeaves  = 60 // of a tree with so few names nothing is folded away
+	shownWaiters  = 8  // of each node of the page
+	shownHolders  = 20 // of each node of the page: a semaphore may have many
+	summarySpeaks = 2  // of so many blockages
+)
+
+// lockTree is what jobs name, what is held and who waits for it.
+type lockTree struct {
+	Summary string      `json:"summary"`
+	Known   int         `json:"known"`   // resources that the filter lets pass
+	Held    int         `json:"held"`    // locks on them
+	Waiting int         `json:"waiting"` // runs that wait for one of them
+	Stage1  string      `json:"stage1_error,omitempty"`
+	Kinds   []*lockNode `json:"tree"`
+	// What this answer leaves out: of what is held or waited for, and of the rest
+	// behind this page.
+	MoreBusy int `json:"more_busy"`
+	MoreFree int `json:"more_free"`
+	// MoreWaiting says that more runs wait than stores list at once: the youngest
+	// are here.
+	MoreWaiting bool `json:"more_waiting"`
+
+	Filter lockFields `json:"-"`
+	Pager  pager      `json:"-"`
+}
+
+// lockNode is a resource, or what lies above some.
+type lockNode struct {
+	Name     string        `json:"name"` // beneath its parent
+	Resource string        `json:"resource"`
+	Kind     locking.Kind  `json:"kind"`
+	State    Holding       `json:"state"`
+	Locks    []Lock        `json:"locks,omitempty"`   // its own, or those above that cover it
+	Waiting  []jobs.Record `json:"waiting,omitempty"` // for it, the oldest first
+	// Of it and what lies beneath, also what this answer leaves out:
+	Resources int         `json:"resources"` // that are known
+	Held      int         `json:"held"`      // locks
+	Waits     int         `json:"waits"`     // runs
+	Beneath   []*lockNode `json:"beneath,omitempty"`
+
+	parts int  // how many of Resources the answer has
+	open  bool // the page shows what lies beneath
+}
+
+// lockFilter narrows the tree.
+type lockFilter struct {
+	text  string            // in a name, or in that of a job or replica that holds or waits
+	state string            // "", held, waiting or free
+	under *locking.Resource // it and what lies beneath
+	after string            // the key after which the page begins
+}
+
+// lockTree asks for the tree.
+func (r *reader) lockTree(ctx context.Context, p pulse, f lockFilter) (lockTree, error) {
+	set, err := r.locks(ctx)
+	if err != nil {
+		return lockTree{}, err
+	}
+	known, err := r.known.get(ctx, p.now)
+	if err != nil {
+		return lockTree{}, fmt.Errorf("resources: %w", err)
+	}
+	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+	if err != nil {
+		return lockTree{}, err
+	}
+	slices.SortFunc(waiting, olderFirst)
+	g := newGrove(known, set, waiting)
+	tree := g.tree(f)
+	tree.MoreWaiting = len(waiting) == jobs.MaxBatch
+	tree.Summary = g.summary(p, &tree)
+	if set.stage1 != nil {
+		tree.Stage1 = oneLine(set.stage1.Error(), 300)
+	}
+	return tree, nil
+}
+
+// grove is all that is known, before any of it is left out.
+type grove struct {
+	known   map[locking.Resource]bool
+	own     map[locking.Resource][]Lock
+	waiting map[locking.Resource][]jobs.Record
+	beneath map[locking.Resource]int // locks
+	sums    map[locking.Resource]*lockNode
+}
+
+func newGrove(named []locking.Resource, set lockSet, waiting []jobs.Record) *grove {
+	g := &grove{
+		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{}, waiting: map[locking.Resource][]jobs.Record{},
+		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*lockNode{},
+	}
+	for _, resource := range named {
+		g.known[resource] = true
+	}
+	for _, run := range waiting {
+		if resource, ok := blockedOn(run); ok {
+			g.known[resource] = true
+			g.waiting[resource] = append(g.waiting[resource], run)
+		}
+	}
+	for _, lock := range slices.Concat(set.locks, set.own) {
+		if lock.resource.Kind() == locking.KindJob && !g.known[lock.resource] {
+			continue // each run holds its job's name: worth a word where another waits for it
+		}
+		g.known[lock.resource] = true
+		g.own[lock.resource] = append(g.own[lock.resource], lock)
+		for _, above := range lock.resource.Ancestors() {
+			g.beneath[above]++
+		}
+	}
+	return g
+}
+
+// blockedOn returns the resource that a waiting run waits for.
+func blockedOn(run jobs.Record) (locking.Resource, bool) {
+	if run.BlockedBy == nil {
+		return locking.Resource{}, false
+	}
+	resource, err := locking.ParseDisplay(run.BlockedBy.Resource)
+	return resource, err == nil
+}
+
+func (g *grove) busy(r locking.Resource) bool { return len(g.own[r]) > 0 || len(g.waiting[r]) > 0 }
+
+// tree picks what the answer has and puts it together.
+func (g *grove) tree(f lockFilter) lockTree {
+	t := lockTree{Kinds: []*lockNode{}}
+	var busy, free []locking.Resource
+	for resource := range g.known {
+		if !g.passes(f, resource) {
+			continue
+		}
+		g.count(resource)
+		t.Known, t.Held, t.Waiting = t.Known+1, t.Held+len(g.own[resource]), t.Waiting+len(g.waiting[resource])
+		if g.busy(resource) {
+			busy = append(busy, resource)
+		} else {
+			free = append(free, resource)
+		}
+	}
+	shown := g.onPage(f, busy, free, &t)
+	t.Kinds = g.plant(shown)
+	return t
+}
+
+// onPage returns what a page has: the worst of what is held or waited for, and
+// what is free by name. Where only what is held is asked for, that goes by name.
+func (g *grove) onPage(f lockFilter, busy, free []locking.Resource, t *lockTree) []locking.Resource {
+	page, limit, more := free, shownUnheld, &t.MoreFree
+	if f.state == "held" || f.state == "waiting" {
+		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
+	}
+	slices.SortFunc(busy, g.worseFirst)
+	slices.SortFunc(page, byKind)
+	if f.after != "" {
+		busy = nil // they are on the first page
+		page = slices.DeleteFunc(page, func(r locking.Resource) bool { return !isAfter(r, f.after) })
+	}
+	t.MoreBusy = max(0, len(busy)-shownBusy)
+	busy = busy[:min(len(busy), shownBusy)]
+	if *more = max(0, len(page)-limit); *more > 0 {
+		page = page[:limit]
+		t.Pager.ToOn = page[limit-1].Key()
+	}
+	return slices.Concat(busy, page)
+}
+
+func (g *grove) passes(f lockFilter, resource locking.Resource) bool {
+	if f.under != nil && resource != *f.under && !slices.Contains(resource.Ancestors(), *f.under) {
+		return false
+	}
+	switch f.state {
+	case "held":
+		if len(g.own[resource]) == 0 {
+			return false
+		}
+	case "waiting":
+		if len(g.waiting[resource]) == 0 {
+			return false
+		}
+	case "free":
+		if g.busy(resource) {
+			return false
+		}
+	}
+	return f.text == "" || g.mentions(resource, strings.ToLower(f.text))
+}
+
+func (g *grove) mentions(resource locking.Resource, text string) bool {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	return has(resource.String()) ||
+		slices.ContainsFunc(g.own[resource], func(l Lock) bool { return has(l.Holder.Job) || has(l.Holder.Replica) || has(l.Holder.Run) }) ||
+		slices.ContainsFunc(g.waiting[resource], func(r jobs.Record) bool { return has(r.Job) || has(r.Replica) || has(r.ID.String()) })
+}
+
+// count adds a resource to the sums of what lies above it.
+func (g *grove) count(resource locking.Resource) {
+	for _, each := range append(resource.Ancestors(), resource) {
+		sum := g.sums[each]
+		if sum == nil {
+			sum = &lockNode{}
+			g.sums[each] = sum
+		}
+		sum.Resources++
+		sum.Held += len(g.own[resource])
+		sum.Waits += len(g.waiting[resource])
+	}
+}
+
+// worseFirst puts what most runs wait for first, then what has been held for
+// longest.
+func (g *grove) worseFirst(a, b locking.Resource) int {
+	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])), cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
+}
+
+func (g *grove) heldSince(r locking.Resource) int64 {
+	oldest := int64(1) << 62
+	for _, lock := range g.own[r] {
+		oldest = min(oldest, lock.Since.UnixMicro())
+	}
+	return oldest
+}
+
+func kinds() []locking.Kind {
+	return []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindGroup, locking.KindMemo, locking.KindJob}
+}
+
+func byKind(a, b locking.Resource) int {
+	return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind()), slices.Index(kinds(), b.Kind())), cmp.Compare(a.Path(), b.Path()))
+}
+
+// isAfter reports whether a resource comes behind that of a key.
+func isAfter(r locking.Resource, key string) bool {
+	last, err := locking.ParseKey(key)
+	return err == nil && byKind(r, last) > 0
+}
+
+// plant puts resources into trees, one a kind.
+func (g *grove) plant(shown []locking.Resource) []*lockNode {
+	roots := make(map[locking.Kind]*lockNode)
+	nodes := make(map[locking.Resource]*lockNode)
+	for _, resource := range shown {
+		root := roots[resource.Kind()]
+		if root == nil {
+			root = &lockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(), State: HeldNot}
+			roots[resource.Kind()] = root
+		}
+		parent := root
+		for _, each := range append(resource.Ancestors(), resource) {
+			node := nodes[each]
+			if node == nil {
+				node = g.node(each)
+				nodes[each] = node
+				parent.Beneath = append(parent.Beneath, node)
+			}
+			if each == resource {
+				node.parts++
+			}
+			parent = node
+		}
+	}
+	var trees []*lockNode
+	for _, kind := range kinds() {
+		if root := roots[kind]; root != nil {
+			root.grow(len(shown) <= openedLeaves)
+			trees = append(trees, root)
+		}
+	}
+	for resource, sum := range g.sums { // a kind's sums are those of what is topmost
+		if root := roots[resource.Kind()]; root != nil && len(resource.Ancestors()) == 0 {
+			root.Resources, root.Held, root.Waits = root.Resources+sum.Resources, root.Held+sum.Held, root.Waits+sum.Waits
+		}
+	}
+	return trees
+}
+
+func (g *grove) node(resource locking.Resource) *lockNode {
+	state := resourceState(resource, g.own, g.beneath[resource])
+	path := resource.Path()
+	node := *g.sums[resource]
+	node.Name, node.Resource, node.Kind = path[strings.LastIndex(path, "/")+1:], resource.String(), resource.Kind()
+	node.State, node.Locks, node.Waiting = state.State, state.Locks, g.waiting[resource]
+	return &node
+}
+
+// grow sorts what lies beneath a node, draws steps together that lead to one
+// name only, and says what the page opens.
+func (n *lockNode) grow(all bool) {
+	for i, child := range n.Beneath {
+		child.grow(all)
+		for child.passage() {
+			only := child.Beneath[0]
+			only.Name = child.Name + "/" + only.Name
+			child = only
+		}
+		n.Beneath[i] = child
+		n.parts += child.parts
+	}
+	slices.SortStableFunc(n.Beneath, func(a, b *lockNode) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name)) })
+	n.open = all || n.Held > 0 || n.Waits > 0
+}
+
+// passage reports whether a node is nothing but the way to another.
+func (n *lockNode) passage() bool {
+	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 && n.State != HeldItself
+}
+
+func (n *lockNode) rank() int {
+	switch {
+	case n.Waits > 0:
+		return 0
+	case n.Held > 0:
+		return 1
+	case n.State == HeldAbove:
+		return 2
+	}
+	return 3
+}
+
+// Open reports whether the page shows what lies beneath.
+func (n *lockNode) Open() bool { return n.open }
+
+// Busy returns what the page shows one by one: what is held or waited for, and
+// what has anything beneath it.
+func (n *lockNode) Busy() []*lockNode { return n.split(false) }
+
+// Idle returns the names of which there is nothing to say.
+func (n *lockNode) Idle() []*lockNode { return n.split(true) }
+
+func (n *lockNode) split(idle bool) (some []*lockNode) {
+	for _, child := range n.Beneath {
+		if (child.rank() > 1 && len(child.Beneath) == 0) == idle {
+			some = append(some, child)
+		}
+	}
+	return some
+}
+
+// More returns how many resources beneath the node the answer leaves out.
+func (n *lockNode) More() int { return max(0, n.Resources-n.parts) }
+
+// Own returns the node's own locks that the page shows.
+func (n *lockNode) Own() []Lock {
+	if n.State != HeldItself {
+		return nil
+	}
+	return n.Locks[:min(len(n.Locks), shownHolders)]
+}
+
+// OwnMore returns how many it does not show.
+func (n *lockNode) OwnMore() int {
+	if n.State != HeldItself {
+		return 0
+	}
+	return len(n.Locks) - len(n.Own())
+}
+
+// Covering returns the locks above that cover a node that is waited for.
+func (n *lockNode) Covering() []Lock {
+	if n.State != HeldAbove {
+		return nil
+	}
+	return n.Locks[:min(len(n.Locks), shownLocks)]
+}
+
+// WaitingShown returns the runs that the page lists, the oldest.
+func (n *lockNode) WaitingShown() []jobs.Record { return n.Waiting[:min(len(n.Waiting), shownWaiters)] }
+
+// WaitingMore returns how many it does not list.
+func (n *lockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }
+
+// Slots returns how many of a semaphore's slots are taken, and how many there are;
+// 0 where it is none that is held.
+func (n *lockNode) Slots() string {
+	if n.State != HeldItself || n.Locks[0].Mode != locking.Slotted {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d slots", len(n.Locks), n.Locks[0].Slots)
+}
+
+func kindWords(k locking.Kind) string {
+	return map[locking.Kind]string{
+		locking.KindTable: "Tables", locking.KindPath: "Paths", locking.KindSlot: "Semaphores", locking.KindGroup: "Groups with a limit",
+		locking.KindMemo: "Values being computed", locking.KindJob: "Jobs that wait for their own earlier run",
+	}[k]
+}
+
+// summary says what keeps others waiting, and how much is held.
+func (g *grove) summary(p pulse, t *lockTree) string {
+	var stuck []locking.Resource
+	waits := 0
+	for resource, runs := range g.waiting {
+		stuck, waits = append(stuck, resource), waits+len(runs)
+	}
+	slices.SortFunc(stuck, g.worseFirst)
+	var parts []string
+	for _, resource := range stuck[:min(len(stuck), summarySpeaks)] {
+		parts = append(parts, g.blockedWords(p, resource))
+	}
+	if more := len(stuck) - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%s more %s waited for.", title(number(more)), verb(more, "resource is", "resources are")))
+	}
+	held := 0
+	for _, locks := range g.own {
+		held += len(locks)
+	}
+	switch {
+	case len(g.known) == 0:
+		return "No job has named a table yet."
+	case held == 0:
+		parts = append(parts, "Nothing is held.")
+	case waits == 0:
+		parts = append(parts, fmt.Sprintf("%s held, nobody waits.", title(plural(held, "lock is", "locks are"))))
+	}
+	return strings.Join(parts, " ")
+}
+
+// blockedWords says who holds a resource and who waits for it.
+func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
+	runs := g.waiting[resource]
+	name := cut(resource.String(), 100)
+	if resource.Kind() == locking.KindJob {
+		name = "An earlier run of " + cut(resource.Path(), 100)
+	}
+	wait := fmt.Sprintf("keeps %s waiting, the oldest for %s", plural(len(runs), "run", "runs"), span(p.now.Sub(since(runs[0]))))
+	if len(runs) == 1 {
+		wait = fmt.Sprintf("keeps %s waiting for %s", cut(runs[0].Job, 100), span(p.now.Sub(since(runs[0]))))
+	}
+	locks := resourceState(resource, g.own, 0).Locks
+	if len(locks) == 0 {
+		return fmt.Sprintf("%s is free again; the next try of %s follows.", name, plural(len(runs), "waiting run", "waiting runs"))
+	}
+	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
+	if resource.Kind() == locking.KindJob {
+		wait += "; it runs"
+	} else {
+		wait += ", held by " + by
+		if more := len(locks) - 1; more > 0 {
+			wait += fmt.Sprintf(" and %s", plural(more, "other", "others"))
+		}
+	}
+	return fmt.Sprintf("%s %s on %s for %s.", name, wait, cut(locks[0].Holder.Replica, 100), span(p.now.Sub(locks[0].Since)))
+}

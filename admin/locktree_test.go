@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// outline writes a tree as text, with what is held (*) and how many wait.
+func outline(nodes []*lockNode, indent string) string {
+	var out strings.Builder
+	for _, n := range nodes {
+		out.WriteString(indent + n.Name)
+		if n.State == HeldItself {
+			out.WriteString(" *")
+		}
+		if n.State == HeldAbove {
+			out.WriteString(" ^")
+		}
+		if len(n.Waiting) > 0 {
+			fmt.Fprintf(&out, " %d wait", len(n.Waiting))
+		}
+		if n.More() > 0 && n.Resource != "" {
+			fmt.Fprintf(&out, " +%d", n.More())
+		}
+		out.WriteString("\n" + outline(n.Beneath, indent+"  "))
+	}
+	return out.String()
+}
+
+// treeAt asks for the tree as JSON, and puts what is counted back together.
+func treeAt(t *testing.T, handler http.Handler, query string) lockTree {
+	t.Helper()
+	reply := get(t, handler, "/api/v1/locks/tree"+query)
+	var tree lockTree
+	if err := json.Unmarshal(reply.Body.Bytes(), &tree); err != nil || reply.Code != http.StatusOK {
+		t.Fatalf("%s: %d %v %s", query, reply.Code, err, reply.Body)
+	}
+	return tree
+}
+
+// TestTreePutsFirstWhatIsWaitedFor has schemas, tables, slots and a job that
+// waits for itself.
+func TestTreePutsFirstWhatIsWaitedFor(t *testing.T) {
+	server := newServer(t, contention())
+	tree, err := server.reader.lockTree(t.Context(), pulse{now: noon}, lockFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `Tables
+  public
+    orders * 3 wait
+    customers *
+    events *
+    sales_rollup *
+    logs
+    orders_hourly
+    vendors
+Semaphores
+  vendor-api *
+Jobs that wait for their own earlier run
+  rollup-sales * 1 wait
+`
+	if got := outline(tree.Kinds, ""); got != want {
+		t.Errorf("the tree is\n%s\nwant\n%s", got, want)
+	}
+	if tree.Known != 9 || tree.Held != 6 || tree.Waiting != 4 {
+		t.Errorf("%d known, %d held, %d wait", tree.Known, tree.Held, tree.Waiting)
+	}
+}
+
+// TestTreeOfLayers has what lies beneath a schema that is held, and a step that
+// leads to one name only.
+func TestTreeOfLayers(t *testing.T) {
+	o := layers()
+	h := o.Store.(*history)
+	h.runs = append(h.runs, waiting(9, "load-orders", 1, "warehouse/orders", h.runs[1]))
+	h.jobs = append(h.jobs, job("deep", "@daily", "lake.raw"))
+	tree, err := newServer(t, o).reader.lockTree(t.Context(), pulse{now: noon}, lockFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `Tables
+  warehouse *
+    orders ^ 1 wait
+  mart
+    facts *
+  lake/raw
+`
+	if got := outline(tree.Kinds, ""); got != want {
+		t.Errorf("the tree is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTreeIsNarrowed(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	for query, want := range map[string]int{
+		"": 9, "?text=ORD": 2, "?text=rollup-sales": 3, "?state=held": 6, "?state=waiting": 2, "?state=free": 3, "?under=public": 7,
+		"?under=public%2Forders": 1, "?text=prune&state=held": 1, "?under=slot:vendor-api": 1, "?text=replica-3": 2, "?under=nothing": 0,
+	} {
+		if got := treeAt(t, handler, query).Known; got != want {
+			t.Errorf("%s: %d resources, want %d", query, got, want)
+		}
+	}
+}
+
+// TestTreeOfTenThousandIsPaged walks it by its links: each name that is free is
+// on one page, and no page is large.
+func TestTreeOfTenThousandIsPaged(t *testing.T) {
+	handler := newServer(t, manyLocks()).Handler()
+	for start, want := range map[string]int{"/locks": 10_000 - 304 + shownBusy, "/locks?state=held": 304, "/locks?under=tenant_007": 50} {
+		seen, pages := map[string]bool{}, 0
+		for path := start; path != ""; pages++ {
+			body := get(t, handler, path).Body.String()
+			if len(body) > 400_000 {
+				t.Errorf("%s has %d bytes", path, len(body))
+			}
+			for _, name := range regexp.MustCompile(`href="/locks/timeline\?resource=([^"]*)"`).FindAllStringSubmatch(body, -1) {
+				seen[name[1]] = true
+			}
+			path = ""
+			if next := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(body); next != nil {
+				path = html.UnescapeString(next[1])
+			}
+		}
+		if len(seen) != want || pages > 21 {
+			t.Errorf("%s: %d names on %d pages, want %d", start, len(seen), pages, want)
+		}
+	}
+}
+
+// TestViewersSeeNoRelease: what they can't do is not offered.
+func TestViewersSeeNoRelease(t *testing.T) {
+	handler := newServer(t, guardedOptions(t)).Handler()
+	for user, want := range map[string]bool{"vera": false, "anna": true} {
+		password := map[string]string{"vera": "staple", "anna": "correct horse"}[user]
+		reply := ask(handler, http.MethodGet, "/locks", withCookie(cookieOf(t, handler, user, password)))
+		if got := strings.Contains(reply.Body.String(), "/locks/release?resource=public%2forders&amp;holder="+id(10).String()); got != want {
+			t.Errorf("%s sees the link to release: %t (%d)", user, got, reply.Code)
+		}
+	}
+}

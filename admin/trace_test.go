@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestTraceOfARun: page and JSON show it, with a link where one is configured,
+// and none of a run that nobody took up, or where nothing is traced.
+func TestTraceOfARun(t *testing.T) {
+	o := contention()
+	trace := jobs.TraceID(id(10))
+	for _, c := range []struct {
+		name string
+		give func(*Options)
+		on   string // the page
+		in   string // the JSON
+	}{
+		{"with a link", func(*Options) {}, `<dt>Trace</dt><dd class="code"><a href="` + traceSite + trace + `">` + trace + `</a></dd>`, `"trace_id": "` + trace + `"`},
+		{"without a link", func(o *Options) { o.Trace = func(run uuid.UUID) Trace { return Trace{ID: jobs.TraceID(run)} } },
+			`<dt>Trace</dt><dd class="code">` + trace + `</dd>`, `"trace_id": "` + trace + `"`},
+		{"not traced", func(o *Options) { o.Trace = func(uuid.UUID) Trace { return Trace{} } }, "", ""},
+		{"nothing is traced", func(o *Options) { o.Trace = nil }, "", ""},
+	} {
+		o := o
+		c.give(&o)
+		handler := newServer(t, o).Handler()
+		page, twin := get(t, handler, "/runs/"+id(10).String()).Body.String(), get(t, handler, "/api/v1/runs/"+id(10).String()).Body.String()
+		if c.on == "" && (strings.Contains(page, "<dt>Trace</dt>") || strings.Contains(twin, "trace_id")) {
+			t.Errorf("%s: there is a trace: %s", c.name, twin)
+		}
+		if !strings.Contains(page, c.on) || !strings.Contains(twin, c.in) {
+			t.Errorf("%s: page lacks %s, or JSON lacks %s: %s", c.name, c.on, c.in, twin)
+		}
+	}
+	handler := newServer(t, o).Handler()
+	unseen := 0
+	for _, run := range o.Store.(*history).runs {
+		if run.State == jobs.Missed {
+			unseen++
+			if twin := get(t, handler, "/api/v1/runs/"+run.ID.String()).Body.String(); strings.Contains(twin, "trace_id") {
+				t.Errorf("a run that nobody took up has a trace: %s", twin)
+			}
+		}
+	}
+	if unseen == 0 {
+		t.Error("no run was missed")
+	}
+}
+
+// TestMetricsAreNotForStrangers: tokens of every role read them, and one that is
+// for them reads nothing else.
+func TestMetricsAreNotForStrangers(t *testing.T) {
+	handler := guarded(t).Handler()
+	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200, "probe-token": 200, deployToken: 200} {
+		reply := ask(handler, http.MethodGet, "/metrics", withHeader("Authorization", "Bearer "+token))
+		if token == "" {
+			reply = ask(handler, http.MethodGet, "/metrics")
+		}
+		if reply.Code != want || strings.Contains(reply.Body.String(), "holdfast_runs_total") != (want == http.StatusOK) {
+			t.Errorf("token %q: %d %s, want %d", token, reply.Code, reply.Body, want)
+		}
+	}
+	for _, path := range []string{"/", "/runs", "/api/v1/runs", "/api/v1/nothing", "/nothing", "/metrics/x"} {
+		if reply := ask(handler, http.MethodGet, path, withHeader("Authorization", "Bearer scrape-token")); reply.Code != http.StatusForbidden {
+			t.Errorf("%s: a token for the metrics gets %d", path, reply.Code)
+		}
+	}
+	o := contention()
+	o.Metrics = nil
+	if reply := get(t, newServer(t, o).Handler(), "/metrics"); reply.Code != http.StatusNotFound {
+		t.Errorf("without metrics: %d", reply.Code)
+	}
+}

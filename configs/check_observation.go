@@ -1,0 +1,51 @@
+package configs
+
+import (
+	"net/url"
+	"strings"
+)
+
+// TraceIDMark is replaced in Tracing.Link by a trace's id.
+const TraceIDMark = "{trace_id}"
+
+func (c *checker) checkTracing() {
+	const path = "tracing"
+	t := c.config.Tracing
+	if t == nil || c.near(path).value.kind != kindMapping {
+		return
+	}
+	c.checkEndpoint(t, keyPath(path, "endpoint"))
+	if at := keyPath(path, "service_name"); c.sound(at) && !isName(t.ServiceName) {
+		c.fail(at, "found %s, expected %s", c.foundAt(at), nameWords)
+	}
+	c.checkHeaders(t.Headers, keyPath(path, "headers"))
+	c.checkLink(t.Link, keyPath(path, "link"))
+}
+
+// checkEndpoint gives an endpoint without a path the one that collectors have.
+func (c *checker) checkEndpoint(t *Tracing, path string) {
+	if !c.sound(path) {
+		return
+	}
+	parsed, err := url.Parse(t.Endpoint)
+	switch {
+	case err == nil && parsed.User != nil:
+		c.fail(path, "found a user in the URL (it is not shown), expected an http:// or https:// URL without: put what the collector asks for into tracing.headers")
+	case err != nil || !isWeb(parsed) || parsed.Fragment != "":
+		c.fail(path, "found %s, expected an http:// or https:// URL such as http://127.0.0.1:4318/v1/traces", c.foundAt(path))
+	case parsed.Path == "" || parsed.Path == "/":
+		t.Endpoint = parsed.JoinPath("v1", "traces").String()
+	}
+}
+
+func (c *checker) checkLink(link, path string) {
+	if link == "" || !c.sound(path) {
+		return
+	}
+	parsed, err := url.Parse(strings.ReplaceAll(link, TraceIDMark, "0"))
+	if err != nil || !isWeb(parsed) || !strings.Contains(link, TraceIDMark) || strings.ContainsAny(strings.ReplaceAll(link, TraceIDMark, ""), "{}") {
+		c.fail(path, "found %s, expected an http:// or https:// URL with %s in it", c.foundAt(path), TraceIDMark)
+	}
+}
+
+func isWeb(u *url.URL) bool { return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// operate lets those who call the service do what operators do, through any
+// replica: it is in the audit log with their names. A service in earnest asks who
+// they are before.
+func operate(mux *http.ServeMux, replica *holdfast.Replica) {
+	operations := replica.Operations()
+	orders := jobs.Target{Kind: jobs.TargetJob, Name: "take-orders"}
+
+	mux.HandleFunc("POST /refresh/{region}", func(w http.ResponseWriter, r *http.Request) {
+		// The same key is the same run, however often the request is sent.
+		run, err := operations.Trigger(r.Context(), by(r), jobs.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"), Key: r.FormValue("key")})
+		answer(w, run.ID, err)
+	})
+	mux.HandleFunc("POST /close", func(w http.ResponseWriter, r *http.Request) {
+		pause, err := operations.Pause(r.Context(), by(r), orders)
+		answer(w, pause.Target, err)
+	})
+	mux.HandleFunc("POST /open", func(w http.ResponseWriter, r *http.Request) {
+		pause, err := operations.Resume(r.Context(), by(r), orders)
+		answer(w, pause.Target, err)
+	})
+}
+
+// by says who acts, for the audit log.
+func by(r *http.Request) jobs.Act {
+	return jobs.Act{Actor: r.FormValue("user"), Via: "api", Reason: "asked of the service"}
+}
+
+func answer(w http.ResponseWriter, done any, err error) {
+	switch {
+	case err == nil:
+		fmt.Fprintln(w, done)
+	case errors.Is(err, jobs.ErrNotFound):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case errors.Is(err, jobs.ErrPaused), errors.Is(err, jobs.ErrConflict):
+		http.Error(w, err.Error(), http.StatusConflict)
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}

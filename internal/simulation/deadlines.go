@@ -1,0 +1,29 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// judgeDeadlines asks that nothing began after its deadline, and that nothing was
+// skipped for one before it.
+func (o *oracle) judgeDeadlines() {
+	for _, x := range o.Evidence.Executions {
+		if d := x.Definition.Deadline; d > 0 && x.Attempt == 1 && x.Begun.After(x.Due.Add(d+o.Margin)) {
+			o.violate("%s of %s (key %q): began at %s, its deadline is %s after its due", x.Job, x.Due, x.Key, x.Begun, d)
+		}
+	}
+	for i := range o.Evidence.Records {
+		r := &o.Evidence.Records[i]
+		if r.Reason != jobs.ReasonDeadline || r.FinishedAt == nil || o.Jobs[r.Job] == nil {
+			continue
+		}
+		passed := func(f Force) bool {
+			return f.Job.Deadline > 0 && r.FinishedAt.After(r.Due.Add(f.Job.Deadline-o.Margin))
+		}
+		if !slices.ContainsFunc(o.Jobs[r.Job].between(r.Due.Add(-o.Margin), *r.FinishedAt), passed) {
+			o.violate("%s: skipped for its deadline at %s, before it", told(r), r.FinishedAt)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// judgeOperators asks that what operators were told is so.
+func (o *oracle) judgeOperators() {
+	o.judgePauses()
+	o.judgeTriggers()
+	o.judgeParams()
+	o.judgeCancels()
+	o.judgeReleases()
+	o.judgeChanges()
+	o.judgeDrains()
+}
+
+// judgePauses asks that no scheduled run of what was paused started.
+func (o *oracle) judgePauses() {
+	for i := range o.Evidence.Records {
+		r := &o.Evidence.Records[i]
+		if r.StartedAt == nil || r.Key != "" {
+			continue
+		}
+		if p := o.pausedAt(r.Job, *r.StartedAt); p != nil {
+			o.violate("%s: started at %s, paused since %s", told(r), r.StartedAt, p.At)
+		}
+	}
+}
+
+// pausedAt returns a pause that stood over the job, or nil.
+func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
+	group := ""
+	if h := o.Jobs[job]; h != nil {
+		if f := h.at(at); f != nil {
+			group = f.Job.Group
+		}
+	}
+	return o.pausedIn(job, group, at)
+}
+
+// pausedIn is pausedAt for a job of that group.
+func (o *oracle) pausedIn(job, group string, at time.Time) *jobs.Pause {
+	for i, p := range o.Pauses {
+		if p.Covers(job, group) && at.After(p.At) && (p.ResumedAt == nil || at.Before(*p.ResumedAt)) {
+			return &o.Pauses[i]
+		}
+	}
+	return nil
+}
+
+// judgeTriggers asks that a key is one run, whatever was asked for with it, and
+// that nothing was promised of what was paused unless that was wanted.
+func (o *oracle) judgeTriggers() {
+	type key struct{ job, key string }
+	first := map[key]Triggered{}
+	for _, t := range o.Triggered {
+		k := key{t.Request.Job, t.Request.Key}
+		before, again := first[k]
+		switch {
+		case again && before.Run != t.Run:
+			o.violate("key %s of %s: promised twice, as run %s and run %s", k.key, k.job, before.Run, t.Run)
+		case again && !bytes.Equal(before.Request.Params, t.Request.Params):
+			o.violate("key %s of %s: promised with params %s, and then with %s", k.key, k.job, before.Request.Params, t.Request.Params)
+		case again:
+			continue
+		}
+		first[k] = t
+		r := o.byRun[t.Run]
+		if r == nil || r.Key != k.key || r.Job != k.job {
+			o.violate("run %s was promised to whoever triggered %s with key %s: %v", t.Run, k.job, k.key, r)
+			continue
+		}
+		if p := o.pausedAt(k.job, r.CreatedAt); p != nil && !t.Request.EvenPaused {
+			o.violate("%s: promised although paused since %s", told(r), p.At)
+		}
+	}
+}
+
+// judgeParams asks that each call had the params of its job, and over them those
+// that whoever triggered it gave.
+func (o *oracle) judgeParams() {
+	moments := map[firing]string{}
+	for _, t := range o.Triggered {
+		var w Work
+		if err := json.Unmarshal(t.Request.Params, &w); err == nil {
+			moments[firing{t.Request.Job, 0, t.Request.Key, 0}] = w.Moment
+		}
+	}
+	own := map[*jobs.Job]Work{}
+	for _, x := range o.Evidence.Executions {
+		if x.Life == 0 {
+			continue
+		}
+		want, known := own[x.Definition]
+		if !known {
+			if err := json.Unmarshal(x.Definition.Params, &want); err != nil {
+				o.violate("%s: params %s: %v", x.Job, x.Definition.Params, err)
+			}
+			own[x.Definition] = want
+		}
+		if x.Key != "" {
+			want.Moment = moments[firing{x.Job, 0, x.Key, 0}]
+		}
+		if x.Work != want {
+			o.violate("%s of %s (key %q): ran with params %+v, it has %+v", x.Job, x.Due, x.Key, x.Work, want)
+		}
+	}
+}
+
+// judgeCancels asks that what somebody asked to end ended, by itself or not, in
+// the time that a replica takes to hear of it.
+func (o *oracle) judgeCancels() {
+	for id, at := range o.Cancelled {
+		if o.byRun[id] == nil {
+			o.violate("run %s was asked to end, and there is none", id)
+		}
+		for _, x := range o.calls[id] {
+			if end := later(at, x.Begun).Add(o.Obeyed); o.Obeyed > 0 && !x.Stubborn && x.Acted.After(end) && o.quiet(at, x.Acted) {
+				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.Due, at, x.Acted)
+			}
+		}
+	}
+}
+
+// judgeReleases asks that what was taken away is so, and stays so.
+func (o *oracle) judgeReleases() {
+	for id, at := range o.Released {
+		r := o.byRun[id]
+		if r == nil || r.State != jobs.Lost || r.Reason != jobs.ReasonReleased {
+			o.violate("the locks of run %s were taken away, and it is %v", id, r)
+			continue
+		}
+		for _, x := range o.calls[id] {
+			if x.Acted.After(at) {
+				o.violate("%s: its locks were taken away at %s, and it acted at %s", told(r), at, x.Acted)
+			}
+		}
+	}
+}
+
+// judgeChanges asks that of those who change an added job at once one wins, that
+// what won is in force in the time that replicas take to hear of it, and that
+// nothing starts of what was removed.
+func (o *oracle) judgeChanges() {
+	winners := map[int]int{}
+	next := map[int]time.Time{} // by a change's place: when the next of the same job was sent
+	last := map[string]time.Time{}
+	for i := len(o.Evidence.Changes) - 1; i >= 0; i-- {
+		c := o.Evidence.Changes[i]
+		if c.Lost {
+			winners[c.Round] += 0
+			continue
+		}
+		winners[c.Round]++
+		next[i], last[c.Job] = last[c.Job], c.Sent
+	}
+	for round, n := range winners {
+		if n != 1 {
+			o.violate("of those who changed a job at once (round %d) %d won", round, n)
+		}
+	}
+	for i, c := range o.Evidence.Changes {
+		if c.Lost {
+			continue
+		}
+		over := next[i]
+		if over.IsZero() {
+			over = o.Until.Add(100 * 365 * 24 * time.Hour)
+		}
+		if c.Description == "" {
+			o.judgeRemoved(c, over)
+			continue
+		}
+		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) && o.quiet(c.Sent, heard) && !o.inForce(c, heard) {
+			o.violate("%s: %s was put at %s, and is not in force at %s", c.Job, c.Description, c.Told, heard)
+		}
+	}
+}
+
+func (o *oracle) inForce(c Change, by time.Time) bool {
+	h := o.Jobs[c.Job]
+	if h == nil {
+		return false
+	}
+	for _, f := range h.between(c.Sent, by) {
+		if f.Job.Description == c.Description {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeRemoved asks that nothing of the job started until it was added again.
+func (o *oracle) judgeRemoved(c Change, over time.Time) {
+	for i := range o.Evidence.Records {
+		if r := &o.Evidence.Records[i]; r.Job == c.Job && r.StartedAt != nil && r.StartedAt.After(c.Told) && r.StartedAt.Before(over) {
+			o.violate("%s: started at %s, its job was removed at %s", told(r), r.StartedAt, c.Told)
+		}
+	}
+}
+
+// judgeDrains asks that no run began in a life while that was drained.
+func (o *oracle) judgeDrains() {
+	began := map[uint64][]*Execution{}
+	for i := range o.Evidence.Executions {
+		if x := &o.Evidence.Executions[i]; x.Attempt == 1 {
+			began[x.Life] = append(began[x.Life], x)
+		}
+	}
+	for _, d := range o.Drains {
+		for _, x := range began[d.Life] {
+			if r := o.byRun[x.Run]; r != nil && r.StartedAt != nil && r.StartedAt.After(d.From) && r.StartedAt.Before(d.To) {
+				o.violate("%s: started at %s on %s, which was drained from %s to %s", told(r), r.StartedAt, x.Replica, d.From, d.To)
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package jobstest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// afterwards has a sweep pass, and this much time, and another sweep.
+func (c *check) afterwards(by time.Duration) {
+	c.Helper()
+	c.sweep()
+	c.Age(by)
+	c.sweep()
+}
+
+var abandonRules = []rule{
+	{"a run whose job no replica has had for long is skipped, and says so", func(c *check) {
+		leaves, stays := c.session("leaves"), c.session("stays")
+		c.carry(leaves, "h", "a")
+		c.carry(stays, "h", "b")
+		gone, err := c.trigger("a", "k")
+		c.must(err)
+		kept, err := c.trigger("b", "k")
+		c.must(err)
+		c.afterwards(2 * jobs.AbandonedAfter) // somebody has the job
+		c.record(gone.ID, jobs.Waiting)
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		c.record(gone.ID, jobs.Waiting)
+		c.afterwards(2 * time.Minute)
+		r := c.record(gone.ID, jobs.Skipped)
+		equal(c, "reason", r.Reason, jobs.ReasonJobGone)
+		equal(c, "detail", r.Detail, jobs.AbandonedDetail)
+		if r.FinishedAt == nil || r.StartedAt != nil || r.BlockedBy != nil {
+			c.Errorf("skipped %+v", r)
+		}
+		waiting := c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})
+		if len(waiting) != 1 || waiting[0].ID != kept.ID {
+			c.Errorf("waiting %+v, expected %s alone", waiting, kept.ID)
+		}
+		c.carry(stays, "h", "a")
+		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]jobs.Record{kept}))
+	}},
+	{"one that waits for its next attempt is cancelled", func(c *check) {
+		leaves := c.session("leaves")
+		c.session("stays")
+		c.carry(leaves, "h", "a")
+		r := request("a", 1, table("s/t"))
+		c.finished(r, c.granted(leaves, r), jobs.Waiting)
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(jobs.AbandonedAfter)
+		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
+	}},
+	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
+		leaves, stays := c.session("leaves"), c.session("stays")
+		c.carry(leaves, "h", "a")
+		waits, err := c.trigger("a", "k")
+		c.must(err)
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		back := c.session("back")
+		c.carry(back, "another version", "a")
+		c.afterwards(2 * time.Minute)
+		c.record(waits.ID, jobs.Waiting)
+		c.must(c.Store.End(c.ctx, back))
+		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		c.record(waits.ID, jobs.Waiting)
+		c.carry(stays, "h", "a")
+		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
+	}},
+	{"while nobody is up no time passes", func(c *check) {
+		leaves := c.session("leaves")
+		c.carry(leaves, "h", "a")
+		waits, err := c.trigger("a", "k")
+		c.must(err)
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(100 * time.Hour)
+		c.record(waits.ID, jobs.Waiting)
+		back := c.session("back")
+		c.sweep() // before it has registered what it carries
+		c.record(waits.ID, jobs.Waiting)
+		c.carry(back, "h", "a")
+		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]jobs.Record{waits}))
+	}},
+	{"what a living session is about to start is its own", func(c *check) {
+		s := c.session("one")
+		waits := c.waiting(s, "a", 1) // it never registered the job
+		c.afterwards(2 * jobs.AbandonedAfter)
+		c.granted(s, waits)
+	}},
+	{"nobody waits behind a run that was given up", func(c *check) {
+		leaves, stays := c.session("leaves"), c.session("stays")
+		c.carry(leaves, "h", "a")
+		holder := request("holder", 1, table("s/t"))
+		token := c.granted(stays, holder)
+		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
+		c.blocked(leaves, gone, jobs.ReasonLockHeld, holder)
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(jobs.AbandonedAfter)
+		c.record(gone.Run, jobs.Skipped)
+		c.finished(holder, token, jobs.Succeeded)
+		c.granted(stays, behind)
+		equal(c, "unknown run", c.waits(gone.Run), false)
+	}},
+}
+
+// waits reports whether the run is listed as waiting.
+func (c *check) waits(run uuid.UUID) bool {
+	c.Helper()
+	for _, r := range c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}}) {
+		if r.ID == run {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Tracing makes spans. A run's trace has the run's own id, so that whoever knows
+// the run knows its trace, and replicas that have it one after another write to
+// the same. It may be used concurrently, and must not wait for whoever is sent
+// the spans.
+type Tracing interface {
+	// Traces reports whether the run is traced.
+	Traces(run uuid.UUID) bool
+	// Root starts a span without a parent in the run's trace, as of begun by this
+	// machine's clock.
+	Root(run uuid.UUID, name string, begun time.Time) (context.Context, trace.Span)
+}
+
+// tracerName is the instrumentation scope of all spans.
+const tracerName = "github.com/holdfast-dev/holdfast/jobs"
+
+// maxTries is how many spans tell of tries that were refused, of one attempt: one
+// that tries for a lock for hours must not fill whoever is sent them.
+const maxTries = 60
+
+// trail is the spans of one firing's life on this replica: the firing's own;
+// within it the claim and the attempts; within each of these what it took. It
+// belongs to one goroutine. A nil trail is of a run that is not traced.
+type trail struct {
+	firing *firing
+	begun  time.Time
+
+	// What precedes the start is kept until the firing is this replica's: each
+	// replica tries for it, and all but one have nothing to tell.
+	kept    []step
+	tries   int        // that were refused
+	root    trace.Span // nil until then
+	within  context.Context
+	attempt trace.Span // nil between attempts
+	inside  context.Context
+	since   time.Time // when the attempt began
+	state   State     // how the last attempt ended
+	reason  Reason
+}
+
+// step is a span that has ended.
+type step struct {
+	name       string
+	begun, end time.Time
+	marks      []attribute.KeyValue
+	err        error
+}
+
+// follow gives the firing a trail, and its log the trace's id, if it is traced.
+func (f *firing) follow() {
+	if f.tracing == nil || !f.tracing.Traces(f.run) {
+		return
+	}
+	now := time.Now()
+	f.trail = &trail{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))), since: now} // f.since is the cluster's
+	f.trail.step("queue", f.trail.begun, nil)
+	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
+}
+
+// marks say which firing a span is of.
+func (f *firing) marks() []attribute.KeyValue {
+	marks := []attribute.KeyValue{
+		attribute.String("holdfast.job", f.entry.Name), attribute.String("holdfast.run.id", f.run.String()),
+		attribute.String("holdfast.due", f.firing.Due.Format(time.RFC3339Nano)), attribute.Bool("holdfast.adopted", f.adopted != uuid.Nil),
+		attribute.StringSlice("holdfast.resources", resourceNames(f.entry.requests)),
+	}
+	if f.firing.Key != "" {
+		marks = append(marks, attribute.String("holdfast.key", f.firing.Key))
+	}
+	if f.firing.Recovery > 0 {
+		marks = append(marks, attribute.Int("holdfast.recovery", f.firing.Recovery))
+	}
+	return marks
+}
+
+// TraceID returns the id of a run's trace.
+func TraceID(run uuid.UUID) string { return trace.TraceID(run).String() }
+
+func resourceNames(requests []locking.Request) []string {
+	names := make([]string, 0, len(requests))
+	for _, r := range requests {
+		names = append(names, r.Resource.String())
+	}
+	return names
+}
+
+// now is when a step begins; who is not traced needs no clock.
+func (t *trail) now() (now time.Time) {
+	if t != nil {
+		now = time.Now()
+	}
+	return now
+}
+
+// step notes what took from begun until now.
+func (t *trail) step(name string, begun time.Time, err error, marks ...attribute.KeyValue) {
+	if t == nil {
+		return
+	}
+	t.kept = append(t.kept, step{name, begun, time.Now(), marks, err})
+}
+
+// locked notes a try for the stage-1 locks.
+func (t *trail) locked(begun time.Time, found *blockage) {
+	if t.tells(found) {
+		t.step("lock", begun, nil, obstacleMarks(found)...)
+	}
+}
+
+// asked notes a start that the store has answered.
+func (t *trail) asked(begun time.Time, token Token, found *blockage) {
+	if !t.tells(found) {
+		return
+	}
+	marks := obstacleMarks(found)
+	if token != 0 {
+		marks = append(marks, attribute.Int64("holdfast.token", int64(token)))
+	}
+	t.step("start", begun, nil, marks...)
+}
+
+// waited notes a wait for what was in the way.
+func (t *trail) waited(begun time.Time, found *blockage) {
+	if t.tells(found) {
+		t.step("wait", begun, nil, obstacleMarks(found)...)
+	}
+}
+
+// tells reports whether there is to be a span of a try with this end.
+func (t *trail) tells(found *blockage) bool {
+	if t == nil {
+		return false
+	}
+	if found != nil {
+		t.tries++
+	}
+	return found == nil || t.tries <= maxTries
+}
+
+// finished notes that the end of an attempt was written down, or could not be.
+func (t *trail) finished(begun time.Time, recorded bool) {
+	if t != nil {
+		t.step("finish", begun, nil, attribute.Bool("holdfast.recorded", recorded))
+	}
+}
+
+func obstacleMarks(b *blockage) []attribute.KeyValue {
+	if b == nil {
+		return nil
+	}
+	marks := []attribute.KeyValue{attribute.String("holdfast.reason", string(b.reason))}
+	if b.blocker != nil {
+		marks = append(marks, attribute.String("holdfast.blocker.resource", b.blocker.Resource), attribute.String("holdfast.blocker.job", b.blocker.Holder.Job),
+			attribute.String("holdfast.blocker.replica", b.blocker.Holder.Replica), attribute.String("holdfast.blocker.run.id", b.blocker.Holder.Run))
+	}
+	return marks
+}
+
+// ours says that the firing is this replica's, and begins the spans that go on.
+func (t *trail) ours() {
+	if t == nil {
+		return
+	}
+	f := t.firing
+	if t.root == nil {
+		t.within, t.root = f.tracing.Root(f.run, "run "+f.entry.Name, t.begun)
+		t.root.SetAttributes(f.marks()...)
+	}
+	if t.attempt == nil {
+		t.inside, t.attempt = tracerOf(t.root).Start(t.within, fmt.Sprintf("attempt %d", f.attempt), trace.WithTimestamp(t.since),
+			trace.WithAttributes(attribute.Int("holdfast.attempt", f.attempt)))
+	}
+}
+
+func tracerOf(s trace.Span) trace.Tracer { return s.TracerProvider().Tracer(tracerName) }
+
+// handler returns the context with the span that a handler's own are within, and
+// what ends it.
+func (t *trail) handler(ctx context.Context, token Token) (context.Context, func(v verdict)) {
+	if t == nil {
+		return ctx, func(verdict) {}
+	}
+	t.ours()
+	_, span := tracerOf(t.root).Start(t.inside, "handler", trace.WithAttributes(attribute.Int64("holdfast.token", int64(token))))
+	return trace.ContextWithSpan(ctx, span), func(v verdict) {
+		conclude(span, v.state, v.reason, v.err)
+		span.End()
+	}
+}
+
+// ended ends the attempt's span, and with it what was kept.
+func (t *trail) ended(state State, reason Reason, err error) {
+	if t == nil {
+		return
+	}
+	t.ours()
+	t.state, t.reason = state, reason
+	for _, s := range t.kept {
+		within := t.inside
+		if s.name == "queue" || s.name == "claim" {
+			within = t.within
+		}
+		_, span := tracerOf(t.root).Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
+		if s.err != nil {
+			span.RecordError(s.err)
+			span.SetStatus(codes.Error, s.err.Error())
+		}
+		span.End(trace.WithTimestamp(s.end))
+	}
+	if t.tries > maxTries {
+		t.attempt.SetAttributes(attribute.Int("holdfast.spans_left_out", t.tries-maxTries))
+	}
+	conclude(t.attempt, state, reason, err)
+	t.attempt.End()
+	t.attempt, t.inside, t.kept, t.tries = nil, nil, nil, 0
+}
+
+// next begins another attempt.
+func (t *trail) next() {
+	if t != nil {
+		t.since, t.state, t.reason = time.Now(), Waiting, ReasonRetry
+	}
+}
+
+// finish ends the firing's span. Of one that turned out to be another replica's
+// nothing is told.
+func (t *trail) finish() {
+	if t == nil || t.root == nil {
+		return
+	}
+	conclude(t.root, t.state, t.reason, nil)
+	t.root.End()
+}
+
+// conclude writes how something ended into its span.
+func conclude(span trace.Span, state State, reason Reason, err error) {
+	span.SetAttributes(attribute.String("holdfast.state", string(state)))
+	if reason != "" {
+		span.SetAttributes(attribute.String("holdfast.reason", string(reason)))
+	}
+	var panicked *PanicError
+	switch {
+	case errors.As(err, &panicked):
+		span.RecordError(errors.New(PlainText(cut(err.Error(), maxErrorText))), trace.WithAttributes(attribute.String("exception.stacktrace", string(panicked.Stack))))
+	case err != nil:
+		span.RecordError(err)
+	}
+	switch state {
+	case Failed, TimedOut, Lost:
+		kind := string(reason)
+		if kind == "" {
+			kind = string(state)
+		}
+		words := kind
+		if err != nil {
+			words = PlainText(cut(err.Error(), maxErrorText))
+		}
+		span.SetAttributes(attribute.String("error.type", kind))
+		span.SetStatus(codes.Error, words)
+	}
+}
+
+// markLost tells a run's trace that the run was found dead: what its own replica
+// had to tell of it died with that.
+func (u *upkeep) markLost(lost LostRun) {
+	if u.tracing == nil || !u.tracing.Traces(lost.ID) {
+		return
+	}
+	_, span := u.tracing.Root(lost.ID, "lost "+lost.Job, time.Now())
+	span.SetAttributes(
+		attribute.String("holdfast.job", lost.Job), attribute.String("holdfast.run.id", lost.ID.String()), attribute.Int("holdfast.attempt", lost.Attempt),
+		attribute.Int64("holdfast.token", int64(lost.Token)), attribute.String("holdfast.dead_replica", lost.Replica),
+		attribute.StringSlice("holdfast.resources", resourceNames(lost.Held)))
+	conclude(span, Lost, lost.Reason, nil)
+	span.End()
+}

@@ -1,0 +1,49 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+)
+
+// other is the label value that all share who came too late for their own.
+const other = "other"
+
+// bounded has something for each of the first keys, and one for all others. It
+// may be used concurrently.
+type bounded[K comparable, V any] struct {
+	most int
+	text func(K) string
+	make func(label string) V
+
+	mu    sync.RWMutex
+	known map[K]V
+	rest  *V // made when it is first needed
+}
+
+func newBounded[K comparable, V any](most int, text func(K) string, make func(label string) V) *bounded[K, V] {
+	return &bounded[K, V]{most: most, text: text, make: make, known: map[K]V{}}
+}
+
+func (b *bounded[K, V]) of(key K) V {
+	b.mu.RLock()
+	v, known := b.known[key]
+	b.mu.RUnlock()
+	if known {
+		return v
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v, known = b.known[key]; known {
+		return v
+	}
+	if len(b.known) < b.most {
+		v = b.make(strings.ToValidUTF8(b.text(key), "\uFFFD"))
+		b.known[key] = v
+		return v
+	}
+	if b.rest == nil {
+		rest := b.make(other)
+		b.rest = &rest
+	}
+	return *b.rest
+}

@@ -1,0 +1,146 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func (m *Metrics) describeCalls() {
+	m.starts = m.counter("holdfast_starts_total",
+		"Starts that the store decided on: granted, or why not: lock_held, overlap, older_waiter and group_full wait; duplicate, stale, paused and no_session end here.", "outcome")
+	m.swept = m.counter("holdfast_swept_sessions_total", "Sessions of dead replicas that this replica ended.")
+	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
+		"How long the store took to answer, with the wait for a connection, by operation; also where it failed. Starts, notes and finishes are batches.", "operation")
+	m.storeErrors = m.counter("holdfast_store_errors_total",
+		"Calls of the store that failed: unavailable, row_held (an open transaction was in the way), session_lost, cancelled (the caller went away), or other.", "operation", "error")
+	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds", "How long memcached took to answer, by operation; also where it failed.", "operation")
+	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
+		"Operations of memcached that failed: unavailable, unclear (the reply was lost), full, or other. That a key is held, gone or another's is an answer.", "operation", "error")
+	m.swept.WithLabelValues()
+}
+
+// asked notes a call of the store.
+func (m *Metrics) asked(operation string, begun time.Time, err error) {
+	m.storeTime.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
+	if err == nil || errors.Is(err, jobs.ErrNotFound) {
+		return
+	}
+	kind := "other"
+	switch {
+	case errors.Is(err, context.Canceled):
+		kind = "cancelled"
+	case errors.Is(err, jobs.ErrSessionLost):
+		kind = "session_lost"
+	case errors.Is(err, jobs.ErrRowHeld):
+		kind = "row_held"
+	case errors.Is(err, jobs.ErrUnavailable):
+		kind = "unavailable"
+	}
+	m.storeErrors.WithLabelValues(operation, kind).Inc()
+}
+
+// operation is what is counted of one operation of memcached.
+type operation struct {
+	metrics *Metrics
+	name    string
+	time    prometheus.Observer
+}
+
+func (m *Metrics) operation(name string) operation {
+	for _, kind := range []string{"unavailable", "unclear", "full", "other"} {
+		m.memcachedErrors.WithLabelValues(name, kind)
+	}
+	return operation{m, name, m.memcachedTime.WithLabelValues(name)}
+}
+
+func (o operation) note(begun time.Time, errs ...error) {
+	o.time.Observe(time.Since(begun).Seconds())
+	for _, err := range errs {
+		if kind := faultOf(err); kind != "" {
+			o.metrics.memcachedErrors.WithLabelValues(o.name, kind).Inc()
+		}
+	}
+}
+
+// faultOf returns what kind of failure an error is; "" where it is an answer.
+func faultOf(err error) string {
+	switch {
+	case err == nil, errors.Is(err, locking.ErrNotStored), errors.Is(err, locking.ErrMissing), errors.Is(err, locking.ErrNotOwner):
+		return ""
+	case errors.Is(err, locking.ErrUnavailable):
+		return "unavailable"
+	case errors.Is(err, locking.ErrUnclear):
+		return "unclear"
+	case errors.Is(err, locking.ErrFull):
+		return "full"
+	}
+	return "other"
+}
+
+// backend is a locking.Backend that is timed.
+type backend struct {
+	inner                   locking.Backend
+	add, get, renew, remove operation
+}
+
+// bulk is a backend that removes several keys at once.
+type bulk struct {
+	*backend
+	deleter   locking.BulkDeleter
+	removeAll operation
+}
+
+// Backend returns inner, which is memcached, timed by the operation.
+func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
+	b := &backend{inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete")}
+	if deleter, ok := inner.(locking.BulkDeleter); ok {
+		return &bulk{b, deleter, m.operation("delete_all")}
+	}
+	return b
+}
+
+// Add implements locking.Backend.
+func (b *backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	begun := time.Now()
+	err := b.inner.Add(ctx, key, value, ttl)
+	b.add.note(begun, err)
+	return err
+}
+
+// Get implements locking.Backend.
+func (b *backend) Get(ctx context.Context, keys ...string) (map[string][]byte, error) {
+	begun := time.Now()
+	found, err := b.inner.Get(ctx, keys...)
+	b.get.note(begun, err)
+	return found, err
+}
+
+// Renew implements locking.Backend.
+func (b *backend) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	begun := time.Now()
+	err := b.inner.Renew(ctx, key, value, ttl)
+	b.renew.note(begun, err)
+	return err
+}
+
+// Delete implements locking.Backend.
+func (b *backend) Delete(ctx context.Context, key string, value []byte) error {
+	begun := time.Now()
+	err := b.inner.Delete(ctx, key, value)
+	b.remove.note(begun, err)
+	return err
+}
+
+// DeleteAll implements locking.BulkDeleter.
+func (b *bulk) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	begun := time.Now()
+	all := b.deleter.DeleteAll(ctx, keys, values)
+	b.removeAll.note(begun, all...)
+	return all
+}

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func (m *Metrics) describeFirings() {
+	m.firings = m.counter("holdfast_firings_total",
+		"Firings that this replica took up: due ones of its cron table, or adopted ones, which were triggered, recovered, late, or left by another replica.", "job", "kind")
+	m.attempts = m.counter("holdfast_attempts_total", "Attempts of runs that this replica started.", "job")
+	m.runs = m.counter("holdfast_runs_total", "Runs whose end this replica recorded, by the state they ended in; skipped and missed ones never ran.", "job", "state")
+	m.skips = m.counter("holdfast_skips_total", "Firings that this replica recorded as skipped or missed, by reason.", "job", "reason")
+	m.retries = m.counter("holdfast_retries_total", "Attempts that ended and that another is to follow.", "job")
+	m.lost = m.counter("holdfast_lost_runs_total",
+		"Runs that this replica recorded as lost, by reason: its own, whose claim or session was lost, and those of dead replicas that it swept.", "job", "reason")
+	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "How long after its due a run started, also one that waited or is run late; its first attempt counts.", "job")
+	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds", "How long a firing that started had waited for a worker of this replica.")
+	m.duration = m.histogram(works, "holdfast_run_duration_seconds", "How long the handler took, for each attempt.", "job")
+}
+
+// jobSeries is what is counted of one job, or of all others.
+type jobSeries struct {
+	label                        string
+	due, adopted, begun, retried prometheus.Counter
+	ended                        map[jobs.State]prometheus.Counter
+	lateness, duration           prometheus.Observer
+}
+
+func (m *Metrics) newJobSeries(label string) *jobSeries {
+	s := &jobSeries{
+		label: label, due: m.firings.WithLabelValues(label, "due"), adopted: m.firings.WithLabelValues(label, "adopted"),
+		begun: m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label), ended: map[jobs.State]prometheus.Counter{},
+		lateness: m.lateness.WithLabelValues(label), duration: m.duration.WithLabelValues(label),
+	}
+	for _, state := range jobs.States() {
+		if state.Final() {
+			s.ended[state] = m.runs.WithLabelValues(label, string(state))
+		}
+	}
+	return s
+}
+
+// Observe is a jobs.Options.Observer.
+func (m *Metrics) Observe(e jobs.Event) {
+	s := m.jobs.of(e.Job)
+	switch e.Kind {
+	case jobs.EventScheduled:
+		s.due.Inc()
+	case jobs.EventAdopted:
+		s.adopted.Inc()
+	case jobs.EventStarted:
+		s.begun.Inc()
+		if e.Attempt == 1 {
+			s.lateness.Observe(seconds(e.Lateness))
+		}
+		m.workerWait.WithLabelValues().Observe(seconds(e.Waited - e.Locking))
+		m.granted(e)
+	case jobs.EventRetried:
+		s.retried.Inc()
+		m.released(s, e)
+	case jobs.EventSkipped, jobs.EventMissed:
+		m.skips.WithLabelValues(s.label, string(e.Reason)).Inc()
+		m.waitedFor(e)
+		s.end(e.State)
+	case jobs.EventLost:
+		m.lost.WithLabelValues(s.label, string(e.Reason)).Inc()
+		m.released(s, e)
+		s.end(e.State)
+	case jobs.EventFinished:
+		m.released(s, e)
+		s.end(e.State)
+	}
+}
+
+func (s *jobSeries) end(state jobs.State) {
+	if counter, final := s.ended[state]; final {
+		counter.Inc()
+	}
+}
+
+// granted notes what a start was granted, and how long that took.
+func (m *Metrics) granted(e jobs.Event) {
+	for _, r := range e.Locks {
+		if shown(r.Resource) {
+			s := m.resources.of(r.Resource)
+			s.granted[r.Mode].Inc()
+			s.wait.Observe(seconds(e.Locking))
+		}
+	}
+}
+
+// waitedFor notes a wait that was in vain, of what was in the way.
+func (m *Metrics) waitedFor(e jobs.Event) {
+	if e.Blocker == nil {
+		return
+	}
+	if resource, err := locking.ParseDisplay(e.Blocker.Resource); err == nil && shown(resource) {
+		m.resources.of(resource).wait.Observe(seconds(e.Locking))
+	}
+}
+
+// released notes how long an attempt of this replica ran and held its locks.
+func (m *Metrics) released(s *jobSeries, e jobs.Event) {
+	if e.Held == 0 {
+		return // it did not start, or was another replica's
+	}
+	s.duration.Observe(seconds(e.Took))
+	for _, r := range e.Locks {
+		if shown(r.Resource) {
+			m.resources.of(r.Resource).hold.Observe(seconds(e.Held))
+		}
+	}
+}
+
+// shown reports whether a resource is one that jobs name. A job's own name and
+// its group are locked too, and are counted by job.
+func shown(r locking.Resource) bool {
+	return r.Kind() != locking.KindJob && r.Kind() != locking.KindGroup
+}
+
+// seconds returns a length of time, which clocks may have made negative.
+func seconds(d time.Duration) float64 { return max(0, d).Seconds() }

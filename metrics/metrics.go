@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Options say what a Metrics counts.
+type Options struct {
+	// Names is how many jobs, and how many resources, have series of their own.
+	// All others share those of "other".
+	Names   int
+	Version string // of the binary
+}
+
+// Metrics counts what one replica does. Its methods may be called concurrently.
+type Metrics struct {
+	book
+	jobs      *bounded[string, *jobSeries]
+	resources *bounded[locking.Resource, *resourceSeries]
+
+	firings, attempts, runs, skips, retries, lost *prometheus.CounterVec
+	lateness, duration                            *prometheus.HistogramVec
+	workerWait                                    *prometheus.HistogramVec
+
+	lockWait, lockHold       *prometheus.HistogramVec
+	grants, restored, taken  *prometheus.CounterVec
+	starts                   *prometheus.CounterVec
+	swept                    *prometheus.CounterVec
+	storeTime, memcachedTime *prometheus.HistogramVec
+	storeErrors              *prometheus.CounterVec
+	memcachedErrors          *prometheus.CounterVec
+}
+
+// New returns a Metrics that has counted nothing.
+func New(o Options) *Metrics {
+	m := &Metrics{book: book{registry: prometheus.NewRegistry()}}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.describeFirings()
+	m.describeLocks()
+	m.describeCalls()
+	m.jobs = newBounded(o.Names, func(name string) string { return name }, m.newJobSeries)
+	m.resources = newBounded(o.Names, locking.Resource.String, m.newResourceSeries)
+	m.buildInfo(o.Version)
+	return m
+}
+
+func (m *Metrics) buildInfo(version string) {
+	const name, help = "holdfast_build_info", "Always 1; its label is the version of the binary."
+	m.note(Gauge, name, help, []string{"version"})
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"version"})
+	m.registry.MustRegister(info)
+	info.WithLabelValues(version).Set(1)
+}
+
+// Families returns every family of Holdfast's own, in the order of the document:
+// beside those, there are Go's and the process's as Prometheus's client has them.
+// It is complete once Watch was called.
+func (m *Metrics) Families() []Family { return m.families }
+
+// Gatherer returns the registry, for who serves it otherwise.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Handler answers a scrape, at most so many at once that they can't be a burden,
+// in the format and compression that it asks for.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 5 * time.Second,
+	})
+}
+
+// Expect has the jobs' series begin at 0 now, as far as there is room: what first
+// shows as 1 has not grown, to Prometheus.
+func (m *Metrics) Expect(table []jobs.Job) {
+	for _, j := range table {
+		m.jobs.of(j.Name)
+	}
+}

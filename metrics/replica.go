@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking/memcached"
+)
+
+// Sources tell how the replica is when somebody scrapes. They are called
+// concurrently, and must ask nobody.
+type Sources struct {
+	Figures func() jobs.Figures
+	Servers func() []memcached.Health           // nil where stage 1 is not in memcached
+	Spans   func() (sent, failed, unsent int64) // nil where nothing is traced
+}
+
+// Watch has the sources asked with each scrape. It is called once, before the
+// first.
+func (m *Metrics) Watch(s Sources) {
+	w := &watched{sources: s}
+	w.describe(&m.book)
+	m.registry.MustRegister(w)
+}
+
+// watched reads what is a state, not an event.
+type watched struct {
+	sources Sources
+	all     []state
+
+	workers, busy, running, waiting, queued, parked              state
+	ready, session, opened, lost, table, offset, tables, servers state
+	dropped                                                      state
+	up, restarts, outages, flushes, evictions, full, refused     state
+	spans                                                        state
+}
+
+func (w *watched) describe(b *book) {
+	add := func(into *state, kind Kind, name, help string, labels ...string) {
+		*into = b.state(kind, name, help, labels...)
+		w.all = append(w.all, *into)
+	}
+	add(&w.workers, Gauge, "holdfast_workers", "Runs that this replica can execute at the same time.")
+	add(&w.busy, Gauge, "holdfast_workers_busy", "Of its workers, those that are at work.")
+	add(&w.running, Gauge, "holdfast_runs_running", "Attempts that run here now, each with its claim in the store.")
+	add(&w.waiting, Gauge, "holdfast_runs_waiting", "Runs that this replica sees to and that don't run: adopted and queued, waiting for locks or their turn, starting or ending.")
+	add(&w.queued, Gauge, "holdfast_firings_queued", "Firings that wait for a worker of this replica.")
+	add(&w.parked, Gauge, "holdfast_firings_parked", "Firings that wait for a place of their group on this replica, or among late runs.")
+	add(&w.ready, Gauge, "holdfast_ready", "1 while this replica can start runs.")
+	add(&w.session, Gauge, "holdfast_session", "1 while this replica has a session in the store that it trusts.")
+	add(&w.opened, Counter, "holdfast_sessions_opened_total", "Sessions that this replica has opened.")
+	add(&w.lost, Counter, "holdfast_sessions_lost_total", "Sessions of this replica that were lost, and all their runs with them: not confirmed in time, or ended by others.")
+	add(&w.table, Gauge, "holdfast_jobs", "Jobs of this replica's cron table.")
+	add(&w.offset, Gauge, "holdfast_clock_offset_seconds", "How far the store's clock is ahead of this machine's, as last measured; absent until it was.")
+	add(&w.tables, Gauge, "holdfast_cron_tables", "Different cron tables that the configurations of living replicas have; more than 1 is drift, 0 is before the first look.")
+	add(&w.servers, Gauge, "holdfast_lock_server_lists", "Different lists of memcached servers that living replicas have; more than 1 means that they don't see each other's locks.")
+	add(&w.dropped, Counter, "holdfast_listener_events_dropped_total", "Events that listeners of the program were too slow for.")
+	add(&w.up, Gauge, "holdfast_memcached_up", "1 while the server answers; absent until it was asked.", "server")
+	add(&w.restarts, Counter, "holdfast_memcached_restarts_total", "Restarts of the server that were seen: its locks were gone until they were renewed.", "server")
+	add(&w.outages, Counter, "holdfast_memcached_outages_total", "Times that the server ceased to answer.", "server")
+	add(&w.flushes, Counter, "holdfast_memcached_flushes_total", "Flushes of the server that were seen, but those that it refused.", "server")
+	add(&w.evictions, Counter, "holdfast_memcached_evictions_total", "Entries that the server dropped before their time, for others or while it moved memory.", "server")
+	add(&w.full, Counter, "holdfast_memcached_out_of_memory_total", "Entries that the server had no room for.", "server")
+	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total", "Connections that the server refused or put off.", "server")
+	add(&w.spans, Counter, "holdfast_trace_spans_total", "Spans that were sent, and that could not be sent or had no room to wait; absent where nothing is traced.", "result")
+}
+
+// Describe implements prometheus.Collector.
+func (w *watched) Describe(ch chan<- *prometheus.Desc) {
+	for _, s := range w.all {
+		ch <- s.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *watched) Collect(ch chan<- prometheus.Metric) {
+	f := w.sources.Figures()
+	for _, m := range []prometheus.Metric{
+		w.workers.of(float64(f.Workers)), w.busy.of(float64(f.Busy)), w.running.of(float64(f.Running)), w.waiting.of(float64(f.Waiting)),
+		w.queued.of(float64(f.Queued)), w.parked.of(float64(f.Parked)), w.ready.holds(f.Ready), w.session.holds(f.Session),
+		w.opened.of(float64(f.SessionsOpened)), w.lost.of(float64(f.SessionsLost)), w.table.of(float64(f.Jobs)),
+		w.tables.of(float64(f.CronTables)), w.servers.of(float64(f.ServerLists)), w.dropped.of(float64(f.Dropped)),
+	} {
+		ch <- m
+	}
+	if f.ClockKnown {
+		ch <- w.offset.of(f.ClockOffset.Seconds())
+	}
+	if w.sources.Servers != nil {
+		for _, h := range w.sources.Servers() {
+			w.collectServer(ch, h)
+		}
+	}
+	if w.sources.Spans != nil {
+		sent, failed, unsent := w.sources.Spans()
+		ch <- w.spans.of(float64(sent), "sent")
+		ch <- w.spans.of(float64(failed), "failed")
+		ch <- w.spans.of(float64(unsent), "dropped")
+	}
+}
+
+func (w *watched) collectServer(ch chan<- prometheus.Metric, h memcached.Health) {
+	if h.State != memcached.StateUnknown {
+		ch <- w.up.holds(h.State != memcached.StateUnreachable, h.Server)
+	}
+	for _, m := range []prometheus.Metric{
+		w.restarts.of(float64(h.Seen.Restarts), h.Server), w.outages.of(float64(h.Seen.Outages), h.Server), w.flushes.of(float64(h.Seen.Flushes), h.Server),
+		w.evictions.of(float64(h.Seen.Evictions+h.Seen.SlabEvictions), h.Server), w.full.of(float64(h.Seen.OutOfMemory), h.Server),
+		w.refused.of(float64(h.Seen.RefusedConnections), h.Server),
+	} {
+		ch <- m
+	}
+}

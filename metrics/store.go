@@ -1,0 +1,330 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Store is a jobs.Store that is timed by the operation: what this replica's
+// scheduler and its page ask. What handlers ask of it is theirs: Unwrap is what
+// runs are given.
+type Store struct {
+	jobs.Store
+	metrics *Metrics
+}
+
+var _ jobs.Wrapper = (*Store)(nil)
+
+// Store returns inner, timed.
+func (m *Metrics) Store(inner jobs.Store) *Store { return &Store{inner, m} }
+
+// Unwrap implements jobs.Wrapper.
+func (s *Store) Unwrap() jobs.Store { return s.Store }
+
+// Start implements jobs.Store. It counts the answers too.
+func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	begun := time.Now()
+	results, err := s.Store.Start(ctx, session, requests)
+	s.metrics.asked("start", begun, err)
+	for _, r := range results {
+		s.metrics.starts.WithLabelValues(outcomeOf(r)).Inc()
+	}
+	return results, err
+}
+
+// outcomeOf is the answer in a word; of one that has to wait, what for.
+func outcomeOf(r jobs.StartResult) string {
+	switch r.Outcome {
+	case jobs.StartGranted:
+		return "granted"
+	case jobs.StartBlocked:
+		return string(r.Reason)
+	case jobs.StartDuplicate:
+		return "duplicate"
+	case jobs.StartStale:
+		return "stale"
+	case jobs.StartPaused:
+		return "paused"
+	default:
+		return "no_session"
+	}
+}
+
+// Sweep implements jobs.Store. It counts the dead sessions too.
+func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
+	begun := time.Now()
+	swept, err := s.Store.Sweep(ctx)
+	s.metrics.asked("sweep", begun, err)
+	s.metrics.swept.WithLabelValues().Add(float64(len(swept.Sessions)))
+	return swept, err
+}
+
+// Open implements jobs.Store.
+func (s *Store) Open(ctx context.Context, session jobs.Session) error {
+	begun := time.Now()
+	err := s.Store.Open(ctx, session)
+	s.metrics.asked("open", begun, err)
+	return err
+}
+
+// Heartbeat implements jobs.Store.
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+	begun := time.Now()
+	answer, err := s.Store.Heartbeat(ctx, session, v)
+	s.metrics.asked("heartbeat", begun, err)
+	return answer, err
+}
+
+// End implements jobs.Store.
+func (s *Store) End(ctx context.Context, session uuid.UUID) error {
+	begun := time.Now()
+	err := s.Store.End(ctx, session)
+	s.metrics.asked("end", begun, err)
+	return err
+}
+
+// Register implements jobs.Store.
+func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+	begun := time.Now()
+	answer, err := s.Store.Register(ctx, session, definitions)
+	s.metrics.asked("register", begun, err)
+	return answer, err
+}
+
+// Versions implements jobs.Store.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+	begun := time.Now()
+	answer, err := s.Store.Versions(ctx)
+	s.metrics.asked("versions", begun, err)
+	return answer, err
+}
+
+// Note implements jobs.Store.
+func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
+	begun := time.Now()
+	answer, err := s.Store.Note(ctx, session, notes)
+	s.metrics.asked("note", begun, err)
+	return answer, err
+}
+
+// Finish implements jobs.Store.
+func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
+	begun := time.Now()
+	answer, err := s.Store.Finish(ctx, requests)
+	s.metrics.asked("finish", begun, err)
+	return answer, err
+}
+
+// Adopt implements jobs.Store.
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.Store.Adopt(ctx, session, a)
+	s.metrics.asked("adopt", begun, err)
+	return answer, err
+}
+
+// CheckMisfires implements jobs.Store.
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	begun := time.Now()
+	answer, err := s.Store.CheckMisfires(ctx, checks, find)
+	s.metrics.asked("check_misfires", begun, err)
+	return answer, err
+}
+
+// Revoke implements jobs.Store.
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+	begun := time.Now()
+	err := s.Store.Revoke(ctx, token, state, reason)
+	s.metrics.asked("revoke", begun, err)
+	return err
+}
+
+// Prune implements jobs.Store.
+func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+	begun := time.Now()
+	answer, err := s.Store.Prune(ctx, session, r)
+	s.metrics.asked("prune", begun, err)
+	return answer, err
+}
+
+// Openings implements jobs.Store.
+func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+	begun := time.Now()
+	answer, err := s.Store.Openings(ctx, followers)
+	s.metrics.asked("openings", begun, err)
+	return answer, err
+}
+
+// Follow implements jobs.Store.
+func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+	begun := time.Now()
+	err := s.Store.Follow(ctx, followed)
+	s.metrics.asked("follow", begun, err)
+	return err
+}
+
+// Orders implements jobs.Store.
+func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+	begun := time.Now()
+	answer, err := s.Store.Orders(ctx, session, since)
+	s.metrics.asked("orders", begun, err)
+	return answer, err
+}
+
+// Pauses implements jobs.Store.
+func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
+	begun := time.Now()
+	answer, err := s.Store.Pauses(ctx, job, group, from, until)
+	s.metrics.asked("pauses", begun, err)
+	return answer, err
+}
+
+// Audit implements jobs.Store.
+func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
+	begun := time.Now()
+	answer, err := s.Store.Audit(ctx, f)
+	s.metrics.asked("audit", begun, err)
+	return answer, err
+}
+
+// Saved implements jobs.Store.
+func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
+	begun := time.Now()
+	answer, err := s.Store.Saved(ctx, job)
+	s.metrics.asked("saved", begun, err)
+	return answer, err
+}
+
+// Now implements jobs.Store.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	begun := time.Now()
+	answer, err := s.Store.Now(ctx)
+	s.metrics.asked("now", begun, err)
+	return answer, err
+}
+
+// Locks implements jobs.Store.
+func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
+	begun := time.Now()
+	answer, err := s.Store.Locks(ctx)
+	s.metrics.asked("locks", begun, err)
+	return answer, err
+}
+
+// Jobs implements jobs.Store.
+func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
+	begun := time.Now()
+	answer, err := s.Store.Jobs(ctx)
+	s.metrics.asked("jobs", begun, err)
+	return answer, err
+}
+
+// Runs implements jobs.Store.
+func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.Store.Runs(ctx, f)
+	s.metrics.asked("runs", begun, err)
+	return answer, err
+}
+
+// Run implements jobs.Store.
+func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.Store.Run(ctx, id)
+	s.metrics.asked("run", begun, err)
+	return answer, err
+}
+
+// Firing implements jobs.Store.
+func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.FiringView, error) {
+	begun := time.Now()
+	answer, err := s.Store.Firing(ctx, job, due)
+	s.metrics.asked("firing", begun, err)
+	return answer, err
+}
+
+// Replicas implements jobs.Store.
+func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
+	begun := time.Now()
+	answer, err := s.Store.Replicas(ctx)
+	s.metrics.asked("replicas", begun, err)
+	return answer, err
+}
+
+// Drift implements jobs.Store.
+func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
+	begun := time.Now()
+	answer, err := s.Store.Drift(ctx, limit)
+	s.metrics.asked("drift", begun, err)
+	return answer, err
+}
+
+// ListJobs implements jobs.Store.
+func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	begun := time.Now()
+	answer, err := s.Store.ListJobs(ctx, f)
+	s.metrics.asked("list_jobs", begun, err)
+	return answer, err
+}
+
+// Job implements jobs.Store.
+func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
+	begun := time.Now()
+	answer, err := s.Store.Job(ctx, name)
+	s.metrics.asked("job", begun, err)
+	return answer, err
+}
+
+// Groups implements jobs.Store.
+func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
+	begun := time.Now()
+	answer, err := s.Store.Groups(ctx)
+	s.metrics.asked("groups", begun, err)
+	return answer, err
+}
+
+// Resources implements jobs.Store.
+func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
+	begun := time.Now()
+	answer, err := s.Store.Resources(ctx)
+	s.metrics.asked("resources", begun, err)
+	return answer, err
+}
+
+// Outcomes implements jobs.Store.
+func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+	begun := time.Now()
+	answer, err := s.Store.Outcomes(ctx, names, n)
+	s.metrics.asked("outcomes", begun, err)
+	return answer, err
+}
+
+// Tallies implements jobs.Store.
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
+	begun := time.Now()
+	answer, err := s.Store.Tallies(ctx, since)
+	s.metrics.asked("tallies", begun, err)
+	return answer, err
+}
+
+// JobTallies implements jobs.Store.
+func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
+	begun := time.Now()
+	answer, err := s.Store.JobTallies(ctx, job, since)
+	s.metrics.asked("job_tallies", begun, err)
+	return answer, err
+}
+
+// FiringRuns implements jobs.Store.
+func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.Store.FiringRuns(ctx, f)
+	s.metrics.asked("firing_runs", begun, err)
+	return answer, err
+}

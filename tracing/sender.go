@@ -1,0 +1,62 @@
+package tracing
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/holdfast-dev/holdfast/internal/outage"
+)
+
+// sender stands on both sides of the SDK's queue: in front of it, so that what
+// has no room is counted; behind it, so that faults are told in the replica's
+// log, now and then, and not by the SDK's own.
+type sender struct {
+	log    zerolog.Logger
+	outage outage.Outage
+	over   context.Context // ends when nothing is sent any more
+	end    context.CancelFunc
+
+	waiting               atomic.Int64 // in the queue or being sent: at most as many as the queue has room for
+	sent, failed, dropped atomic.Int64
+}
+
+// entrance is the processor in front of the SDK's.
+type entrance struct {
+	sdk.SpanProcessor
+	*sender
+}
+
+// OnEnd implements sdk.SpanProcessor. It never waits.
+func (e entrance) OnEnd(s sdk.ReadOnlySpan) {
+	if e.waiting.Add(1) > queue || e.over.Err() != nil {
+		e.waiting.Add(-1)
+		e.dropped.Add(1)
+		return
+	}
+	e.SpanProcessor.OnEnd(s)
+}
+
+// exit is the exporter behind the SDK's processor.
+type exit struct {
+	sdk.SpanExporter
+	*sender
+}
+
+// ExportSpans implements sdk.SpanExporter. What could not be sent is gone.
+func (e exit) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.over, cancel)()
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	e.waiting.Add(-int64(len(spans)))
+	if err != nil {
+		e.failed.Add(int64(len(spans)))
+		e.outage.Note(e.log, err, false, "spans could not be sent, and are dropped")
+		return nil // it was told
+	}
+	e.sent.Add(int64(len(spans)))
+	return nil
+}
