@@ -449,6 +449,7 @@ type RunCursor struct {
 // History answers the page and the command line; it changes nothing.
 type History interface {
 	Listings
+	Contention
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, those on job names included.

@@ -39,7 +39,7 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 	case !lives:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}
 	case mine && known.State == jobs.Waiting && s.held(l, r):
-		s.holdBack(known)
+		s.holdBack(known, now)
 		return jobs.StartResult{Outcome: jobs.StartPaused}
 	case mine && known.State == jobs.Waiting:
 		return s.admit(l, known, r, now)
@@ -65,9 +65,10 @@ func (s *Store) held(l *session, r jobs.StartRequest) bool {
 }
 
 // holdBack leaves a waiting run waiting. Nobody waits behind it.
-func (s *Store) holdBack(r *run) {
+func (s *Store) holdBack(r *run, now time.Time) {
 	if p := s.pauseOver(r.Job); p != nil {
-		r.Reason, r.BlockedBy = jobs.ReasonPaused, nil
+		s.unblock(r, nil, jobs.Waiting, now, now)
+		r.Reason = jobs.ReasonPaused
 		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
 	}
 	r.wants = nil
@@ -81,7 +82,8 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	}
 	if p := s.against(r, since, q.Requests); p != nil {
 		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run)}
-		r.WaitSince, r.Reason, r.Detail, r.BlockedBy = since, p.reason(), "", blocker
+		s.unblock(r, blocker, jobs.Waiting, since, now)
+		r.WaitSince, r.Reason, r.Detail = since, p.reason(), ""
 		if r.wants == nil {
 			r.wants = q.Requests
 		}
@@ -94,9 +96,10 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	if r.BlockedBy != nil {
 		r.Waited = &jobs.Wait{Blocker: *r.BlockedBy, Since: r.WaitSince}
 	}
+	s.unblock(r, nil, jobs.Running, now, now)
 	s.settled(r, jobs.Running)
 	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt
-	r.BlockedBy, r.Reason, r.Detail = nil, "", ""
+	r.Reason, r.Detail = "", ""
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}

@@ -122,7 +122,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
     reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
-        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END,
+    blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// keepUndecided is for a session that expired after its runs were

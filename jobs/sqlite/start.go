@@ -136,8 +136,8 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
 		result.Queued = result.Reason == jobs.ReasonOverlap && st.standing.queued(run.ID, since, p.Resource)
+		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
-		err = run.setBlocker(result.Blocker)
 		st.wait(run, r.Requests)
 	} else {
 		err = run.keepWait(since)
