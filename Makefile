@@ -35,6 +35,12 @@ bench: tools ## three replica processes with 200 and 1,000 jobs a second, and th
 	$(GO) run ./examples/bench
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./jobs/...
 
+FUZZTIME ?= 30s
+
+fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise
+	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's/(.*)\/[^/]+_test.go:func (Fuzz.*)/\1 \2/' | sort -u | \
+	while read -r package target; do echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; done
+
 warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
 	$(GO) run ./examples/warehouse
 

@@ -192,6 +192,7 @@ func (r *Replica) pageOptions() admin.Options {
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
 	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
 	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.store, r.store.Watch
+	options.Changes = r.store
 	options.Patience = r.scheduler.Patience
 	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options

@@ -66,7 +66,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[auditView]{
-		template: "audit.html", section: "/audit", title: "Audit",
+		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true, topics: []jobs.Topic{jobs.TopicAudit},
 		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
 			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.options.Operations != nil
 			asked := filter

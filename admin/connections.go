@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -15,8 +16,9 @@ const maxConnections = 512
 
 // connections is a listener that keeps at most as many connections open as
 // most. One more closes the one that has gone longest without a request in
-// work: half-open requests can hold places, but nobody off them. While all
-// have requests in work, newcomers are closed.
+// work: half-open requests can hold places, but nobody off them. A request whose
+// body is still awaited is not in work. While all have requests in work,
+// newcomers are closed.
 type connections struct {
 	net.Listener
 	most int
@@ -134,7 +136,22 @@ func inWork(next http.Handler) http.Handler {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			c.begin()
 			defer c.end()
+			r.Body = &awaited{r.Body, c}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// awaited is a body that takes its time: meanwhile its connection may be closed
+// for another.
+type awaited struct {
+	io.ReadCloser
+	from *connection
+}
+
+// Read waits for what the client sends.
+func (b *awaited) Read(p []byte) (int, error) {
+	b.from.end()
+	defer b.from.begin()
+	return b.ReadCloser.Read(p)
 }

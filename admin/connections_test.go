@@ -47,26 +47,56 @@ func halfOpen(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// TestSlowRequestsKeepNobodyOut has 1,000 requests stay half open.
+// TestSlowRequestsKeepNobodyOut has 1,000 requests stay half open, before their
+// headers end or in their bodies, from one address or from many. Each normal
+// request beside them is given a second.
 func TestSlowRequestsKeepNobodyOut(t *testing.T) {
-	address := serve(t, newServer(t, calm()))
-	for range 1000 {
-		halfOpen(t, address)
-	}
-	for range 5 {
-		start := time.Now()
-		body, err := fetchAlone("http://" + address + "/api/v1/replicas")
-		if took := time.Since(start); err != nil || !strings.Contains(body, "replica-3") || took > time.Second {
-			t.Errorf("a normal request beside them: %v after %s", err, took)
+	for name, sent := range map[string]string{
+		"nothing": "", "headers": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+		"bodies": "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{\"reason\": \"",
+		"chunks": "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nus",
+	} {
+		for _, addresses := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
+				o, _ := withActs(calm())
+				address := serve(t, newServer(t, o))
+				for i := range 1000 {
+					from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%addresses))}}
+					c, err := from.Dial("tcp", address)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = c.Close() })
+					if _, err := io.WriteString(c, sent); err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
+						t.Fatal(err) // the server may have closed it already
+					}
+				}
+				for range 5 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					body, err := fetchWithin(ctx, "http://"+address+"/api/v1/replicas")
+					cancel()
+					if err != nil || !strings.Contains(body, "replica-3") {
+						t.Errorf("a normal request beside them: %v", err)
+					}
+				}
+			})
 		}
 	}
 }
 
 // fetchAlone asks on a connection of its own.
 func fetchAlone(url string) (string, error) {
-	transport := &http.Transport{DisableKeepAlives: true}
-	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-	response, err := client.Get(url)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return fetchWithin(ctx, url)
+}
+
+func fetchWithin(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	if err != nil {
 		return "", err
 	}

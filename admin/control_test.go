@@ -329,6 +329,7 @@ func operationsOptions() jobs.OperationsOptions {
 func acting(t *testing.T) (*Server, *control) {
 	t.Helper()
 	o, c := withActs(contention())
+	o.Changes = newChanges()
 	return newServer(t, o), c
 }
 

@@ -41,6 +41,8 @@ type Frame struct {
 	Refresh  int           // seconds after which the page asks again; 0: it does not
 	Every    int           // of a page that may; 0: none does
 	Still    string        // the address of the page that does not ask again
+	Events   string        // where it hears that it should; "": nowhere
+	Fields   bool          // it has some to fill in: it must not reload under somebody's hands
 }
 
 // Known reports whether there is any state to show.
@@ -79,8 +81,10 @@ type page[T any] struct {
 	template string
 	section  string
 	title    string
-	twin     string // "": as the page, under /api/v1
-	live     bool   // asks again by itself
+	twin     string       // "": as the page, under /api/v1
+	live     bool         // asks again by itself
+	fields   bool         // has some to fill in
+	topics   []jobs.Topic // what it shows; none: everything
 	question func(ctx context.Context, p pulse) (T, error)
 	// complete adds what only the server knows, and returns what the status is
 	// judged by, where that is more than every page has. May be nil.
@@ -97,6 +101,9 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 	}
 	if f.Twin = p.twin; f.Twin == "" {
 		f.Twin = "/api/v1" + f.Address
+	}
+	if f.Fields = p.fields; f.Refresh > 0 {
+		f.Events = s.eventsAddress(r.Context(), p.topics) // as topics stand before the store is asked
 	}
 	beat, content, status, err := answerLast(s, r.Context(), f.Address, &f, p.question)
 	var bad *badRequest

@@ -108,7 +108,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[jobsView]{
-		template: "jobs.html", section: "/jobs", title: "Jobs",
+		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
 		question: func(ctx context.Context, beat pulse) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State), string(filter.Source), p.Get("paused")}
 			if v.Groups, err = s.reader.store.Groups(ctx); err != nil {

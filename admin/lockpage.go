@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -35,7 +36,8 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[lockTree]{
-		template: "locks.html", section: "/locks", title: "Locks", twin: p.with("/api/v1/locks/tree"), live: true,
+		template: "locks.html", section: "/locks", title: "Locks", twin: p.with("/api/v1/locks/tree"), live: true, fields: true,
+		topics: []jobs.Topic{jobs.TopicLocks, jobs.TopicRuns, jobs.TopicJobs},
 		question: func(ctx context.Context, beat pulse) (lockTree, error) {
 			tree, err := s.reader.lockTree(ctx, beat, filter)
 			tree.Filter = lockFields{filter.text, filter.state, p.Get("under")}

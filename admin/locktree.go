@@ -142,7 +142,7 @@ func (g *grove) busy(r locking.Resource) bool { return len(g.own[r]) > 0 || len(
 
 // tree picks what the answer has and puts it together.
 func (g *grove) tree(f lockFilter) lockTree {
-	t := lockTree{Kinds: []*lockNode{}}
+	var t lockTree
 	var busy, free []locking.Resource
 	for resource := range g.known {
 		if !g.passes(f, resource) {
@@ -157,7 +157,7 @@ func (g *grove) tree(f lockFilter) lockTree {
 		}
 	}
 	shown := g.onPage(f, busy, free, &t)
-	t.Kinds = g.plant(shown)
+	t.Kinds = append([]*lockNode{}, g.plant(shown)...) // never null
 	return t
 }
 

@@ -26,6 +26,9 @@ import (
 // DefaultRefresh is how often the page asks again unless Options say otherwise.
 const DefaultRefresh = 5 * time.Second
 
+// leastRefresh keeps open pages from asking the store all the time.
+const leastRefresh = 5 * time.Second
+
 // ErrOptions is wrapped by every error about Options, but ExposedError.
 var ErrOptions = errors.New("admin options")
 
@@ -141,6 +144,9 @@ type Options struct {
 	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
 	// is said than what the store knows.
 	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
+	// Changes has open pages told at once of what changes in the cluster. Nil
+	// means that they only ask every now and then.
+	Changes Changes
 	// Ready returns why this replica can't start runs, or nil. It is called
 	// concurrently. A nil Ready is always ready.
 	Ready func(ctx context.Context) error
@@ -151,8 +157,8 @@ type Options struct {
 	// Nil means that nothing is traced.
 	Trace func(run uuid.UUID) Trace
 
-	// Refresh is how often the page asks again, at least a second; 0 means
-	// DefaultRefresh.
+	// Refresh is how often an open page asks again where it was told of no change,
+	// at least 5 s; 0 means DefaultRefresh.
 	Refresh time.Duration
 	Log     zerolog.Logger
 }
@@ -169,8 +175,8 @@ func (o *Options) check() error {
 	if o.Replica == "" {
 		bad("the replica's name is needed")
 	}
-	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < time.Second {
-		bad("refresh is %s, expected at least 1s", o.Refresh)
+	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < leastRefresh {
+		bad("refresh is %s, expected at least %s", o.Refresh, leastRefresh)
 	}
 	o.checkUsers(bad)
 	o.checkTokens(bad)

@@ -82,7 +82,7 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[replicasView]{
-		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
+		template: "replicas.html", section: "/replicas", title: "Replicas", live: true, topics: []jobs.Topic{jobs.TopicReplicas, jobs.TopicRuns, jobs.TopicJobs},
 		question: func(ctx context.Context, p pulse) (v replicasView, err error) {
 			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
 				return v, err

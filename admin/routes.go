@@ -86,6 +86,8 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/replicas", forViewers, s.replicasJSON},
 		{"GET", "/api/v1/audit", forViewers, s.auditJSON},
 		{"GET", "/api/v1/memcached", forViewers, s.memcachedJSON},
+		{"GET", "/api/v1/events", forViewers, s.events},
+		{"GET", "/api/v1/openapi.json", forViewers, s.openAPIJSON},
 		{"GET", "/api/v1/pauses", forViewers, s.pausesJSON},
 		{"POST", "/api/v1/jobs", forOperators, s.putJobJSON},
 		{"GET", "/api/v1/jobs/{name}/spec", forOperators, s.specJSON},

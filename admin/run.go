@@ -83,7 +83,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[runsView]{
-		template: "runs.html", section: "/runs", title: "Runs",
+		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true, topics: []jobs.Topic{jobs.TopicRuns},
 		question: func(ctx context.Context, _ pulse) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {

@@ -48,7 +48,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[runView]{
-		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
+		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true, topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
 		question: func(ctx context.Context, _ pulse) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {
@@ -60,7 +60,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 			v.Trace = s.traceOf(v.Record)
 			f.Title = cut(v.Job, 60) + " " + stateWords(v.State)
 			if v.State.Final() { // nothing of it changes any more
-				f.Every, f.Refresh = 0, 0
+				f.Every, f.Refresh, f.Events = 0, 0, ""
 			}
 			return nil
 		},

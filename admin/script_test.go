@@ -15,6 +15,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/browsertest"
 )
 
+// hasty is a server whose pages ask again each second, sooner than options may
+// have it: tests wait for it.
+func hasty(t *testing.T, o Options) *Server {
+	t.Helper()
+	server := newServer(t, o)
+	server.options.Refresh = time.Second
+	return server
+}
+
 func evaluate[T any](t *testing.T, window context.Context, expression string) T {
 	t.Helper()
 	return browsertest.Evaluate[T](t, window, expression)
@@ -83,10 +92,9 @@ func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 // the focus, and says when the replica no longer answers.
 func TestLivePartIsReplaced(t *testing.T) {
 	o := contention()
-	o.Refresh = time.Second
 	h := o.Store.(*history)
 	var gone, answers atomic.Int64
-	handler := newServer(t, o).Handler()
+	handler := hasty(t, o).Handler()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers.Add(1)
 		if gone.Load() > 0 {
@@ -127,9 +135,8 @@ func TestLivePartIsReplaced(t *testing.T) {
 // sign-in has ended, is another page.
 func TestSignedOutPageGoesToTheDoor(t *testing.T) {
 	o := contention()
-	o.Refresh = time.Second
 	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{pageHost}
-	handler := newServer(t, o).Handler()
+	handler := hasty(t, o).Handler()
 	cookie := cookieOf(t, handler, "anna", "correct horse")
 	var out atomic.Bool
 	window := tab(t, browser(t))
@@ -148,8 +155,7 @@ func TestSignedOutPageGoesToTheDoor(t *testing.T) {
 // its times in UTC.
 func TestPageWithoutScripts(t *testing.T) {
 	o := contention()
-	o.Refresh = time.Second
-	handler := newServer(t, o).Handler()
+	handler := hasty(t, o).Handler()
 	var asked atomic.Int64
 	window := tab(t, browser(t))
 	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

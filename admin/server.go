@@ -37,6 +37,7 @@ type Server struct {
 	doors       *doors
 	certificate *certificate // nil: plain HTTP
 	last        lastSeen
+	hub         *hub // nil: nobody is told of changes
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -69,6 +70,9 @@ func New(options Options) (*Server, error) {
 		pages:    pages,
 		assets:   assets,
 		accounts: accounts,
+	}
+	if options.Changes != nil {
+		s.hub = newHub(options.Changes, s.reader.ask)
 	}
 	s.doors = newDoors(accounts.users, &throttle{own: newTallies(), shared: options.Attempts, log: s.log})
 	if options.Certificate != nil {
@@ -159,6 +163,9 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan error) error {
+	if s.hub != nil {
+		s.hub.stop() // streams have no end of their own
+	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {

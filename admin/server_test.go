@@ -24,7 +24,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"store", func(o *Options) { o.Store = nil }, "a store is needed"},
 		{"replica", func(o *Options) { o.Replica = "" }, "the replica's name is needed"},
-		{"refresh", func(o *Options) { o.Refresh = time.Millisecond }, "refresh is 1ms, expected at least 1s"},
+		{"refresh", func(o *Options) { o.Refresh = 4999 * time.Millisecond }, "refresh is 4.999s, expected at least 5s"},
 		{"address", func(o *Options) { o.Listen = "8080" }, `listen is "8080", expected host:port such as 127.0.0.1:8080`},
 		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} }, `user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
 		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)} }, `user "a" is there twice`},

@@ -52,6 +52,10 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
 	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: cut(name, 200)}
+	if len(s.options.Users) == 0 {
+		s.showSignIn(w, http.StatusForbidden, view)
+		return
+	}
 	if s.withoutTLS(r) {
 		view.Trouble = "Your browser reaches this page without TLS and would not keep a sign-in. Use https, or a name of loopback. The password you typed went over the network in the clear."
 		s.showSignIn(w, http.StatusForbidden, view)

@@ -42,6 +42,7 @@ func guardedOptions(t *testing.T) Options {
 	o.Proxy = &Proxy{
 		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
 	}
+	o.Changes = newChanges()
 	o.Listen, o.Hosts = "0.0.0.0:0", []string{pageHost}
 	return o
 }
@@ -59,7 +60,7 @@ func ask(handler http.Handler, method, target string, change ...func(r *http.Req
 		c(request)
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, request)
+	handler.ServeHTTP(recorder, passing(request))
 	return recorder
 }
 
@@ -96,6 +97,15 @@ func cookieOf(t *testing.T, handler http.Handler, name, password string) *http.C
 		t.Fatalf("sign-in of %s: %d with %d cookies: %s", name, reply.Code, len(cookies), reply.Body)
 	}
 	return cookies[0]
+}
+
+// TestNobodySignsInWithoutUsers: a server of tokens alone has no passwords.
+func TestNobodySignsInWithoutUsers(t *testing.T) {
+	o := guardedOptions(t)
+	o.Users = nil
+	if reply := signIn(newServer(t, o).Handler(), "anna", "correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(reply.Body.String(), "Nobody signs in here") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
 }
 
 func TestSignInAndOut(t *testing.T) {

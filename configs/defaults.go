@@ -27,7 +27,7 @@ func Defaults() Config {
 		DefaultSchema:    "public",
 		Timezone:         "UTC",
 		MisfireThreshold: 30 * time.Second,
-		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 2 * time.Second},
+		Admin:            Admin{Listen: "127.0.0.1:8080", Refresh: 5 * time.Second},
 		Log:              Log{Level: "info", Format: "auto"},
 		Metrics:          Metrics{Names: 200},
 	}

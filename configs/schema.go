@@ -145,7 +145,7 @@ type Admin struct {
 	TrustedProxy *TrustedProxy `yaml:"trusted_proxy"` // nil: none
 	// CookieKeys sign who has signed in. The first signs, all are believed.
 	CookieKeys []CookieKey   `yaml:"cookie_keys"`
-	Refresh    time.Duration `yaml:"refresh" min:"1s" max:"1h"` // of an open page
+	Refresh    time.Duration `yaml:"refresh" min:"5s" max:"1h"` // of an open page that is told of no change
 }
 
 // The values of the keys role: a viewer reads, an operator acts too. A token may

@@ -47,6 +47,7 @@ type Store interface {
 	Memory
 	Control
 	Watching
+	Marked
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
 	ClusterID() uuid.UUID

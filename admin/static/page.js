@@ -1,5 +1,5 @@
-// What the pages gain where scripts run: times in the viewer's zone, and word
-// of a replica that no longer answers. Without it they read the same, in UTC.
+// What the pages gain where scripts run: times in the viewer's zone, what
+// changes at once, and word of a replica that no longer answers. Without it they read the same, in UTC.
 "use strict";
 
 (() => {
@@ -78,6 +78,46 @@
       event.detail.shouldSwap = false;
       if (event.detail.xhr.status < 400) location.reload();
     }
+  });
+
+  // What changes is told by a stream of events, and the page asks again: at most
+  // once a second, less often where answers take long, not at once with all the
+  // others, and not while somebody looks elsewhere, fills something in or marks a
+  // text. A stream that has ended for good is tried again whenever the page has
+  // asked by itself.
+  const live = () => document.querySelector("#live[data-events]");
+  let stream = null;
+  let asked = 0;
+  let took = 0;
+  let soon = 0;
+  const changed = () => {
+    soon ||= setTimeout(() => {
+      soon = 0;
+      live()?.dispatchEvent(new Event("news"));
+    }, Math.max(Math.random() * 200, asked + Math.max(1000, 2 * took) - Date.now()));
+  };
+  const follow = () => {
+    if (!live() || document.hidden) {
+      stream?.close();
+      stream = null;
+    } else if (!stream || stream.readyState === EventSource.CLOSED) {
+      stream = new EventSource(live().dataset.events);
+      for (const topic of new URL(stream.url).searchParams.get("topics").split(",")) stream.addEventListener(topic, changed);
+    }
+  };
+  document.addEventListener("visibilitychange", follow);
+  document.addEventListener("htmx:afterSwap", follow);
+  window.addEventListener("pagehide", () => stream?.close());
+  window.addEventListener("pageshow", follow);
+
+  document.addEventListener("htmx:afterRequest", () => (took = Math.max(0, Date.now() - asked)));
+
+  let touched = -Infinity;
+  document.addEventListener("input", () => (touched = Date.now()));
+  document.addEventListener("selectionchange", () => (touched = getSelection().isCollapsed ? touched : Date.now()));
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.id === "live" && (document.hidden || Date.now() - touched < 20000)) event.preventDefault();
+    else asked = Date.now();
   });
 
   // Who goes by keyboard stays where they are when the part around them is new.

@@ -32,7 +32,8 @@ func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Contex
 		t.Fatal(err)
 	}
 	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
-	allocated, cancel := chromedp.NewExecAllocator(t.Context(), append(all, options...)...)
+	// Not only until the test's context ends: its cleanups still use the browser.
+	allocated, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(all, options...)...)
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocated)
 	t.Cleanup(cancel)

@@ -23,7 +23,8 @@ const (
 	ready        = "ready" // its backend of replicas that can start runs
 	operator     = "anna"
 	passphrase   = "correct horse battery"
-	soon         = 2 * time.Second
+	soon         = time.Second
+	tries        = 3 // of what is timed: the median counts
 )
 
 // balanced is three replicas behind the HAProxy of configs, over TLS, and a
@@ -136,7 +137,11 @@ func (b *balanced) act(tab context.Context, path, body string) time.Time {
 // third.
 func TestThreeReplicasAreOne(t *testing.T) {
 	t.Parallel()
-	b := newBalanced(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
+	var table string
+	for i := range tries {
+		table += ledgerJob(fmt.Sprintf("hold-%d", i), fmt.Sprintf("t%d", i), "", "gate: hold")
+	}
+	b := newBalanced(t, settings{jobs: table})
 	acts, watches := browsertest.Tab(t, b.browser), browsertest.Tab(t, b.browser)
 
 	b.only("a")
@@ -146,34 +151,30 @@ func TestThreeReplicasAreOne(t *testing.T) {
 	}
 	b.only("c")
 	b.open(watches, "/", "c")
-	b.watch(watches, "c", `#live a[href^="/runs/"]`)
+	var took []time.Duration
+	for i := range tries {
+		job := fmt.Sprintf("hold-%d", i)
+		b.watch(watches, "c", fmt.Sprintf(`#live a[href="/jobs/%s"]`, job))
+		b.only("b")
+		acted := b.act(acts, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
+		b.only("c") // which is asked for the page anew
+		took = append(took, b.shown(watches).Sub(acted))
+	}
+	slices.Sort(took)
+	t.Logf("the third replica showed what was done on the second after %s", took)
+	if took[tries/2] > soon {
+		t.Errorf("the third replica showed what was done on the second after %s, expected %s at most", took, soon)
+	}
 
-	b.only("b")
-	b.open(acts, "/jobs/hold", "b")
-	acted := b.act(acts, "/api/v1/jobs/hold/trigger", `{"reason": "a test"}`)
-	b.only("c")
-	b.soon("the run", acted, b.shown(watches))
-	held := b.begun("hold", 0)
-
+	held := b.begun("hold-0", 0)
 	b.watch(watches, "c", `#live .badge.cancelled`)
 	b.only("b")
 	b.act(acts, "/api/v1/runs/"+held.ID+"/cancel", `{}`)
 	b.only("c")
-	ended := b.awaitEnd(held.ID)
-	b.expect(ended, "cancelled", "cancelled")
-	b.soon("its end", ended.EndedAt, b.shown(watches))
-	b.expectActs("trigger b", "cancel b")
+	b.expect(b.awaitEnd(held.ID), "cancelled", "cancelled")
+	b.shown(watches)
+	b.expectActs("trigger b", "trigger b", "trigger b", "cancel b")
 	b.audit()
-}
-
-// soon holds how long the third replica took to show what the second did.
-func (b *balanced) soon(what string, did, shown time.Time) {
-	b.t.Helper()
-	took := shown.Sub(did)
-	b.t.Logf("%s was shown after %s", what, took.Round(time.Millisecond))
-	if took > soon {
-		b.t.Errorf("%s was shown after %s, expected %s at most", what, took, soon)
-	}
 }
 
 // expectActs holds who did what, and through which replica: the youngest first
@@ -201,7 +202,7 @@ func (b *balanced) expectActs(want ...string) {
 func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{expires: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold")})
-	tab := browsertest.Tab(t, b.browser)
+	tab := browsertest.Tab(t, b.browser, "Failed to load resource: net::ERR_") // its stream breaks with the replica
 	b.only("a")
 	b.signIn(tab)
 	b.only("c")

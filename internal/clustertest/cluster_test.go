@@ -38,7 +38,7 @@ type settings struct {
 	wait      string // two tries unless set
 	misfire   string // 30s unless set
 	admin     string // more keys under admin: ", key: value"
-	refresh   string // of pages; 1s unless set
+	refresh   string // of pages; 5s unless set
 	history   string // how long runs are kept; 720h unless set
 	jobs      string // the cron table, in YAML
 }
@@ -159,7 +159,7 @@ func (c *cluster) config() string {
 	s := c.settings
 	return fmt.Sprintf(configuration, c.url, cmp.Or(s.servers, strconv.Quote(c.memcached.Addr())), s.memcached, cmp.Or(s.lease, "10s"), cmp.Or(s.wait, "{attempts: 2, delay: 100ms, backoff: constant}"),
 		s.more, cmp.Or(s.heartbeat, "500ms"), cmp.Or(s.expires, "5s"), cmp.Or(s.grace, "30s"), cmp.Or(s.misfire, "30s"),
-		cmp.Or(s.refresh, "1s"), s.admin, cmp.Or(s.history, "720h"), cmp.Or(s.jobs, "  []\n"))
+		cmp.Or(s.refresh, "5s"), s.admin, cmp.Or(s.history, "720h"), cmp.Or(s.jobs, "  []\n"))
 }
 
 // launch starts a replica, without waiting until it is ready.

@@ -57,7 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
-		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules},
+		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {

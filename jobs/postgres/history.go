@@ -105,7 +105,18 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 // Runs returns a page of the history. It is planned for what is asked: one
 // plan for all filters would walk the whole history for most of them.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
-	query, args := runsQuery(f)
+	if f.Resource != nil {
+		return s.runsRelated(ctx, f)
+	}
+	return s.runsAsked(ctx, f, nil)
+}
+
+// runsAsked returns a page of the runs; of the named jobs, where there are names.
+func (s *Store) runsAsked(ctx context.Context, f jobs.RunFilter, names []string) ([]jobs.Record, error) {
+	query, args := runsQuery(f, names)
+	if query == "" {
+		return nil, nil
+	}
 	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("runs", err)
@@ -119,8 +130,9 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 
 // runsQuery asks for each state by itself, so that every part walks an index
 // from its end and stops at the limit, however long the history. Of those that
-// succeeded there is no index: they are most of it.
-func runsQuery(f jobs.RunFilter) (string, []any) {
+// succeeded there is no index: they are most of it. Where nothing can be as the
+// filter asks, there is no query.
+func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
 	var args []any
 	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
 		args = append(args, v)
@@ -132,8 +144,8 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 		q.order = " ORDER BY created_at, id"
 	}
 	q.order += fmt.Sprintf(" LIMIT %d", limit(f.Limit))
-	if f.Resource != nil {
-		q.names = fmt.Sprintf(jobsLocking, q.arg(relatedKeys(*f.Resource)), q.arg(f.Resource.Key()+"/"))
+	if names != nil {
+		q.names = "SELECT unnest(" + q.arg(names) + `::text[]) COLLATE "C" AS name`
 	}
 	var parts []string
 	switch {
@@ -143,6 +155,9 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		if state == jobs.Succeeded && f.Reason != "" {
+			continue // what succeeded has no reason
+		}
 		condition := " AND " + inState(state, q.arg)
 		switch {
 		case f.Reason != "" && state.Final():
@@ -155,6 +170,9 @@ func runsQuery(f jobs.RunFilter) (string, []any) {
 		} else {
 			parts = append(parts, q.active(condition))
 		}
+	}
+	if len(parts) == 0 {
+		return "", nil
 	}
 	if len(parts) == 1 {
 		return parts[0], args
@@ -221,15 +239,6 @@ func (q *pageOfRuns) active(condition string) string {
 		condition += " AND r.job = ANY(ARRAY(" + q.names + "))"
 	}
 	return selectRuns + q.where + condition + q.order
-}
-
-// relatedKeys are the resource's own key and those of what lies above it.
-func relatedKeys(resource locking.Resource) []string {
-	keys := []string{resource.Key()}
-	for _, above := range resource.Ancestors() {
-		keys = append(keys, above.Key())
-	}
-	return keys
 }
 
 // inState is the condition of a run to be in the state. What waits and what

@@ -37,7 +37,7 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 		{jobs.RunFilter{States: jobs.States()[2:5]}, []string{"runs_created", "runs_trouble", "runs_trouble"}},
 	} {
 		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testDue}} {
-			plan := s.explain(runsQuery(c.filter))
+			plan := s.explain(runsQuery(c.filter, nil))
 			var found []string
 			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {
 				found = append(found, strings.Join(scan[1:], ""))

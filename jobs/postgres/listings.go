@@ -36,12 +36,6 @@ SELECT DISTINCT e ->> 'resource' COLLATE "C" AS key
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
-	// jobsLocking are those that lock one of the keys of the first argument, or
-	// what begins with the second; also such as were removed.
-	jobsLocking = `
-SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
-WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resource' = ANY(%s::text[]) OR starts_with(e ->> 'resource', %s))`
-
 	lastOutcomes = `
 SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (

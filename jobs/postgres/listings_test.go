@@ -166,25 +166,23 @@ func TestListingsWalkAnIndex(t *testing.T) {
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").Replace(manyJobs))
 	s.exec("VACUUM ANALYZE")
 	middle := time.Date(2026, 1, 1, 0, 15, 0, 0, time.UTC)
-	one, err := locking.ParseKey("table:s3/t3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := []string{"job-00003", "job-00503", "job-01003"}
 	for _, c := range []struct {
 		filter jobs.RunFilter
+		names  []string
 		want   []string // indexes, of which one must be used, and no other
 	}{
-		{jobs.RunFilter{Reason: jobs.ReasonPanic}, []string{"runs_cause", "runs_pkey"}},
-		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, []string{"runs_cause"}},
-		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, []string{"runs_job_trouble"}},
-		{jobs.RunFilter{Resource: &one}, []string{"runs_job", "runs_pkey"}},
-		{jobs.RunFilter{Resource: &one, States: []jobs.State{jobs.Skipped}}, []string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, []string{"runs_job_trouble", "runs_pkey", "runs_job"}}, // what waits is few
-		{jobs.RunFilter{Resource: &one, Reason: jobs.ReasonLockHeld}, []string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, []string{"runs_created"}},
+		{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil, []string{"runs_cause", "runs_pkey"}},
+		{jobs.RunFilter{Reason: jobs.ReasonPanic, States: []jobs.State{jobs.Failed}}, nil, []string{"runs_cause"}},
+		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil, []string{"runs_job_trouble"}},
+		{jobs.RunFilter{}, names, []string{"runs_job", "runs_pkey"}},
+		{jobs.RunFilter{States: []jobs.State{jobs.Skipped}}, names, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil, []string{"runs_job_trouble", "runs_pkey", "runs_job"}}, // what waits is few
+		{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, names, []string{"runs_job_trouble", "runs_pkey"}},
+		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil, []string{"runs_created"}},
 	} {
 		for _, c.filter.After = range []*jobs.RunCursor{nil, {CreatedAt: middle}} {
-			plan := s.explain(runsQuery(c.filter))
+			plan := s.explain(runsQuery(c.filter, c.names))
 			found := map[string]bool{}
 			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {
 				found[strings.Join(scan[1:], "")] = true

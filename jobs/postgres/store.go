@@ -70,8 +70,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 const viewConnections = 2
 
 // viewSettings have PostgreSQL end a question that takes too long, also where
-// who asked is gone.
-func viewSettings() map[string]string { return map[string]string{"statement_timeout": "3s"} }
+// who asked is gone, and not compile what is answered sooner than it is compiled.
+func viewSettings() map[string]string {
+	return map[string]string{"statement_timeout": "3s", "jit": "off"}
+}
 
 func newPool(ctx context.Context, url string, size int, settings map[string]string, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)

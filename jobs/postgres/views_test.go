@@ -22,6 +22,10 @@ func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second || took > 20*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
+	var compiles string
+	if err := s.a.views.QueryRow(t.Context(), "SHOW jit").Scan(&compiles); err != nil || compiles != "off" {
+		t.Errorf("what the page asks is compiled: %q, %v", compiles, err)
+	}
 	for name, pool := range map[string]*pgxpool.Pool{"views": s.a.views, "pool": s.a.pool, "work": s.a.work} {
 		var limit string
 		if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil || (limit == "3s") != (name == "views") {

@@ -1,0 +1,461 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// changes are those of a store whose marks a test moves.
+type changes struct {
+	mu    sync.Mutex
+	marks jobs.Marks
+	asked int
+	heard map[*func()]bool
+	err   error
+}
+
+func newChanges() *changes {
+	c := &changes{marks: make(jobs.Marks), heard: make(map[*func()]bool)}
+	for _, topic := range jobs.Topics() {
+		c.marks[topic] = "0"
+	}
+	return c
+}
+
+func (c *changes) Marks(context.Context) (jobs.Marks, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	return maps.Clone(c.marks), c.err
+}
+
+func (c *changes) Listen(ctx context.Context, heard func()) error {
+	c.mu.Lock()
+	c.heard[&heard] = true
+	c.mu.Unlock()
+	heard()
+	<-ctx.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.heard, &heard)
+	return ctx.Err()
+}
+
+// move moves the marks of topics.
+func (c *changes) move(topics ...jobs.Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, topic := range topics {
+		c.marks[topic] += "+"
+	}
+}
+
+// act tells all who listen.
+func (c *changes) act() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for heard := range c.heard {
+		(*heard)()
+	}
+}
+
+func (c *changes) questions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+func (c *changes) listeners() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.heard)
+}
+
+// piped runs a server on pipes, in a bubble with a clock of its own. The
+// function returned ends it, and fails the test unless it ends at once.
+func piped(t *testing.T, o Options) (*Server, *pipes, func()) {
+	t.Helper()
+	server, listener := newServer(t, o), newPipes()
+	server.listener = listener
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- server.Run(ctx) }()
+	return server, listener, func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// watching is a reader of a stream.
+type watching struct {
+	net.Conn
+	*bufio.Reader
+	t *testing.T
+}
+
+// watch asks for events, and fails the test unless it gets a stream.
+func watch(t *testing.T, listener *pipes, query string, header ...string) *watching {
+	t.Helper()
+	w := &watching{Conn: listener.dial(), t: t}
+	if _, err := io.WriteString(w.Conn, "GET /api/v1/events"+query+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header, "")+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.ReadResponse(bufio.NewReader(w.Conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%s, %v", reply.Status, reply.Header)
+	}
+	w.Reader = bufio.NewReader(reply.Body)
+	if first := w.block(); first != "retry: 2000" {
+		t.Fatalf("the stream begins with %q", first)
+	}
+	return w
+}
+
+// block reads up to an empty line.
+func (w *watching) block() string {
+	w.t.Helper()
+	text, err := w.next()
+	if err != nil {
+		w.t.Fatalf("after %q: %v", text, err)
+	}
+	return text
+}
+
+func (w *watching) next() (string, error) {
+	var lines []string
+	for {
+		line, err := w.ReadString('\n')
+		if err != nil || line == "\n" {
+			return strings.Join(lines, "\n"), err
+		}
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// news reads events up to the one with an id, and returns it with their topics.
+func (w *watching) news() (topics []string, id string) {
+	w.t.Helper()
+	for id == "" {
+		for _, line := range strings.Split(w.block(), "\n") {
+			name, value, _ := strings.Cut(line, ": ")
+			switch name {
+			case "id":
+				id = value
+			case "event":
+				topics = append(topics, value)
+			}
+		}
+	}
+	return topics, id
+}
+
+func (w *watching) wants(what string, topics ...jobs.Topic) (id string) {
+	w.t.Helper()
+	got, id := w.news()
+	if strings.Join(got, ", ") != listed(topics) {
+		w.t.Errorf("%s: events of %v, want %v", what, got, topics)
+	}
+	return id
+}
+
+func live(t *testing.T) (Options, *changes) {
+	t.Helper()
+	o, c := calm(), newChanges()
+	o.Changes = c
+	return o, c
+}
+
+func TestEventsTellWhatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		_, listener, end := piped(t, o)
+		all := watch(t, listener, "")
+		first := all.wants("who has seen nothing", jobs.Topics()...)
+		c.move(jobs.TopicLocks, jobs.TopicRuns)
+		begun := time.Now()
+		second := all.wants("two changes", jobs.TopicRuns, jobs.TopicLocks)
+		if took := time.Since(begun); took > lookEvery {
+			t.Errorf("a change is told after %s", took)
+		}
+		if first == second {
+			t.Error("both have the id " + first)
+		}
+		one := watch(t, listener, "?topics=audit,replicas&since="+second)
+		c.move(jobs.TopicRuns)
+		all.wants("a third change", jobs.TopicRuns)
+		c.move(jobs.TopicAudit)
+		one.wants("the first change of its topics", jobs.TopicAudit)
+		all.Close()
+		one.Close()
+		end()
+	})
+}
+
+// TestReplicasGoOnFromEachOther has a reader come again, to another replica.
+func TestReplicasGoOnFromEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		_, first, end := piped(t, o)
+		reader := watch(t, first, "")
+		id := reader.wants("the beginning", jobs.Topics()...)
+		reader.Close()
+		end()
+		c.move(jobs.TopicJobs)
+		_, second, end := piped(t, o)
+		reader = watch(t, second, "?since=1-stale", "Last-Event-ID: "+id+"\r\n")
+		reader.wants("what was missed", jobs.TopicJobs)
+		for _, unknown := range []string{"x", "2" + id[1:], id + "-00", strings.Replace(id, "-", "-z", 1)} {
+			again := watch(t, second, "", "Last-Event-ID: "+unknown+"\r\n")
+			again.wants("after the id "+unknown, jobs.Topics()...)
+			again.Close()
+		}
+		reader.Close()
+		end()
+	})
+}
+
+func TestActsAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		_, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		reader.wants("the beginning", jobs.Topics()...)
+		asked := c.questions()
+		begun := time.Now()
+		c.act()
+		reader.wants("an act", jobs.Topics()...)
+		if took := time.Since(begun); took > 0 || c.questions() > asked {
+			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
+		}
+		reader.Close()
+		end()
+	})
+}
+
+// TestTheStoreIsAskedOnlyForWatchers counts questions.
+func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		_, listener, end := piped(t, o)
+		time.Sleep(time.Minute)
+		if c.questions() != 0 || c.listeners() != 0 {
+			t.Errorf("%d questions and %d listeners while nobody watches", c.questions(), c.listeners())
+		}
+		var readers []*watching
+		for range 10 {
+			readers = append(readers, watch(t, listener, ""))
+		}
+		for _, reader := range readers {
+			go func() { _, _ = io.Copy(io.Discard, reader.Reader) }()
+		}
+		time.Sleep(time.Minute)
+		if n := c.questions(); n < 59 || n > 62 || c.listeners() != 1 {
+			t.Errorf("%d questions in a minute of ten readers, by %d listeners", n, c.listeners())
+		}
+		for _, reader := range readers {
+			reader.Close()
+		}
+		time.Sleep(lingers + 2*lookEvery)
+		asked := c.questions()
+		time.Sleep(time.Minute)
+		if c.questions() > asked || c.listeners() != 0 {
+			t.Errorf("%d questions and %d listeners after all have gone", c.questions()-asked, c.listeners())
+		}
+		again := watch(t, listener, "")
+		again.wants("who comes later", jobs.Topics()...)
+		again.Close()
+		end()
+	})
+}
+
+// TestStreamsOutlastTheServersTimes: they beat, and end after their own.
+func TestStreamsOutlastTheServersTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		c.err = errors.New("the store is down") // nothing is told
+		_, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		begun := time.Now()
+		beats := 0
+		for {
+			text, err := reader.next()
+			if err != nil {
+				break
+			}
+			if beats++; text != ": still here" || time.Since(begun) != time.Duration(beats)*beatEvery {
+				t.Fatalf("%q after %s", text, time.Since(begun))
+			}
+		}
+		if took := time.Since(begun); took != longestStream || beats < 100 {
+			t.Errorf("it ended after %s and %d beats", took, beats)
+		}
+		end()
+	})
+}
+
+func TestSlowReadersAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		server, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		for range 100 { // nobody reads: a pipe holds nothing
+			c.move(jobs.TopicRuns)
+			time.Sleep(lookEvery)
+		}
+		server.hub.mu.Lock()
+		if n := len(server.hub.streams); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+		server.hub.mu.Unlock()
+		reader.Close()
+		end()
+	})
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := live(t)
+		server, listener, end := piped(t, o)
+		var readers []*watching
+		for range maxStreams {
+			readers = append(readers, watch(t, listener, ""))
+		}
+		refused := get(t, server.Handler(), "/api/v1/events")
+		if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" || !strings.Contains(refused.Body.String(), "too many watch") {
+			t.Errorf("one more: %d %s", refused.Code, refused.Body)
+		}
+		readers[0].Close()
+		synctest.Wait()
+		watch(t, listener, "").Close()
+		for _, reader := range readers {
+			reader.Close()
+		}
+		end()
+	})
+}
+
+// TestShutdownDoesNotWaitForStreams, nor begins new ones.
+func TestShutdownDoesNotWaitForStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, _ := live(t)
+		server, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		reader.wants("the beginning", jobs.Topics()...)
+		begun := time.Now()
+		go func() { _, _ = io.Copy(io.Discard, reader.Reader) }()
+		end()
+		if took := time.Since(begun); took >= shutdownTimeout {
+			t.Errorf("it took %s", took)
+		}
+		if reply := get(t, server.Handler(), "/api/v1/events"); reply.Code != http.StatusServiceUnavailable {
+			t.Errorf("a stream begins after the end: %d", reply.Code)
+		}
+	})
+}
+
+// TestStreamEndsWithTheSignIn: who no longer may know is told no more.
+func TestStreamEndsWithTheSignIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
+		server, listener, end := piped(t, o)
+		value := server.accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Minute))
+		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
+		id := reader.wants("the beginning", jobs.Topics()...)
+		for range 3 {
+			if text := reader.block(); text != ": still here" {
+				t.Errorf("found %q", text)
+			}
+		}
+		c.move(jobs.TopicRuns)
+		if now := reader.wants("within the sign-in", jobs.TopicRuns); now == id {
+			t.Error("the id is still " + id)
+		}
+		time.Sleep(beatEvery)
+		c.move(jobs.TopicRuns)
+		if text, err := reader.next(); err == nil {
+			t.Errorf("after the sign-in has ended: %q", text)
+		}
+		end()
+	})
+}
+
+func TestEventsRefuseWhatTheyDontKnow(t *testing.T) {
+	o, _ := live(t)
+	handler := newServer(t, o).Handler()
+	for query, want := range map[string]string{
+		"?topics=runs,nothing": `topics has \"nothing\", expected some of runs, locks, jobs`,
+		"?topics=,":            `topics has \"\"`,
+		"?topic=runs":          `parameter \"topic\" is unknown`,
+		"?since=a%00b":         "since has a control character",
+		"?since=a&since=b":     "since is given 2 times",
+	} {
+		if reply := get(t, handler, "/api/v1/events"+query); reply.Code != http.StatusBadRequest || !strings.Contains(reply.Body.String(), want) {
+			t.Errorf("%s: %d %s", query, reply.Code, reply.Body)
+		}
+	}
+	if reply := send(handler, http.MethodHead, "/api/v1/events", nil); reply.Code != http.StatusOK {
+		t.Errorf("HEAD: %d", reply.Code)
+	}
+	if reply := get(t, newServer(t, calm()).Handler(), "/api/v1/events"); reply.Code != http.StatusNotImplemented {
+		t.Errorf("without changes: %d", reply.Code)
+	}
+}
+
+// TestPagesSayWhereTheyHear of what changes after what they show.
+func TestPagesSayWhereTheyHear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		server, listener, end := piped(t, o)
+		page := func(path string) string { return get(t, server.Handler(), path).Body.String() }
+		now := positionOf(c.marks).String()
+		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) || !strings.Contains(got, `data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
+			t.Error("the page does not say where it hears of changes")
+		}
+		page("/")
+		page("/jobs")
+		if n := c.questions(); n != 1 {
+			t.Errorf("%d questions for three pages at one moment", n)
+		}
+		last := id(2).String() // has ended
+		reader := watch(t, listener, "")
+		since := reader.wants("the beginning", jobs.Topics()...)
+		if got := page("/audit"); !strings.Contains(got, "data-events=\"/api/v1/events?since="+since+"&amp;topics=audit\"") {
+			t.Error("the page does not say since when it is to hear of changes")
+		}
+		for _, still := range []string{"/?refresh=off", "/runs/" + last} {
+			if strings.Contains(page(still), "data-events") {
+				t.Errorf("%s stands still, and hears all the same", still)
+			}
+		}
+		reader.Close()
+		end()
+	})
+}
+
+func TestPositionsAreReadAsWritten(t *testing.T) {
+	p := positionOf(newChanges().marks)
+	if got := parsePosition(p.String()); !maps.Equal(got, p) || len(got) != len(jobs.Topics()) {
+		t.Errorf("%v is read as %v", p, got)
+	}
+	if got := position(nil).String(); got != "" {
+		t.Errorf("no position is %q", got)
+	}
+}

@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mark stands at the end of inputs, to be found where it was not escaped.
+const mark = `<zq"'&zq>`
+
+// fuzzed is a request to any route.
+type fuzzed struct {
+	route      int // of the table, from its beginning again where it ends
+	path       string
+	name, text string // of a parameter
+	query      string // what is beside it, as it is sent
+	body       string
+	marked     bool // path, text and body have the mark
+}
+
+// request builds the request, as a client that sends anything would have it
+// arrive.
+func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
+	r := routes[f.route%len(routes)]
+	if f.marked {
+		f.path, f.text, f.body = f.path+mark, f.text+mark, strings.ReplaceAll(f.body, "zq", strings.ReplaceAll(mark, `"`, `\"`))
+	}
+	raw := addressOf(s, r.path)
+	if f.path != "" {
+		raw = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(strings.TrimSuffix(r.path, "{$}"), url.PathEscape(f.path))
+	}
+	plain, err := url.PathUnescape(raw)
+	if err != nil {
+		plain = raw
+	}
+	query := f.query
+	if f.name != "" {
+		query = strings.TrimPrefix(query+"&"+url.QueryEscape(f.name)+"="+url.QueryEscape(f.text), "&")
+	}
+	request := httptest.NewRequest(r.method, "/", strings.NewReader(f.body))
+	request.URL = &url.URL{Path: plain, RawPath: raw, RawQuery: query}
+	request.RequestURI = request.URL.RequestURI()
+	request.Host = "localhost"
+	if r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r, passing(request)
+}
+
+// FuzzRequests sends every route random path values, parameters and bodies. Each
+// is answered soon, never with a mistake of the program, and what was sent is
+// nowhere in the answer as markup; a refusal says what was refused.
+func FuzzRequests(f *testing.F) {
+	o, c := withActs(contention())
+	o.Changes = newChanges()
+	server, err := New(o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	handler, routes := server.Handler(), server.routes()
+	for i, r := range routes {
+		f.Add(i, "", "", "", "", bodyOf(r.path), false)
+		f.Add(i, "a", "refresh", "off", "limit=5&state=failed,lost&before=x", `{"reason": "zq", "zq": 1}`, true)
+	}
+	for i, hostile := range []string{"\x00", "\xff", "../..", strings.Repeat("x", 1001), "%", "\u202e", "9999999999999999999", "0001-01-01T00:00:00Z", "a,b", "path:a/b", "null"} {
+		for _, name := range []string{"limit", "job", "state", "from", "after", "before", "resource", "at", "topics", "since", "next", "refresh", "text", "action"} {
+			f.Add(i*7+len(name), hostile, name, hostile, "a=b;c=%zz", `{"params": {"a": `+fmt.Sprintf("%q", hostile)+`}, "token": 1e99, "job": [], "version": -1}`, i%2 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, at int, path, name, text, query, body string, marked bool) {
+		if at < 0 {
+			t.Skip("no such route")
+		}
+		*c = *newControl(c.history)
+		c.history.filters, c.history.jobFilters = nil, nil
+		sent := fuzzed{at, path, name, text, query, body, marked}
+		r, request := sent.request(server, routes)
+		reply := httptest.NewRecorder()
+		begun := time.Now()
+		handler.ServeHTTP(reply, request)
+		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(), body)
+		if took := time.Since(begun); took > questionTimeout {
+			t.Errorf("%s: answered after %s", what, took)
+		}
+		if reply.Code >= 500 || reply.Code < 200 {
+			t.Errorf("%s: %d: %s", what, reply.Code, reply.Body)
+		}
+		checkFuzzed(t, what, request, reply, r)
+	})
+}
+
+func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httptest.ResponseRecorder, r route) {
+	t.Helper()
+	body := reply.Body.String()
+	for header, values := range reply.Header() {
+		if strings.ContainsAny(strings.Join(values, ""), "\r\n<\x00") && header != "Link" || strings.Contains(strings.Join(values, ""), mark) {
+			t.Errorf("%s: header %s is %q", what, header, values)
+		}
+	}
+	if strings.Contains(body, "<zq") {
+		t.Errorf("%s: what was sent is markup:\n%s", what, body)
+	}
+	kind := reply.Header().Get("Content-Type")
+	switch {
+	case reply.Code == http.StatusMovedPermanently || reply.Code == http.StatusTemporaryRedirect: // the path was no clean one
+	case strings.HasPrefix(request.URL.Path, "/api/") && kind != "text/event-stream" && (kind != "application/json" || !json.Valid(reply.Body.Bytes())):
+		t.Errorf("%s: %d, no JSON but %s: %q", what, reply.Code, kind, body)
+	case strings.HasPrefix(kind, "text/html") && reply.Code != http.StatusSeeOther && !strings.HasSuffix(body, "</html>\n"):
+		t.Errorf("%s: the page does not end", what)
+	}
+	if reply.Code == http.StatusBadRequest && !slices.ContainsFunc(sentNames(request, r), func(name string) bool { return strings.Contains(body, name) }) {
+		t.Errorf("%s: refused without a name: %s", what, body)
+	}
+}
+
+// sentNames are the names that a refusal may be about.
+func sentNames(request *http.Request, r route) []string {
+	names := []string{"query", "body", "form", "id is", "session is", "action", "Idempotency-Key", "job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
+	sent, _ := url.ParseQuery(request.URL.RawQuery) // what can't be read is not named
+	for name := range sent {
+		names = append(names, jsonInner(cut(name, 100)), htmlInner(cut(name, 100)))
+	}
+	for _, p := range operations()[r.method+" "+r.path].query {
+		names = append(names, p.name)
+	}
+	return append(names, propertyNames(operations()[r.method+" "+r.path].body)...)
+}
+
+// jsonInner and htmlInner are how a quoted name looks in an answer.
+func jsonInner(name string) string {
+	text, err := json.Marshal(fmt.Sprintf("%q", name))
+	if err != nil {
+		panic(err) // text is text
+	}
+	return string(text[1 : len(text)-1])
+}
+
+func htmlInner(name string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(fmt.Sprintf("%q", name))
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// replicaSite serves one replica after another at one address, as a load
+// balancer does. Pages ask by themselves once an hour: what they show sooner
+// they were told of.
+type replicaSite struct {
+	URL     string
+	t       *testing.T
+	options Options
+	changes *changes
+	history *history
+	serving atomic.Pointer[Server]
+	mu      sync.RWMutex // of history
+	pages   atomic.Int64 // that were asked for
+}
+
+func newReplicaSite(t *testing.T, window context.Context) *replicaSite {
+	o, c := live(t)
+	o.Refresh = time.Hour
+	s := &replicaSite{t: t, options: o, changes: c, history: o.Store.(*history)}
+	s.serving.Store(newServer(t, o))
+	s.URL = siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("HX-Request") != "" {
+			s.pages.Add(1)
+		}
+		if r.URL.Path != "/api/v1/events" {
+			s.mu.RLock()
+			defer s.mu.RUnlock()
+		}
+		s.serving.Load().Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { s.serving.Load().hub.stop() })
+	return s
+}
+
+// comes has another replica beat.
+func (s *replicaSite) comes(name string) {
+	s.mu.Lock()
+	s.history.replicas = append(s.history.replicas[:2:2], beating(9, name, time.Second, 0))
+	s.mu.Unlock()
+	s.changes.move(jobs.TopicReplicas)
+}
+
+// TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
+// tell at once, and what happened while one replica took over from another.
+func TestPageShowsWhatItIsToldOf(t *testing.T) {
+	window := tab(t, browser(t))
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/replicas")
+	site.comes("replica-of-the-look")
+	until(t, window, `document.body.textContent.includes("replica-of-the-look")`)
+	site.comes("replica-of-the-act")
+	site.changes.act()
+	until(t, window, `document.body.textContent.includes("replica-of-the-act")`)
+	before := site.serving.Swap(newServer(t, site.options))
+	site.comes("replica-missed")
+	before.hub.stop()
+	until(t, window, `document.body.textContent.includes("replica-missed")`)
+}
+
+// TestPageAsksAtMostOnceASecond however much happens.
+func TestPageAsksAtMostOnceASecond(t *testing.T) {
+	window := tab(t, browser(t))
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/replicas")
+	site.comes("replica-first")
+	until(t, window, `document.body.textContent.includes("replica-first")`)
+	asked, begun := site.pages.Load(), time.Now()
+	for site.pages.Load() < asked+4 {
+		site.changes.act()
+		time.Sleep(20 * time.Millisecond) // as fast as acts come
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("the page asked %d times in a minute of acts", site.pages.Load()-asked)
+		}
+	}
+	if took := time.Since(begun); took < 2800*time.Millisecond {
+		t.Errorf("the page asked 4 times within %s", took)
+	}
+}
+
+// TestPageIsLeftAloneUnderSomebodysHands: what is filled in stays.
+func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
+	window := tab(t, browser(t))
+	site := newReplicaSite(t, window)
+	browsertest.Visit(t, window, site.URL+"/runs")
+	site.changes.move(jobs.TopicRuns)
+	site.changes.act()
+	until(t, window, `performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)
+	asked := site.pages.Load()
+	evaluate[bool](t, window, `window.refused = 0, document.addEventListener("htmx:beforeRequest", (e) => window.refused += e.defaultPrevented), true`)
+	if err := chromedp.Do(window, chromedp.SendKeys(`#job`, "rollup")); err != nil {
+		t.Fatal(err)
+	}
+	site.changes.act()
+	until(t, window, `window.refused > 0`)
+	if got := evaluate[string](t, window, `document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
+		t.Errorf("the field reads %q after the page asked %d times", got, site.pages.Load()-asked)
+	}
+}

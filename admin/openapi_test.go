@@ -1,0 +1,413 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// operation is what is to be known of a route of the API, beside its path.
+type operation struct {
+	summary string
+	query   []parameter
+	answer  reflect.Type
+	lists   bool // goes on by a Link header
+	body    object
+	needs   []string // fields of the body that must be there
+	more    map[int]reflect.Type
+}
+
+type parameter struct {
+	name, says string
+	schema     object
+}
+
+func text(name, says string) parameter {
+	return parameter{name, says, object{"type": "string", "maxLength": longestText}}
+}
+
+func someOf[T ~string](name, says string, words []T) parameter {
+	return parameter{name, says, object{"type": "string", "enum": words}}
+}
+
+func instant(name, says string) parameter {
+	return parameter{name, says + " An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.", object{"type": "string", "maxLength": longestText}}
+}
+
+func limit(byDefault int) parameter {
+	return parameter{"limit", "How many at most.", object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
+}
+
+// operations describes every route of the API.
+func operations() map[string]operation {
+	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes, "description": "Why, for the audit log."}
+	version := object{"type": "integer", "format": "int64", "minimum": 0, "description": "The version of the job that is changed; 0 for a new one."}
+	flag := func(says string) object { return object{"type": "boolean", "default": false, "description": says} }
+	why := object{"reason": reason}
+	act := func(summary string, answer reflect.Type) operation {
+		return operation{summary: summary, answer: answer, body: why}
+	}
+	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
+	return map[string]operation{
+		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not answer, the last state that this replica knows, with 503.",
+			answer: reflect.TypeFor[Overview](), more: map[int]reflect.Type{http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
+		"GET /api/v1/locks": {summary: "What is held, by whom and since when.", answer: reflect.TypeFor[[]Lock]()},
+		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true, query: []parameter{
+			text("text", "In a name, or in that of a job or replica that holds or waits."), someOf("state", "Only these.", []string{"held", "waiting", "free"}),
+			text("under", "This resource and what lies beneath."), text("after", "The page after this, as a Link header names it."),
+		}},
+		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](), lists: true, query: []parameter{
+			text("text", "In the name or the description, upper or lower case."), text("group", "Of this group."),
+			someOf("state", "Of waiting and running: jobs that have such a run; of others: whose last run ended so.", jobs.States()),
+			someOf("source", "Where it comes from.", []jobs.Source{jobs.FromConfig, jobs.FromStore}),
+			someOf("paused", "Whether a pause covers it now.", []string{"yes", "no"}), limit(defaultJobs),
+			text("after", "The page after this name."), text("before", "The page before this name."),
+		}},
+		"GET /api/v1/jobs/{name}": {summary: "A job, and what has become of it.", answer: reflect.TypeFor[JobDetail]()},
+		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not, at an instant.", answer: reflect.TypeFor[jobs.Explanation](),
+			query: []parameter{instant("at", "Now where it is not given; also a time of day, in the job's zone.")}},
+		"GET /api/v1/jobs/{name}/spec": {summary: "A job that was added at run time, as it is kept.", answer: reflect.TypeFor[jobs.Spec]()},
+		"GET /api/v1/runs": {summary: "Runs, the youngest first.", answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
+			text("job", "Of this job."), {"state", "In these states: repeated, or separated by commas.", object{"type": "array", "items": object{"type": "string"}}},
+			someOf("reason", "With this reason.", jobs.Reasons()), text("replica", "Of this replica."), text("resource", "Of jobs that lock this table or resource, or what is related to it."),
+			instant("from", "Created then or later."), instant("until", "Created before."), limit(defaultRuns),
+			text("before", "The page after this run's id: older ones."), text("after", "The page before this run's id: younger ones."),
+		}},
+		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: reflect.TypeFor[tracedRun]()},
+		"GET /api/v1/replicas":     {summary: "Replicas that live, or died in the last hour.", answer: reflect.TypeFor[[]Replica]()},
+		"GET /api/v1/memcached":    {summary: "The servers of stage 1, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
+		"GET /api/v1/pauses":       {summary: "The pauses that stand.", answer: reflect.TypeFor[[]jobs.Pause]()},
+		"GET /api/v1/openapi.json": {summary: "This document."},
+		"GET /api/v1/audit": {summary: "Who did what, the youngest first.", answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
+			text("actor", "By this user or token."), someOf("action", "Of this kind.", auditActions()), text("target", "To this target."), limit(pageAudit),
+			text("before", "The page after the line that a Link header names."),
+		}},
+		"GET /api/v1/events": {summary: "What changes in the cluster, as Server-Sent Events named by topic, each with an id to go on from at any replica. " +
+			"Ask for the topic's data when one comes. A stream ends after half an hour, and with the sign-in: come again.", query: []parameter{
+			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) + ". All where it is not given.", object{"type": "string"}},
+			text("since", "The id of the last event seen. The header Last-Event-ID goes before it."),
+		}},
+		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.", answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
+			"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
+		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.", answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
+		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up.", answer: record, body: object{
+			"reason": reason, "params": object{"type": "object", "description": "Over the job's own, by key."}, "even_paused": flag("Also while the job is paused.")}},
+		"POST /api/v1/jobs/{name}/pause":          act("Pauses a job.", pause),
+		"POST /api/v1/jobs/{name}/resume":         act("Ends a job's own pause.", pause),
+		"POST /api/v1/groups/{name}/pause":        act("Pauses a group.", pause),
+		"POST /api/v1/groups/{name}/resume":       act("Ends a group's own pause.", pause),
+		"POST /api/v1/pause":                      act("Pauses everything.", pause),
+		"POST /api/v1/resume":                     act("Ends the pause of everything.", pause),
+		"POST /api/v1/runs/{id}/cancel":           act("Ends a run that waits, or has its replica end it.", record),
+		"POST /api/v1/replicas/{session}/drain":   act("Has a replica start nothing more.", reflect.TypeFor[drained]()),
+		"POST /api/v1/replicas/{session}/undrain": act("Has it start runs again.", reflect.TypeFor[drained]()),
+		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can commit nothing more.", answer: reflect.TypeFor[released](), needs: []string{"resource", "token"}, body: object{
+			"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
+			"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
+			"end_transaction": flag("Also end the transaction that the holder is in: it rolls back.")}},
+	}
+}
+
+// document writes the description of the API.
+func document(t *testing.T, routes []route) object {
+	s := newSchemas(t)
+	s.of(reflect.TypeFor[refusedAct]())
+	s.named["Error"] = object{"type": "object", "required": []string{"error"}, "additionalProperties": false,
+		"properties": object{"error": object{"type": "string", "description": "What is wrong, in words for people."}}}
+	paths, known := object{}, operations()
+	for _, r := range routes {
+		if !strings.HasPrefix(r.path, "/api/") {
+			continue
+		}
+		name := r.method + " " + r.path
+		op, described := known[name]
+		if !described {
+			t.Errorf("%s is not described", name)
+			continue
+		}
+		delete(known, name)
+		if paths[r.path] == nil {
+			paths[r.path] = object{}
+		}
+		paths[r.path].(object)[strings.ToLower(r.method)] = op.document(s, r)
+	}
+	for name := range known {
+		t.Errorf("%s is described, and not there", name)
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{"title": "Holdfast", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"description": "What the pages show and do, as JSON, the same from every replica. Lists are never null. Instants are in UTC. " +
+				"Parameters and fields that are not described are refused with 400, and so is a parameter that is given twice. Names may be added to answers."},
+		"paths": paths,
+		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
+			"token":  object{"type": "http", "scheme": "bearer", "description": "A token of the configuration, for machines."},
+			"signIn": object{"type": "apiKey", "in": "cookie", "name": secureCookie, "description": "Of who has signed in. Over plain HTTP on loopback its name is " + plainCookie + "."},
+		}},
+	}
+}
+
+func (op operation) document(s *schemas, r route) object {
+	role := string(Viewer)
+	if r.who == forOperators {
+		role = string(Operator)
+	}
+	d := object{"summary": op.summary, "operationId": operationID(r), "responses": op.responses(s, r), "security": []any{
+		object{"token": []string{role}}, object{"signIn": []string{role}}, object{},
+	}}
+	parameters := []any{}
+	for _, match := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
+		schema := object{"type": "string", "maxLength": jobs.MaxNameBytes}
+		if match[1] != "name" {
+			schema = object{"type": "string", "format": "uuid"}
+		}
+		parameters = append(parameters, object{"name": match[1], "in": "path", "required": true, "schema": schema})
+	}
+	for _, p := range op.query {
+		parameters = append(parameters, object{"name": p.name, "in": "query", "description": p.says, "schema": p.schema})
+	}
+	if r.method == http.MethodPost {
+		parameters = append(parameters, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
+			"description": "A second act with the same key, through whichever replica, does nothing and is told the same."})
+		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
+		if len(op.needs) > 0 {
+			schema["required"] = op.needs
+		}
+		d["requestBody"] = object{"required": len(op.needs) > 0, "content": object{"application/json": object{"schema": schema}}}
+	}
+	if r.path == "/api/v1/events" {
+		parameters = append(parameters, object{"name": "Last-Event-ID", "in": "header", "schema": object{"type": "string"},
+			"description": "The id of the last event seen, as browsers send it that come again."})
+	}
+	if len(parameters) > 0 {
+		d["parameters"] = parameters
+	}
+	return d
+}
+
+func operationID(r route) string {
+	parts := strings.FieldsFunc(strings.TrimSuffix(strings.TrimPrefix(r.path, "/api/v1/"), ".json"), func(c rune) bool { return strings.ContainsRune("/{}", c) })
+	return strings.ToLower(r.method) + "-" + strings.Join(parts, "-")
+}
+
+// refusals are what every operation may answer with, and what acts may beside.
+func (op operation) refusals(r route) map[int]string {
+	says := map[int]string{
+		http.StatusBadRequest: "A parameter or a field can't be read: it is named.", http.StatusUnauthorized: "Sign in, or send a token.",
+		http.StatusForbidden: "The role does not allow it, or the request comes from another site.", http.StatusMisdirectedRequest: "The API is not served under this name.",
+		http.StatusInternalServerError: "A mistake in the program.", http.StatusServiceUnavailable: "The store can't be asked, or too many ask.",
+	}
+	if strings.Contains(r.path, "{") || r.method == http.MethodPost {
+		says[http.StatusNotFound] = "There is no such thing."
+	}
+	if r.method == http.MethodPost {
+		says[http.StatusConflict] = "Things are no longer as the caller believes; what may be added to the request is in option."
+		says[http.StatusRequestEntityTooLarge] = "The body is too large."
+		says[http.StatusUnprocessableEntity] = "The params or the job have mistakes."
+	}
+	if r.method == http.MethodPost || r.path == "/api/v1/events" {
+		says[http.StatusNotImplemented] = "This replica does not do that."
+	}
+	return says
+}
+
+func (op operation) responses(s *schemas, r route) object {
+	ok := object{"description": "OK"}
+	switch {
+	case op.answer != nil:
+		ok["content"] = object{"application/json": object{"schema": s.of(op.answer)}}
+	case r.path == "/api/v1/events":
+		ok["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
+	default:
+		ok["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
+	}
+	if op.lists {
+		ok["headers"] = object{"Link": object{"description": `Where the list goes on, rel="next", and back, rel="prev".`, "schema": object{"type": "string"}}}
+	}
+	kind, schema := "Error", object{"$ref": "#/components/schemas/Error"}
+	if r.method == http.MethodPost {
+		kind, schema = "RefusedAct", object{"$ref": "#/components/schemas/RefusedAct"}
+	}
+	responses := object{"200": ok}
+	for status, says := range op.refusals(r) {
+		if other := op.more[status]; other != nil {
+			responses[strconv.Itoa(status)] = jsonAnswer(says, s.of(other))
+			continue
+		}
+		name := kind + strconv.Itoa(status)
+		s.refusals[name] = jsonAnswer(says, schema)
+		responses[strconv.Itoa(status)] = object{"$ref": "#/components/responses/" + name}
+	}
+	return responses
+}
+
+func jsonAnswer(says string, schema object) object {
+	return object{"description": says, "content": object{"application/json": object{"schema": schema}}}
+}
+
+// TestOpenAPI holds the document that is served to the routes, and to the types
+// that they answer with.
+func TestOpenAPI(t *testing.T) {
+	server := newServer(t, contention())
+	written, err := json.MarshalIndent(document(t, server.routes()), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "../openapi.json", append(written, '\n'))
+	doc, err := openapi3.NewLoader().LoadFromData(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if served := get(t, server.Handler(), "/api/v1/openapi.json"); !bytes.Equal(served.Body.Bytes(), openAPI) || served.Code != http.StatusOK {
+		t.Errorf("another document is served: %d", served.Code)
+	}
+}
+
+// described is the document as a validator reads it.
+type described struct {
+	*jsonschema.Compiler
+	doc object
+}
+
+func newDescribed(t *testing.T) described {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(openAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	if err := c.AddResource("openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	return described{c, doc.(object)}
+}
+
+// checks fails the test unless the route may answer so.
+func (d described) checks(t *testing.T, r route, what string, reply *httptest.ResponseRecorder) {
+	t.Helper()
+	operation := d.doc["paths"].(object)[r.path].(object)[strings.ToLower(r.method)].(object)
+	response, described := operation["responses"].(object)[strconv.Itoa(reply.Code)].(object)
+	if !described {
+		t.Errorf("%s: %d is not described", what, reply.Code)
+		return
+	}
+	at, elsewhere := response["$ref"].(string)
+	if !elsewhere {
+		at = fmt.Sprintf("#/paths/%s/%s/responses/%d", strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(r.path), strings.ToLower(r.method), reply.Code)
+	}
+	schema, err := d.Compile("openapi.json" + at + "/content/application~1json/schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(reply.Body)
+	if err == nil {
+		err = schema.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("%s: %d: %v", what, reply.Code, err)
+	}
+}
+
+func inAPI(s *Server) []route {
+	return slices.DeleteFunc(s.routes(), func(r route) bool { return !strings.HasPrefix(r.path, "/api/") || r.path == "/api/v1/events" })
+}
+
+// TestAnswersAreAsDescribed asks every route in every state of the gallery, and
+// has each act done and refused.
+func TestAnswersAreAsDescribed(t *testing.T) {
+	d := newDescribed(t)
+	for _, state := range galleryStates() {
+		server := newServer(t, state.options)
+		for _, r := range inAPI(server) {
+			if r.method == http.MethodGet {
+				d.checks(t, r, state.name+": GET "+r.path, get(t, server.Handler(), addressOf(server, r.path)))
+				d.checks(t, r, state.name+": GET "+r.path+"?bogus=1", get(t, server.Handler(), addressOf(server, r.path)+"?bogus=1"))
+			}
+		}
+	}
+	server, control := acting(t)
+	had := make(map[string]bool)
+	for _, body := range []string{"as it should be", `{"bogus": 1}`, `{"reason": 1}`, `{`, `{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
+		`{"resource": "public/nothing", "token": 1}`, `{"resource": "public/orders", "token": 1}`, "x" + strings.Repeat(" ", maxBody)} {
+		for _, down := range []error{nil, jobs.ErrUnavailable} {
+			control.history.err = down
+			for _, r := range inAPI(server) {
+				sent := body
+				if body == "as it should be" {
+					sent = bodyOf(r.path)
+				}
+				reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"), func(q *http.Request) { q.Host = "localhost"; withText(sent)(q) })
+				had[fmt.Sprint(r.method, reply.Code)] = true
+				d.checks(t, r, fmt.Sprintf("%s %s of %.40s", r.method, r.path, sent), reply)
+			}
+		}
+	}
+	for _, want := range []string{"GET200", "GET503", "POST200", "POST400", "POST404", "POST409", "POST413", "POST422", "POST503"} {
+		if !had[want] {
+			t.Errorf("nothing was answered with %s: %v", want, had)
+		}
+	}
+}
+
+func withText(body string) func(*http.Request) {
+	return func(r *http.Request) {
+		sent := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Body, r.ContentLength = sent.Body, sent.ContentLength
+	}
+}
+
+// TestParametersAreThoseDescribed: handlers list what they take when they are
+// asked for something else.
+func TestParametersAreThoseDescribed(t *testing.T) {
+	server, _ := acting(t)
+	for _, r := range server.routes() {
+		op, described := operations()[r.method+" "+r.path]
+		if !described {
+			continue
+		}
+		var want []string
+		for _, p := range op.query {
+			want = append(want, p.name)
+		}
+		reply := send(server.Handler(), r.method, addressOf(server, r.path)+"?bogus=1", nil)
+		if got := expectedIn(reply); reply.Code != http.StatusBadRequest || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s %s: %d, takes parameters %q, described are %q", r.method, r.path, reply.Code, got, want)
+		}
+		if r.method == http.MethodPost {
+			reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"), func(q *http.Request) { q.Host = "localhost"; withText(`{"bogus": 1}`)(q) })
+			if got := expectedIn(reply); reply.Code != http.StatusBadRequest || !slices.Equal(got, propertyNames(op.body)) {
+				t.Errorf("%s %s: %d, takes fields %q, described are %q", r.method, r.path, reply.Code, got, propertyNames(op.body))
+			}
+		}
+	}
+}
+
+// expectedIn returns what a refusal says that it expected, sorted.
+func expectedIn(reply *httptest.ResponseRecorder) []string {
+	var said struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal(reply.Body.Bytes(), &said) // what is no JSON says nothing
+	_, list, found := strings.Cut(said.Error, "expected some of ")
+	if !found {
+		return nil
+	}
+	return slices.Sorted(slices.Values(strings.Split(list, ", ")))
+}

@@ -1,0 +1,40 @@
+package simstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Marks implements jobs.Marked. Of deliveries there are none here.
+func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var standing jobs.Token
+	for token := range s.claims {
+		standing += token
+	}
+	var waits int64
+	for _, r := range s.waiting {
+		waits += r.WaitSince.UnixMicro()
+	}
+	locks := fmt.Sprint(s.token, standing, len(s.waiting), waits)
+	return jobs.Marks{
+		jobs.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), jobs.TopicLocks: locks, jobs.TopicJobs: fmt.Sprint(s.definitions, s.control.generation),
+		jobs.TopicReplicas: s.replicasMark(), jobs.TopicAudit: fmt.Sprint(len(s.control.audit)), jobs.TopicWebhooks: "",
+	}, nil
+}
+
+func (s *Store) replicasMark() string {
+	var lives []string
+	for id, l := range s.sessions {
+		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.vitals.Workers, l.vitals.NotReady))
+	}
+	slices.SortFunc(lives, cmp.Compare[string])
+	return fmt.Sprint(lives)
+}

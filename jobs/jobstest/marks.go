@@ -1,0 +1,98 @@
+package jobstest
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var markRules = []rule{
+	{"what happens moves the marks of its topics, by every replica's question", func(c *check) {
+		c.register("h", "a", "b")
+		one := c.session("one")
+		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
+		var token jobs.Token
+		c.moved("a start", func() { token = c.granted(one, holder) }, jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("a wait", func() { c.blocked(one, waiter, jobs.ReasonLockHeld, holder) }, jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("the end of a wait", func() { c.note(one, noteOf(waiter, jobs.Skipped, jobs.ReasonLockHeld)) }, jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("a run that was nothing but skipped", func() { c.note(one, noteOf(request("a", 2), jobs.Skipped, jobs.ReasonOverlap)) }, jobs.TopicRuns)
+		c.moved("a start that has ended meanwhile", func() {
+			again := request("a", 3)
+			c.finished(again, c.granted(one, again), jobs.Succeeded)
+		}, jobs.TopicRuns)
+	}},
+	{"what operators do moves the marks of its topics", func(c *check) {
+		c.register("h", "a")
+		one := c.session("one")
+		all := jobs.Target{Kind: jobs.TargetAll}
+		c.moved("a pause", func() { c.pause(all) }, jobs.TopicJobs, jobs.TopicAudit)
+		c.moved("its end", func() { c.resume(all) }, jobs.TopicJobs, jobs.TopicAudit)
+		c.moved("a drain", func() { c.drain(one, true) }, jobs.TopicReplicas, jobs.TopicAudit)
+		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) }, jobs.TopicRuns, jobs.TopicAudit)
+		c.moved("a job more", func() {
+			_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+			c.must(err)
+		}, jobs.TopicJobs, jobs.TopicAudit)
+	}},
+	{"replicas that come and go, and what they bring, move marks", func(c *check) {
+		var one uuid.UUID
+		c.moved("a session", func() { one = c.session("one") }, jobs.TopicReplicas)
+		c.moved("a definition", func() { c.carry(one, "h", "a") }, jobs.TopicJobs)
+		c.moved("an end", func() { c.must(c.Store.End(c.ctx, one)) }, jobs.TopicReplicas)
+		two := c.session("two")
+		c.moved("a death", func() { c.Expire(two) }, jobs.TopicReplicas)
+	}},
+	{"deliveries move their mark", func(c *check) {
+		c.outbox(c.Store)
+		c.hooked("a", "h", jobs.Failed)
+		one := c.session("one")
+		c.moved("a delivery", func() {
+			r := request("a", 1)
+			c.finished(r, c.granted(one, r), jobs.Failed)
+		}, jobs.TopicRuns, jobs.TopicWebhooks)
+		c.moved("its taking", func() { c.take("w", ttl) }, jobs.TopicWebhooks)
+	}},
+	{"heartbeats and questions move nothing", func(c *check) {
+		c.register("h", "a")
+		one := c.session("one")
+		r := request("a", 1, table("s/t"))
+		c.granted(one, r)
+		before := c.marks(c.Store)
+		_, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{Busy: 3})
+		c.must(err)
+		c.locks()
+		c.sweep()
+		for topic, mark := range c.marks(c.Second) {
+			equal(c, "mark of "+string(topic), mark, before[topic])
+		}
+	}},
+}
+
+func (c *check) marks(store jobs.Store) jobs.Marks {
+	c.Helper()
+	marks, err := store.Marks(c.ctx)
+	c.must(err)
+	for _, topic := range jobs.Topics() {
+		if _, known := marks[topic]; !known || len(marks) != len(jobs.Topics()) {
+			c.Fatalf("marks %v, expected one of each topic", marks)
+		}
+	}
+	return marks
+}
+
+// moved fails the test unless what happens moves the marks of the topics.
+// Others may move too.
+func (c *check) moved(what string, happens func(), topics ...jobs.Topic) {
+	c.Helper()
+	before := c.marks(c.Store)
+	happens()
+	after := c.marks(c.Second)
+	for _, topic := range jobs.Topics() {
+		if slices.Contains(topics, topic) && before[topic] == after[topic] {
+			c.Errorf("%s does not move the mark of %s: %q", what, topic, after[topic])
+		}
+	}
+}

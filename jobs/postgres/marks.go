@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// readMarks looks at what is small, and at the end of what is long. Tokens only
+// grow, so their last and the sum of those that stand tell of each claim that
+// came or went. A run that was created just before the youngest may have been
+// committed after it: hence how many there are in the two seconds before.
+const readMarks = `
+WITH claimed AS (
+    SELECT (SELECT last_value FROM holdfast.tokens) || ' ' || coalesce(sum(token), 0) AS mark FROM holdfast.claims
+), waiting AS (
+    SELECT count(*) || ' ' || coalesce(sum(hashtextextended(run::text || since::text, 0)), 0) AS mark
+    FROM (SELECT run, since FROM holdfast.waits LIMIT 10000) w
+), youngest AS (
+    SELECT created_at, id FROM holdfast.runs ORDER BY created_at DESC, id DESC LIMIT 1
+), latest AS (
+    SELECT at, id FROM holdfast.audit ORDER BY at DESC, id DESC LIMIT 1
+)
+SELECT
+    concat_ws(' ', c.mark, w.mark, (SELECT id FROM youngest), (SELECT count(*) FROM (
+        SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest) - interval '2 s' LIMIT 1000) lately)),
+    concat_ws(' ', c.mark, w.mark),
+    (SELECT definitions || ' ' || orders FROM holdfast.meta),
+    (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at, expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
+        lock_servers), ',' ORDER BY id), '')) FROM (SELECT * FROM holdfast.sessions WHERE ended_at IS NULL OR ended_at > clock_timestamp() - interval '1 hour') s),
+    concat_ws(' ', (SELECT id FROM latest), (SELECT count(*) FROM (
+        SELECT FROM holdfast.audit WHERE at > (SELECT at FROM latest) - interval '2 s' LIMIT 1000) lately)),
+    (SELECT concat_ws(' ', count(*), sum(tries), max(next_at), max(gave_up_at)) FROM (SELECT tries, next_at, gave_up_at FROM holdfast.deliveries LIMIT 1000) d)
+FROM claimed c, waiting w`
+
+// Marks implements jobs.Marked.
+func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+	marks := make([]string, len(jobs.Topics()))
+	into := make([]any, len(marks))
+	for i := range marks {
+		into[i] = &marks[i]
+	}
+	if err := s.views.QueryRow(ctx, readMarks).Scan(into...); err != nil {
+		return nil, wrap("marks", err)
+	}
+	found := make(jobs.Marks, len(marks))
+	for i, topic := range jobs.Topics() {
+		found[topic] = marks[i]
+	}
+	return found, nil
+}

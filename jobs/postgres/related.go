@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// jobsLocking are those that lock one of the keys, or what begins with the second
+// argument; also such as were removed.
+const jobsLocking = `
+SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
+WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resource' = ANY($1::text[]) OR starts_with(e ->> 'resource', $2))`
+
+// lookedThrough is how many runs, the next by time, are looked through for those
+// of jobs that lock a resource, before each of the jobs is asked by itself. Where
+// many jobs lock it, or they run often, the page is among them, and asking
+// hundreds of jobs for a page each would cost a thousand times as much. Where they
+// run seldom, each has few runs.
+const lookedThrough = 5_000
+
+// runsRelated returns a page of the runs of the jobs whose definitions in force
+// lock the resource, or what is above or beneath it.
+func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	names, err := s.jobsLocking(ctx, *f.Resource)
+	if err != nil || len(names) == 0 {
+		return nil, wrap("runs", err)
+	}
+	if f.Job != "" {
+		if !slices.Contains(names, f.Job) {
+			return nil, nil
+		}
+		return s.runsAsked(ctx, f, nil)
+	}
+	var found []jobs.Record
+	for _, part := range inParts(f) {
+		records, err := s.relatedPart(ctx, part, names)
+		if err != nil {
+			return nil, wrap("runs", err)
+		}
+		found = append(found, records...)
+	}
+	slices.SortFunc(found, func(a, b jobs.Record) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+	})
+	found = slices.CompactFunc(found, func(a, b jobs.Record) bool { return a.ID == b.ID })
+	most := min(len(found), limit(f.Limit))
+	if backwards(f.Before != nil, f.After != nil) {
+		return found[len(found)-most:], nil
+	}
+	return found[:most], nil
+}
+
+func (s *Store) jobsLocking(ctx context.Context, resource locking.Resource) ([]string, error) {
+	keys := []string{resource.Key()}
+	for _, above := range resource.Ancestors() {
+		keys = append(keys, above.Key())
+	}
+	rows, err := s.views.Query(ctx, jobsLocking, keys, resource.Key()+"/")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// inParts returns the filter once for each of its states: each is found in
+// another way.
+func inParts(f jobs.RunFilter) []jobs.RunFilter {
+	var parts []jobs.RunFilter
+	of := func(states ...jobs.State) {
+		part := f
+		part.States = states
+		parts = append(parts, part)
+	}
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
+		of(state)
+	}
+	if len(f.States) == 0 {
+		of()
+		if f.Reason != "" {
+			of(jobs.Waiting) // which no index of reasons has
+		}
+	}
+	return parts
+}
+
+// relatedPart returns a page of the runs in one state, or in any.
+func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter, names []string) ([]jobs.Record, error) {
+	query, args := throughQuery(f, names)
+	if query == "" {
+		return s.runsAsked(ctx, f, names)
+	}
+	var looked int
+	var ids []uuid.UUID
+	row := s.views.QueryRow(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	if err := row.Scan(&looked, &ids); err != nil {
+		return nil, err
+	}
+	if looked == lookedThrough && len(ids) < limit(f.Limit) {
+		return s.runsAsked(ctx, f, names)
+	}
+	rows, err := s.views.Query(ctx, selectRuns+" WHERE r.id = ANY($1)", ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanRecord)
+}
+
+// throughQuery looks through the next runs by the index that leaves the fewest,
+// and returns how many there were and the ids of a page. There is none for what
+// waits or runs, of which there is little.
+func throughQuery(f jobs.RunFilter, names []string) (string, []any) {
+	var args []any
+	q := pageOfRuns{where: " WHERE true", arg: func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}}
+	rest := ` WHERE job IN (SELECT unnest(` + q.arg(names) + `::text[]) COLLATE "C")`
+	var state jobs.State
+	if len(f.States) > 0 {
+		state = f.States[0]
+	}
+	troubled := state != "" && state != jobs.Succeeded
+	if troubled && !state.Final() || f.Reason != "" && state == jobs.Succeeded {
+		return "", nil
+	}
+	if f.Reason != "" {
+		q.where += " AND r.cause = " + q.arg(f.Reason)
+	} else if troubled {
+		q.where += " AND r.trouble = " + q.arg(state)
+	}
+	if state != "" {
+		rest += " AND state = " + q.arg(state)
+	}
+	if f.Replica != "" && (troubled || f.Reason != "") { // fewer did not end well than ran there
+		rest += " AND replica = " + q.arg(f.Replica)
+		f.Replica = ""
+	}
+	q.narrow(f)
+	order := " ORDER BY created_at DESC, id DESC"
+	if backwards(f.Before != nil, f.After != nil) {
+		order = " ORDER BY created_at, id"
+	}
+	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state FROM holdfast.runs r" + q.where + order + fmt.Sprintf(" LIMIT %d", lookedThrough)
+	return "WITH through AS MATERIALIZED (" + through + ") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
+		fmt.Sprintf(" LIMIT %d)", limit(f.Limit)), args
+}
