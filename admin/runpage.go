@@ -169,7 +169,7 @@ func inOrder(list []step, over bool) []step {
 	}
 	slices.SortStableFunc(middle, func(a, b step) int { return a.At.Compare(b.At) })
 	for i := 1; i < len(list); i++ {
-		if gap := list[i].At.Sub(list[i-1].At); gap > 0 {
+		if gap := list[i].At.Sub(list[i-1].At); gap >= time.Millisecond {
 			list[i].After = took(gap) + " later"
 		}
 	}

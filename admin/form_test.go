@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestFormsThatCannotBeSent are refused before anything is done.
+func TestFormsThatCannotBeSent(t *testing.T) {
+	server, c := acting(t)
+	handler := server.Handler()
+	long := sent("params", strings.Repeat(" ", 70_000))
+	for _, f := range []struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		{"/pause", "", 400, "key is missing: open the form"},
+		{"/pause", "key=", 400, "key is missing: open the form"},
+		{"/pause", "key=a&key=b", 400, "key is given 2 times, expected once"},
+		{"/pause", "key=a&raeson=x", 400, `field &#34;raeson&#34; is unknown, expected some of key, reason`},
+		{"/pause", "key=a;b", 400, "The form can&#39;t be read"},
+		{"/pause?x=1", sent().Encode(), 400, `parameter &#34;x&#34; is unknown`},
+		{"/pause", url.Values{"key": {strings.Repeat("k", 201)}}.Encode(), 400, "key: found 201 bytes, expected at most 200"},
+		{"/pause", url.Values{"key": {"a"}, "reason": {strings.Repeat("é", 251)}}.Encode(), 400, "reason: found 502 bytes, expected at most 500"},
+		{"/jobs/rollup-sales/trigger", long.Encode(), 413, "The request has more than 65536 bytes."},
+		{"/runs/42/cancel", sent().Encode(), 400, "id is &#34;42&#34;"},
+		{"/replicas/one/drain", sent().Encode(), 400, "session is &#34;one&#34;"},
+		{"/locks/release?resource=public%2Forders&holder=me", sent("token", "1810").Encode(), 400, "holder is &#34;me&#34;"},
+		{"/locks/release", sent("token", "1810").Encode(), 400, "resource is missing"},
+		{releasePath("public/orders", 1810), sent().Encode(), 400, "token is 0, expected that of the holder"},
+		{"/jobs/rollup-sales/change", sent("version", "1", "job", `{"name": "rollup-sales", "handler": "work"}`).Encode(), 409, "job comes from the configuration file"},
+		{"/jobs/added/remove", sent("version", "none").Encode(), 400, "version is &#34;none&#34;"},
+	} {
+		reply := post(handler, f.path, f.body)
+		if reply.Code != f.status || !strings.Contains(reply.Body.String(), f.text) {
+			t.Errorf("%s %.60s: %d, lacks %q:\n%s", f.path, f.body, reply.Code, f.text, reply.Body)
+		}
+	}
+	json := post(handler, "/pause", `{"key": "a"}`, withHeader("Content-Type", "application/json"))
+	elsewhere := post(handler, "/pause", sent().Encode(), withHeader("Sec-Fetch-Site", "cross-site"))
+	if json.Code != http.StatusBadRequest || elsewhere.Code != http.StatusForbidden {
+		t.Errorf("JSON %d, from another site %d", json.Code, elsewhere.Code)
+	}
+	if len(c.audit) != 0 {
+		t.Errorf("%d acts were done", len(c.audit))
+	}
+}
+
+// TestNameOfAnAddedJobStays: a text for another job does not change that.
+func TestNameOfAnAddedJobStays(t *testing.T) {
+	o, c := withActs(contention())
+	handler := newServer(t, o).Handler()
+	for _, name := range []string{"added", "other"} {
+		if reply := post(handler, "/add", sent("job", `{"name": "`+name+`", "handler": "work"}`).Encode()); reply.Code != http.StatusSeeOther {
+			t.Fatalf("%d %s", reply.Code, reply.Body)
+		}
+	}
+	reply := post(handler, "/jobs/added/change", sent("version", "1", "job", `{"name": "other", "handler": "work"}`).Encode())
+	if reply.Code != http.StatusUnprocessableEntity || !strings.Contains(reply.Body.String(), "a job&#39;s name can&#39;t be changed") {
+		t.Errorf("%d %s", reply.Code, reply.Body)
+	}
+	for _, spec := range c.specs {
+		if spec.Version != 1 {
+			t.Errorf("%s was changed", spec.Job)
+		}
+	}
+}
+
+// TestFormForAnotherActHasAnotherKey: one that is only mended keeps its own.
+func TestFormForAnotherActHasAnotherKey(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	for _, f := range []struct {
+		path    string
+		form    url.Values
+		renewed bool
+	}{
+		{"/jobs/rollup-sales/trigger", sent("params", `{"row": 1}`), false},
+		{releasePath("public/orders", 1700), sent("token", "1700"), true},
+	} {
+		body := post(handler, f.path, f.form.Encode()).Body.String()
+		if kept := strings.Contains(body, `name="key" value="`+f.form.Get("key")+`"`); kept == f.renewed {
+			t.Errorf("%s: the key is kept: %v", f.path, kept)
+		}
+	}
+}
+
+// TestJobHasAPageBeforeReplicasKnowIt: who adds a job is led to it.
+func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	reply := post(handler, "/add", sent("job", `{"name": "added", "handler": "work"}`).Encode())
+	page := get(t, handler, reply.Header().Get("Location"))
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "It was added a moment ago.") {
+		t.Errorf("%d %s", page.Code, page.Body)
+	}
+	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"), 200); !detail.Pending || detail.Source != jobs.FromStore {
+		t.Errorf("%+v", detail)
+	}
+}
+
+// TestViewersSeeNoActs walks the pages from which acts begin.
+func TestViewersSeeNoActs(t *testing.T) {
+	o, _ := withActs(guardedOptions(t))
+	handler := newServer(t, o).Handler()
+	vera, anna := withCookie(cookieOf(t, handler, "vera", "staple")), withCookie(cookieOf(t, handler, "anna", "correct horse"))
+	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)), "/replicas", "/webhooks", "/locks"} {
+		offered := func(who func(*http.Request)) bool {
+			body := ask(handler, http.MethodGet, path, who).Body.String()
+			for _, act := range []string{"/trigger", "/pause", "/cancel", "/again", "/locks/release", "/drain", `"/add"`} {
+				if strings.Contains(body, act) {
+					return true
+				}
+			}
+			return false
+		}
+		if offered(vera) || !offered(anna) {
+			t.Errorf("%s: acts are offered to a viewer: %v, to an operator: %v", path, offered(vera), offered(anna))
+		}
+	}
+}
+
+// TestUndeliveredIsPaged goes through the list on and back.
+func TestUndeliveredIsPaged(t *testing.T) {
+	server, _ := acting(t)
+	handler := server.Handler()
+	first := get(t, handler, "/api/v1/webhooks?limit=2")
+	if list := answered[[]jobs.Undelivered](t, first, 200); len(list) != 2 || list[0].Webhook != "pager" {
+		t.Fatalf("%+v", list)
+	}
+	next, _, _ := strings.Cut(strings.TrimPrefix(first.Header().Get("Link"), "<"), ">")
+	if list := answered[[]jobs.Undelivered](t, get(t, handler, next), 200); len(list) != 1 || list[0].Job != "report/weekly" {
+		t.Errorf("%s: %+v", next, list)
+	}
+	if list := answered[[]jobs.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"), 200); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	for _, query := range []string{"?limit=0", "?run=x", "?given_up=no", "?before=x", "?hook=chat"} {
+		answered[refusedAct](t, get(t, handler, "/api/v1/webhooks"+query), 400)
+	}
+	again := answered[jobs.Undelivered](t, post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`), 200)
+	if again.Webhook != "chat" {
+		t.Errorf("%+v", again)
+	}
+	answered[refusedAct](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
+}
