@@ -272,7 +272,7 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 		for _, reader := range readers {
 			reader.Close()
 		}
-		time.Sleep(lingers + 2*lookEvery)
+		time.Sleep(2 * lookEvery)
 		asked := c.questions()
 		time.Sleep(time.Minute)
 		if c.questions() > asked || c.listeners() != 0 {

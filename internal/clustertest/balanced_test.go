@@ -24,6 +24,10 @@ const (
 	operator     = "anna"
 	passphrase   = "correct horse battery"
 	soon         = 2 * time.Second
+
+	// brokenStream is what a page's stream of events says when its replica goes, or
+	// the balancer gives up the connection to it: it comes again by itself.
+	brokenStream = "Failed to load resource: net::ERR_"
 )
 
 // balanced is three replicas behind the HAProxy of configs, over TLS, and a
@@ -137,7 +141,7 @@ func (b *balanced) act(tab context.Context, path, body string) time.Time {
 func TestThreeReplicasAreOne(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
-	acts, watches := browsertest.Tab(t, b.browser), browsertest.Tab(t, b.browser)
+	acts, watches := browsertest.Tab(t, b.browser, brokenStream), browsertest.Tab(t, b.browser, brokenStream)
 
 	b.only("a")
 	b.signIn(acts)
@@ -201,7 +205,7 @@ func (b *balanced) expectActs(want ...string) {
 func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{expires: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold")})
-	tab := browsertest.Tab(t, b.browser, "Failed to load resource: net::ERR_") // its stream breaks with the replica
+	tab := browsertest.Tab(t, b.browser, brokenStream)
 	b.only("a")
 	b.signIn(tab)
 	b.only("c")
