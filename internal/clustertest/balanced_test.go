@@ -25,6 +25,10 @@ const (
 	passphrase   = "correct horse battery"
 	soon         = time.Second
 	tries        = 3 // of what is timed: the median counts
+
+	// brokenStream is what a page's stream of events says when its replica goes, or
+	// the balancer gives up the connection to it: it comes again by itself.
+	brokenStream = "Failed to load resource: net::ERR_"
 )
 
 // balanced is three replicas behind the HAProxy of configs, over TLS, and a
@@ -142,7 +146,7 @@ func TestThreeReplicasAreOne(t *testing.T) {
 		table += ledgerJob(fmt.Sprintf("hold-%d", i), fmt.Sprintf("t%d", i), "", "gate: hold")
 	}
 	b := newBalanced(t, settings{jobs: table})
-	acts, watches := browsertest.Tab(t, b.browser), browsertest.Tab(t, b.browser)
+	acts, watches := browsertest.Tab(t, b.browser, brokenStream), browsertest.Tab(t, b.browser, brokenStream)
 
 	b.only("a")
 	b.signIn(acts)
@@ -202,7 +206,7 @@ func (b *balanced) expectActs(want ...string) {
 func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 	t.Parallel()
 	b := newBalanced(t, settings{expires: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold")})
-	tab := browsertest.Tab(t, b.browser, "Failed to load resource: net::ERR_") // its stream breaks with the replica
+	tab := browsertest.Tab(t, b.browser, brokenStream)
 	b.only("a")
 	b.signIn(tab)
 	b.only("c")
