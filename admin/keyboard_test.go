@@ -103,7 +103,7 @@ func TestTextMayBeSpaced(t *testing.T) {
 		}
 		if cut := evaluate[[]string](t, window, `[...document.querySelectorAll("main *, header *")].filter((e) => {
 			const style = getComputedStyle(e);
-			return style.overflow === "hidden" && style.clipPath === "none" && e.clientHeight > 0 && (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1);
+			return (style.overflow === "hidden" || e.matches("button, .button")) && style.clipPath === "none" && e.clientHeight > 0 && (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1);
 		}).map((e) => e.outerHTML.slice(0, 200))`); len(cut) > 0 {
 			t.Errorf("%s cuts off %s", path, strings.Join(cut, "\n"))
 		}
