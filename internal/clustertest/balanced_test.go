@@ -157,7 +157,9 @@ func TestThreeReplicasAreOne(t *testing.T) {
 		t.Errorf("the cookie is %+v", cookie)
 	}
 	b.only("c")
+	began := time.Now()
 	b.open(watches, "/", "c")
+	busy := time.Since(began) // a tenth of a second, where nothing else goes on
 	var took []time.Duration
 	for i := range tries {
 		job := fmt.Sprintf("hold-%d", i)
@@ -168,9 +170,9 @@ func TestThreeReplicasAreOne(t *testing.T) {
 		took = append(took, b.shown(watches).Sub(acted))
 	}
 	slices.Sort(took)
-	t.Logf("the third replica showed what was done on the second after %s", took)
-	if took[0] > soon {
-		t.Errorf("the third replica showed what was done on the second after %s, expected %s at most", took, soon)
+	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took, busy)
+	if took[0] > soon+3*busy {
+		t.Errorf("the third replica showed what was done on the second after %s, expected %s at most, where a page takes %s", took, soon, busy)
 	}
 
 	held := b.begun("hold-0", 0)
