@@ -124,7 +124,7 @@ func New(o Options) (*Scheduler, error) {
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
 		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
-		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
+		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
 	}
 	if w, wrapped := o.Store.(Wrapper); wrapped {
 		s.engine.handed = w.Unwrap()

@@ -19,7 +19,6 @@ type run struct {
 	claim   *claim            // nil unless it stands
 	output  string
 	result  json.RawMessage
-	left    time.Time // since when nobody has carried its job, as far as was noticed; zero where somebody does
 }
 
 // claim is a run's right to act, with what it was granted.
