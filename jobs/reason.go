@@ -26,7 +26,7 @@ const (
 	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
 	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
 	ReasonReleased         Reason = "released"          // an operator took its locks away
-	ReasonJobGone          Reason = "job_gone"          // no replica has had its job for longer than AbandonedAfter
+	ReasonJobGone          Reason = "job_gone"          // no replica has had its job for longer than Away
 	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
 )
 

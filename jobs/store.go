@@ -149,7 +149,8 @@ const (
 
 // Away is how long a job that nobody carries while others live is taken for one
 // whose replica will be back: the misfire policy decides on its dues meanwhile.
-// After that it has left the cron table, and they are nobody's.
+// After that it has left the cron table, and they are nobody's; what waits for it
+// ends.
 const Away = time.Hour
 
 // InForce is the definition of a job that counts.
@@ -263,13 +264,9 @@ type LostRun struct {
 	Held []locking.Request
 }
 
-// AbandonedAfter is how long a run waits for a job that no replica has any more,
-// while replicas are up: longer than a deploy that is rolled back. It is counted
-// from when a sweep first notices, and anew when a replica has the job again.
-const AbandonedAfter = time.Hour
-
-// AbandonedDetail is the detail of a run that has waited for so long.
-const AbandonedDetail = "no replica has had its job for an hour"
+// JobGoneDetail is the detail of a run that has waited for a job for longer than
+// Away, as long as which nobody carried it while others lived.
+const JobGoneDetail = "no replica has had its job for an hour"
 
 // Swept is what a sweep found.
 type Swept struct {
@@ -294,9 +291,9 @@ type Upkeep interface {
 	// successor where the job's definition in force says so and the firing was
 	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted. What ended sessions carried counts no longer, by a further
-	// transaction for each. What waits for a job that no session has carried for
-	// AbandonedAfter ends: as Skipped where it never started, else as Cancelled.
-	// Time in which no session lived for as long does not count.
+	// transaction for each. What has waited for longer than Away for a job that
+	// nobody carried for as long, while another session lived, ends: as Skipped
+	// where it never started, else as Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
 	// Adopt gives waiting runs without a living session to the session, and
 	// returns them. With them it returns the session's own waiting runs, however

@@ -1,64 +1,21 @@
 package simstore
 
-import (
-	"time"
+import "github.com/holdfast-dev/holdfast/jobs"
 
-	"github.com/holdfast-dev/holdfast/jobs"
-)
-
-// endAbandoned ends what waits for a job that nobody has carried for long, if
-// some session has been there all the time.
+// endAbandoned ends what has waited for long for a job that has left the cron
+// table: nobody adopts it any more.
 func (s *Store) endAbandoned() {
 	now := s.instant()
-	long := now.Add(-jobs.AbandonedAfter)
 	for _, r := range s.waiting {
 		_, owned := s.living(r.session)
-		switch {
-		case s.isCarried(r.Job):
-			r.left = time.Time{}
-		case r.left.IsZero():
-			r.left = now
-		case !owned && !r.left.After(long) && s.liveSince(long):
-			state := jobs.Skipped
-			if r.Attempt > 0 {
-				state = jobs.Cancelled
-			}
-			s.settled(r, state)
-			r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, jobs.AbandonedDetail, nil, &now
+		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) || now.Sub(r.WaitSince) <= jobs.Away {
+			continue
 		}
-	}
-}
-
-// isCarried reports whether a session carries the job, in whichever version.
-func (s *Store) isCarried(job string) bool {
-	for _, l := range s.sessions {
-		if _, has := l.carried[job]; has {
-			return true
+		state := jobs.Skipped
+		if r.Attempt > 0 {
+			state = jobs.Cancelled
 		}
-	}
-	return false
-}
-
-// liveSince reports whether a session lives that did at that time.
-func (s *Store) liveSince(at time.Time) bool {
-	for _, l := range s.sessions {
-		if l.live(s.now()) && !l.started.After(at) {
-			return true
-		}
-	}
-	return false
-}
-
-// Age makes sessions, and what was noticed of runs that wait, older.
-func (s *Store) Age(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.sessions {
-		l.started = l.started.Add(-by)
-	}
-	for _, r := range s.waiting {
-		if !r.left.IsZero() {
-			r.left = r.left.Add(-by)
-		}
+		s.settled(r, state)
+		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, jobs.JobGoneDetail, nil, &now
 	}
 }

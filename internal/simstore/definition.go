@@ -224,7 +224,8 @@ func (s *Store) stale(name string, version int64) bool {
 	return version > 0 && j != nil && j.version != 0 && j.version != version
 }
 
-// Pass lets time pass for what is known of sessions and cursors, as a test has it.
+// Pass lets time pass for what is known of sessions, cursors and waiting runs,
+// as a test has it.
 func (s *Store) Pass(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,6 +234,9 @@ func (s *Store) Pass(d time.Duration) {
 		if l.ended != nil {
 			l.beat = l.beat.Add(-d)
 		}
+	}
+	for _, r := range s.waiting {
+		r.WaitSince = r.WaitSince.Add(-d)
 	}
 	for _, j := range s.jobs {
 		j.checkedUntil = j.checkedUntil.Add(-d)

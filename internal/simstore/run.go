@@ -21,7 +21,6 @@ type run struct {
 	output  string
 	watched time.Time // until when somebody looks at it
 	result  json.RawMessage
-	left    time.Time // since when nobody has carried its job, as far as was noticed; zero where somebody does
 
 	blockedAt time.Time // since when it waits for its blocker, while it has one
 }

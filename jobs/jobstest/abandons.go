@@ -3,8 +3,6 @@ package jobstest
 import (
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -12,7 +10,7 @@ import (
 func (c *check) afterwards(by time.Duration) {
 	c.Helper()
 	c.sweep()
-	c.Age(by)
+	c.Pass(by)
 	c.sweep()
 }
 
@@ -25,15 +23,15 @@ var abandonRules = []rule{
 		c.must(err)
 		kept, err := c.trigger("b", "k")
 		c.must(err)
-		c.afterwards(2 * jobs.AbandonedAfter) // somebody has the job
+		c.afterwards(2 * jobs.Away) // somebody has the job
 		c.record(gone.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		c.afterwards(jobs.Away - time.Minute)
 		c.record(gone.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		r := c.record(gone.ID, jobs.Skipped)
 		equal(c, "reason", r.Reason, jobs.ReasonJobGone)
-		equal(c, "detail", r.Detail, jobs.AbandonedDetail)
+		equal(c, "detail", r.Detail, jobs.JobGoneDetail)
 		if r.FinishedAt == nil || r.StartedAt != nil || r.BlockedBy != nil {
 			c.Errorf("skipped %+v", r)
 		}
@@ -44,6 +42,19 @@ var abandonRules = []rule{
 		c.carry(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a", "b")), ids([]jobs.Record{kept}))
 	}},
+	{"a run that is triggered later has its time too", func(c *check) {
+		leaves := c.session("leaves")
+		c.session("stays")
+		c.carry(leaves, "h", "a")
+		c.must(c.Store.End(c.ctx, leaves))
+		c.afterwards(2 * jobs.Away)
+		waits, err := c.trigger("a", "k")
+		c.must(err)
+		c.afterwards(jobs.Away - time.Minute)
+		c.record(waits.ID, jobs.Waiting)
+		c.afterwards(2 * time.Minute)
+		c.record(waits.ID, jobs.Skipped)
+	}},
 	{"one that waits for its next attempt is cancelled", func(c *check) {
 		leaves := c.session("leaves")
 		c.session("stays")
@@ -51,7 +62,7 @@ var abandonRules = []rule{
 		r := request("a", 1, table("s/t"))
 		c.finished(r, c.granted(leaves, r), jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.AbandonedAfter)
+		c.afterwards(jobs.Away + time.Minute)
 		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
 	}},
 	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
@@ -60,13 +71,13 @@ var abandonRules = []rule{
 		waits, err := c.trigger("a", "k")
 		c.must(err)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		c.afterwards(jobs.Away - time.Minute)
 		back := c.session("back")
 		c.carry(back, "another version", "a")
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, back))
-		c.afterwards(jobs.AbandonedAfter - time.Minute)
+		c.afterwards(jobs.Away - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.carry(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
@@ -86,10 +97,12 @@ var abandonRules = []rule{
 		equal(c, "adopted", ids(c.adopt(back, 10, "a")), ids([]jobs.Record{waits}))
 	}},
 	{"what a living session is about to start is its own", func(c *check) {
-		s := c.session("one")
-		waits := c.waiting(s, "a", 1) // it never registered the job
-		c.afterwards(2 * jobs.AbandonedAfter)
-		c.granted(s, waits)
+		leaves, stays := c.session("leaves"), c.session("stays")
+		c.carry(leaves, "h", "a")
+		c.must(c.Store.End(c.ctx, leaves))
+		waits := c.waiting(stays, "a", 1) // it has not said that it carries the job
+		c.afterwards(2 * jobs.Away)
+		c.granted(stays, waits)
 	}},
 	{"nobody waits behind a run that was given up", func(c *check) {
 		leaves, stays := c.session("leaves"), c.session("stays")
@@ -99,21 +112,9 @@ var abandonRules = []rule{
 		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		c.blocked(leaves, gone, jobs.ReasonLockHeld, holder)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.AbandonedAfter)
+		c.afterwards(jobs.Away + time.Minute)
 		c.record(gone.Run, jobs.Skipped)
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(stays, behind)
-		equal(c, "unknown run", c.waits(gone.Run), false)
 	}},
-}
-
-// waits reports whether the run is listed as waiting.
-func (c *check) waits(run uuid.UUID) bool {
-	c.Helper()
-	for _, r := range c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}}) {
-		if r.ID == run {
-			return true
-		}
-	}
-	return false
 }

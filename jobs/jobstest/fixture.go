@@ -22,11 +22,9 @@ type Fixture struct {
 	Second jobs.Store
 	// Pause writes down a pause of any time, which may be over.
 	Pause func(jobs.Pause)
-	// Pass lets time pass: what is known of sessions and cursors was that much
-	// earlier, but sessions that live do so still.
+	// Pass lets time pass: what is known of sessions, cursors and waiting runs was
+	// that much earlier, but sessions that live do so still.
 	Pass func(time.Duration)
-	// Age makes sessions, and what sweeps have noticed of runs that wait, older.
-	Age func(by time.Duration)
 }
 
 // Adoption asks for runs of the jobs, all of middling priority and never late.

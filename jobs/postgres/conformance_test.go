@@ -15,7 +15,7 @@ import (
 func TestConformance(t *testing.T) {
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := newStage(t)
-		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass, Age: s.age}
+		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass}
 	})
 }
 

@@ -85,7 +85,7 @@ UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SEL
 	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
 	// one that did not.
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
-            SELECT FROM holdfast.sessions s WHERE NOT s.locks AND s.started_at < excluded.updated_at - interval '1 hour'
+            SELECT FROM holdfast.sessions s WHERE NOT s.locks AND s.started_at < now() - interval '1 hour'
                 AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
 
 	enforceCarried = `

@@ -186,13 +186,6 @@ func (s *stage) expire(session uuid.UUID) {
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)
 }
 
-// age makes sessions, and what sweeps have noticed of runs that wait, older.
-func (s *stage) age(by time.Duration) {
-	s.t.Helper()
-	s.exec("UPDATE holdfast.sessions SET started_at = started_at - $1::interval", by)
-	s.exec("UPDATE holdfast.waits SET left_at = left_at - $1::interval WHERE left_at IS NOT NULL", by)
-}
-
 var testDue = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // request is a start of the job at testDue on exclusive tables.
@@ -276,12 +269,13 @@ func (s *stage) pauseJobs(p jobs.Pause) {
 	}
 }
 
-// pass lets time pass for what is known of sessions and cursors.
+// pass lets time pass for what is known of sessions, cursors and waiting runs.
 func (s *stage) pass(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{
 		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - $1::interval END",
 		"UPDATE holdfast.jobs SET checked_until = checked_until - $1::interval, left_at = left_at - $1::interval, back_at = back_at - $1::interval",
+		"UPDATE holdfast.waits SET since = since - $1::interval",
 	} {
 		s.exec(sql, d)
 	}

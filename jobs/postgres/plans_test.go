@@ -113,7 +113,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 			}
 			leading := s.leadingColumns()
 			for _, statement := range []struct{ name, sql string }{
-				{"markLeft", markLeft}, {"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingDues}, {"spans", spans},
+				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingDues}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
 			} {
 				t.Run(statement.name, func(t *testing.T) { checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading) })

@@ -140,7 +140,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 		})
 		b.Queue(endSwept, sweep)
 		b.Queue(cancelLeft)
-		queueAbandoned(b)
+		b.Queue(endLeft, jobs.Away, jobs.JobGoneDetail)
 		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
 			left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
 			return err

@@ -45,9 +45,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"cancelWaiting", cancelWaiting, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"waitingOf", waitingOf, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"leftOfRemoved", leftOfRemoved, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
-	{"abandoned", abandoned, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
-	{"markLeft", markLeft, "SEARCH r USING INDEX holdfast_runs_state (state=?)"},
-	{"markLeft, carriers", markLeft, "SEARCH c USING COVERING INDEX holdfast_session_jobs_job (job=?)"},
+	{"abandoned", abandoned, "SEARCH r USING INDEX holdfast_runs_state (state=?)"},
 	{"pruneRuns", pruneRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"pruneRuns, the last", pruneRuns, "SEARCH y USING INDEX holdfast_runs_job (job=? AND created_at>?)"},
 	{"pruneRuns, deliveries", pruneRuns, "SEARCH d USING COVERING INDEX holdfast_deliveries_run (run=?)"},
@@ -96,32 +94,19 @@ func (s *Store) PutPause(p jobs.Pause) {
 	}
 }
 
-// Pass lets time pass for what is known of sessions and cursors.
+// Pass lets time pass for what is known of sessions, cursors and waiting runs.
 func (s *Store) Pass(d time.Duration) {
 	err := s.write(context.Background(), "passing", func(tx *sql.Tx) error {
 		_, err := tx.Exec(`UPDATE holdfast_sessions SET started_at = started_at - ?1, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - ?1 END`, d.Microseconds())
 		if err == nil {
 			_, err = tx.Exec(`UPDATE holdfast_jobs SET checked_until = checked_until - ?1, left_at = left_at - ?1, back_at = back_at - ?1`, d.Microseconds())
 		}
+		if err == nil {
+			_, err = tx.Exec(`UPDATE holdfast_runs SET wait_since = wait_since - ?1`, d.Microseconds())
+		}
 		return err
 	})
 	if err != nil {
 		panic(err)
-	}
-}
-
-// Age makes sessions, and what was noticed of runs that wait, older.
-func (s *Store) Age(by time.Duration) {
-	err := s.write(context.Background(), "age", func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE holdfast_runs SET left_at = left_at - ?1 WHERE left_at IS NOT NULL`, by.Microseconds())
-		return err
-	})
-	if err != nil {
-		panic(err)
-	}
-	s.lives.mu.Lock()
-	defer s.lives.mu.Unlock()
-	for _, known := range s.lives.all {
-		known.started = known.started.Add(-by)
 	}
 }

@@ -166,10 +166,8 @@ ALTER TABLE holdfast.definitions ADD COLUMN fingerprint text NOT NULL DEFAULT ''
 
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
 ALTER TABLE holdfast.jobs ADD COLUMN left_at timestamptz, ADD COLUMN back_at timestamptz;
+UPDATE holdfast.jobs j SET left_at = now() WHERE NOT EXISTS (SELECT FROM holdfast.session_jobs c WHERE c.job = j.name);
 CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
-
--- Since when nobody has carried the job of a run that waits, as far as was noticed.
-ALTER TABLE holdfast.waits ADD COLUMN left_at timestamptz;
 
 -- Since when a waiting run waits for its blocker: to be read only while it has one.
 ALTER TABLE holdfast.runs ADD COLUMN blocked_at timestamptz;

@@ -154,9 +154,8 @@ ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
 ALTER TABLE holdfast_jobs ADD COLUMN left_at INTEGER;
 ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
-
--- Since when nobody has carried the job of a run that waits, as far as was noticed.
-ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
+UPDATE holdfast_jobs AS j SET left_at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = j.name);
 
 -- Since when a waiting run waits for its blocker: to be read only while it has one.
 ALTER TABLE holdfast_runs ADD COLUMN blocked_at INTEGER;

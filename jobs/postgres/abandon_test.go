@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestAbandonedRunsLeaveNothing behind that others would look at.
+func TestAbandonedRunsLeaveNothing(t *testing.T) {
+	s := newStage(t)
+	leaves, stays := uuid.New(), uuid.New()
+	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
+		if err := s.a.Open(t.Context(), jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.a.Register(t.Context(), leaves, []jobs.Definition{{Name: "a", Hash: "h", Priority: 5, Source: jobs.FromConfig}}); err != nil {
+		t.Fatal(err)
+	}
+	holder, waits := request(t, "holder", "t"), request(t, "a", "t")
+	if _, err := s.a.Start(t.Context(), stays, []jobs.StartRequest{holder}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.a.Start(t.Context(), leaves, []jobs.StartRequest{waits}); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.wants"); n == 0 {
+		t.Fatal("nothing is wanted")
+	}
+	if err := s.a.End(t.Context(), leaves); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(2 * jobs.Away)
+	if _, err := s.a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"waits", "wants", "runs WHERE state = 'waiting'"} {
+		if n := query[int](s, "SELECT count(*) FROM holdfast."+table); n != 0 {
+			t.Errorf("%d left in %s", n, table)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// TestAbandonedRunsLeaveNothing behind that others would look at.
+func TestAbandonedRunsLeaveNothing(t *testing.T) {
+	s := open(t)
+	leaves, stays := uuid.New(), uuid.New()
+	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
+		if err := s.Open(t.Context(), jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Register(t.Context(), leaves, []jobs.Definition{{Name: "a", Hash: "h", Priority: 5, Source: jobs.FromConfig}}); err != nil {
+		t.Fatal(err)
+	}
+	holder, waits := startOf(t, "holder"), startOf(t, "a")
+	if _, err := s.Start(t.Context(), stays, []jobs.StartRequest{holder}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(t.Context(), leaves, []jobs.StartRequest{waits}); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, "wants"); n == 0 {
+		t.Fatal("nothing is wanted")
+	}
+	if err := s.End(t.Context(), leaves); err != nil {
+		t.Fatal(err)
+	}
+	s.Pass(2 * jobs.Away)
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"wants", "runs WHERE state = 'waiting'"} {
+		if n := count(t, s, table); n != 0 {
+			t.Errorf("%d left in %s", n, table)
+		}
+	}
+}
+
+// startOf is a start of the job that wants a table.
+func startOf(t *testing.T, job string) jobs.StartRequest {
+	t.Helper()
+	table, err := locking.Table("t", "public")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	return jobs.StartRequest{
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, Due: now}, Attempt: 1, WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
+	}
+}
+
+func count(t *testing.T, s *sqlite.Store, table string) (n int) {
+	t.Helper()
+	if err := s.Writer().QueryRow("SELECT count(*) FROM holdfast_" + table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
