@@ -431,7 +431,7 @@ func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t)
+				c := newLongCluster(t)
 				hog, j := once(t, "hog", 50*time.Second, "orders"), job(t, "job", time.Minute, "orders")
 				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
 				j.Overlap, j.Wait = jobs.OverlapQueue, retry.Policy{Elapsed: time.Hour, Delay: time.Second}
