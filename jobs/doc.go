@@ -10,6 +10,7 @@
 //	ready.go       the queue between, in an order of each replica's own
 //	firing.go      gate, lock, start; wait and try again while something is held; skip in the end
 //	perform.go     run the handler under its claim, record how it ended, release
+//	trail.go       where a run is traced, what it did becomes spans
 //	engine.go      what firings share; what many ask of the store at one moment goes in one call
 //	session.go     keep: one heartbeat renews a replica's session and with it all its claims
 //	follower.go    which jobs are this replica's to fire: those of which its definition is in force

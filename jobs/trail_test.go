@@ -78,7 +78,7 @@ func (s *spans) find(of sdk.ReadOnlySpan, name string) []sdk.ReadOnlySpan {
 func markOf(span sdk.ReadOnlySpan, key attribute.Key) string {
 	for _, mark := range span.Attributes() {
 		if mark.Key == key {
-			return mark.Value.Emit()
+			return mark.Value.String()
 		}
 	}
 	return ""

@@ -328,7 +328,7 @@ func TestDocument(t *testing.T) {
 
 // TestAlertsAskForWhatIsServed reads the example rules.
 func TestAlertsAskForWhatIsServed(t *testing.T) {
-	const path = "../configs/alerts.yaml"
+	const path = "../configs/alerts.rules"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
