@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -262,10 +264,43 @@ func TestForecastOfTenThousandIsBounded(t *testing.T) {
 	}
 }
 
+// slowLengths looks up how long runs take in half a second, whatever it is asked.
+type slowLengths struct{ *history }
+
+func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	time.Sleep(lengthsTime / 2)
+	return s.history.Typical(ctx, names)
+}
+
+// TestLengthsAreLookedUpByAndBy: of many jobs a slow store tells how long they
+// take in several questions, each bounded, and what it told is kept.
+func TestLengthsAreLookedUpByAndBy(t *testing.T) {
+	o := rush()
+	h := o.Store.(*history)
+	h.jobs = h.jobs[:500]
+	o.Store = slowLengths{h}
+	synctest.Test(t, func(t *testing.T) {
+		r := newReader(o)
+		for i, want := range []string{"of 400 of 500 jobs so far", "", ""} {
+			begun := time.Now()
+			f, err := r.lookAhead(t.Context(), noon, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Join(f.Cut, "; "); (want == "") != !strings.Contains(said, "so far") || !strings.Contains(said, want) {
+				t.Errorf("question %d says %q, want %q", i, said, want)
+			}
+			if took, most := time.Since(begun), []time.Duration{lengthsTime, lengthsTime / 2, 0}[i]; took != most {
+				t.Errorf("question %d took %s, want %s", i, took, most)
+			}
+		}
+	})
+}
+
 // TestContentionAddsWhatWaitsStill has waits that are over, and those of now.
 func TestContentionAddsWhatWaitsStill(t *testing.T) {
 	r := newServer(t, night()).reader
-	live, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true})
+	live, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +308,7 @@ func TestContentionAddsWhatWaitsStill(t *testing.T) {
 	if first.Job != "prune-orders" || first.Holder != "rollup-sales" || first.Still != 1 || first.Times != 2 || first.Wait() != 44*time.Minute || first.Waited != 2640 {
 		t.Errorf("the longest wait is %+v", first)
 	}
-	past, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, false})
+	past, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, false}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,12 +317,16 @@ func TestContentionAddsWhatWaitsStill(t *testing.T) {
 			t.Errorf("of a time that is over, %+v waits still", s)
 		}
 	}
+	about := table("vendors")
+	if some, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true}, &about); err != nil || len(some.Sums) != 1 || some.Sums[0].Job != "sync-vendors" {
+		t.Errorf("about one table are %+v, %v", some.Sums, err)
+	}
 	m := newMatrix(live.Sums)
 	if m.Rows[0].Job != "prune-orders" || m.Holders[0] != "rollup-sales" || m.Rows[0].Cells[0].Heat != 4 || m.Rows[0].Total != 44*time.Minute {
 		t.Errorf("the matrix begins with %+v of %q", m.Rows[0], m.Holders)
 	}
 	many := newMatrix(func() []waitSum {
-		c, err := newServer(t, manyWaits()).reader.contentions(t.Context(), noon, window{ago(24 * time.Hour), noon, true})
+		c, err := newServer(t, manyWaits()).reader.contentions(t.Context(), noon, window{ago(24 * time.Hour), noon, true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -149,9 +150,15 @@ type awaited struct {
 	from *connection
 }
 
-// Read waits for what the client sends.
+// Read waits for what the client sends. Where the connection was closed
+// meanwhile the request ends: nobody is left to be answered, and many such
+// answers would keep others waiting.
 func (b *awaited) Read(p []byte) (int, error) {
 	b.from.end()
 	defer b.from.begin()
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, net.ErrClosed) {
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // How much of the contention the page shows; the JSON twin has all sums.
@@ -31,6 +32,8 @@ type contentions struct {
 	Matrix matrix        `json:"-"`
 	Links  windowLinks   `json:"-"`
 	Length time.Duration `json:"-"`
+
+	Resource string `json:"-"`
 }
 
 // waitSum is how one job kept another waiting for one resource.
@@ -47,7 +50,20 @@ func (c waitSum) Wait() time.Duration { return c.Blockage.Waited }
 // Most is how long the longest wait was.
 func (c waitSum) Most() time.Duration { return c.Blockage.Longest }
 
-func contentionParams() []string { return []string{"from", "until", "span"} }
+func contentionParams() []string { return []string{"from", "until", "span", "resource"} }
+
+// contentionOf are the parameters of the page.
+type contentionOf struct {
+	window   windowOf
+	resource *locking.Resource
+}
+
+func (p params) contention() (q contentionOf, err error) {
+	if q.window, err = p.window("24h"); err == nil {
+		q.resource, err = p.resource("resource")
+	}
+	return q, err
+}
 
 func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) (contentions, error) {
@@ -55,7 +71,7 @@ func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return contentions{}, err
 		}
-		q, err := p.window("24h")
+		q, err := p.contention()
 		if err != nil {
 			return contentions{}, err
 		}
@@ -63,15 +79,15 @@ func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return contentions{}, err
 		}
-		return s.reader.contentions(ctx, now, q.at(now))
+		return s.reader.contentions(ctx, now, q.window.at(now), q.resource)
 	})
 }
 
 func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(contentionParams(), "refresh")...)
-	var q windowOf
+	var q contentionOf
 	if err == nil {
-		q, err = p.window("24h")
+		q, err = p.contention()
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -80,17 +96,18 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[contentions]{
 		template: "contention.html", section: "/locks", title: "Contention", twin: p.with("/api/v1/locks/contention"),
 		question: func(ctx context.Context, beat pulse) (contentions, error) {
-			window := q.at(beat.now)
-			c, err := s.reader.contentions(ctx, beat.now, window)
-			c.Links = p.windowLinks("/locks/contention", q, window)
+			window := q.window.at(beat.now)
+			c, err := s.reader.contentions(ctx, beat.now, window, q.resource)
+			c.Links, c.Resource = p.windowLinks("/locks/contention", q.window, window), p.Get("resource")
 			c.Matrix = newMatrix(c.Sums)
 			return c, err
 		},
 	})
 }
 
-// contentions adds up what is over within the window, and what waits still.
-func (r *reader) contentions(ctx context.Context, now time.Time, w window) (contentions, error) {
+// contentions adds up what is over within the window, and what waits still; only
+// what is about a resource, unless that is nil.
+func (r *reader) contentions(ctx context.Context, now time.Time, w window, about *locking.Resource) (contentions, error) {
 	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From), Sums: []waitSum{}, Cut: []string{}}
 	sums, err := r.store.Blockages(ctx, w.From, w.Until)
 	if err != nil {
@@ -121,6 +138,9 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window) (cont
 		}
 	}
 	for _, b := range jobs.SumBlockages(sums) {
+		if resource, err := locking.ParseDisplay(b.Resource); about != nil && (err != nil || !resource.Related(*about)) {
+			continue
+		}
 		b.Last = b.Last.UTC()
 		c.Sums = append(c.Sums, waitSum{b, b.Waited.Seconds(), b.Longest.Seconds(), still[[3]string{b.Job, b.Holder, b.Resource}]})
 	}
@@ -167,9 +187,6 @@ func holderName(job string) string { return cmp.Or(job, "a program that is no jo
 
 // Action is where the form of the window goes.
 func (c *contentions) Action() string { return "/locks/contention" }
-
-// HasResources reports whether the form takes a resource.
-func (c *contentions) HasResources() bool { return false }
 
 // DefaultSpan is what the form leads back to.
 func (c *contentions) DefaultSpan() string { return "day" }

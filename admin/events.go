@@ -95,9 +95,6 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 // until the stream has lasted long enough, or the server stops.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return
-	}
 	write := func(text string) bool {
 		if identity, err := s.accounts.identify(r); err != nil || identity.stranger() {
 			return false

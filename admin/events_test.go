@@ -272,7 +272,7 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 		for _, reader := range readers {
 			reader.Close()
 		}
-		time.Sleep(lingers + 2*lookEvery)
+		time.Sleep(2 * lookEvery)
 		asked := c.questions()
 		time.Sleep(time.Minute)
 		if c.questions() > asked || c.listeners() != 0 {
@@ -457,5 +457,18 @@ func TestPositionsAreReadAsWritten(t *testing.T) {
 	}
 	if got := position(nil).String(); got != "" {
 		t.Errorf("no position is %q", got)
+	}
+}
+
+// TestOnlyTheLastEventHasTheID: who gets a part of what is told at once comes
+// again for all of it.
+func TestOnlyTheLastEventHasTheID(t *testing.T) {
+	at := positionOf(newChanges().marks)
+	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() + "\nevent: jobs\ndata: {\"topic\": \"jobs\"}\n\n"
+	if got := eventText([]jobs.Topic{jobs.TopicRuns, jobs.TopicJobs}, at); got != want {
+		t.Errorf("found %q, expected %q", got, want)
+	}
+	if got := eventText([]jobs.Topic{jobs.TopicRuns}, nil); strings.Contains(got, "id:") {
+		t.Errorf("without a position: %q", got)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -128,35 +126,19 @@ func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Re
 	}
 	rivals := rivalsOf(lockers, about)
 	f.Jobs = len(rivals)
-	unknown := 0
-	for batch := range slices.Chunk(rivals, jobs.MaxBatch) {
-		names := make([]string, len(batch))
-		for i, rival := range batch {
-			names[i] = rival.job
+	for _, rival := range rivals {
+		rival.patience = forecastSpan
+		if r.patience != nil {
+			rival.patience, rival.patient = r.patience(rival.job, forecastSpan)
 		}
-		typical, err := r.store.Typical(ctx, names)
-		if err != nil {
-			return f, fmt.Errorf("how long runs take: %w", err)
-		}
-		for _, rival := range batch {
-			var known bool
-			if rival.typical, known = typical[rival.job]; !known {
-				unknown++
-			}
-			rival.patience, rival.patient = forecastSpan, false
-			if r.patience != nil {
-				rival.patience, rival.patient = r.patience(rival.job, forecastSpan)
-			}
-		}
-	}
-	if unknown > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("no run of %s has ended yet, so that nobody knows how long they take", figure(unknown, "job", "jobs")))
 	}
 	dues := r.duesAhead(&f, rivals)
-	if err := ctx.Err(); err != nil {
+	if f.Dues = len(dues); ctx.Err() != nil {
+		return f, ctx.Err()
+	}
+	if err := r.measure(ctx, &f, rivals, dues); err != nil {
 		return f, err
 	}
-	f.Dues = len(dues)
 	tally := newCollisions(rivals)
 	tally.play(dues, func(r *rival) time.Duration { return r.typical.Median }, (*collision).likely)
 	tally.play(dues, func(r *rival) time.Duration { return r.typical.Long }, (*collision).possible)

@@ -94,7 +94,7 @@ func crowd() Options {
 		h.runs, h.locks = append(h.runs, run), append(h.locks, held)
 	}
 	h.jobs = append(h.jobs, job("tick", "* * * * * *", "ticks"))
-	for i := range 3600 {
+	for i := range 8000 {
 		h.runs = append(h.runs, done(5000+i, "tick", "replica-1", time.Duration(i)*time.Second, 300*time.Millisecond, jobs.Succeeded))
 	}
 	return options(h)

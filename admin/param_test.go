@@ -53,7 +53,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/timeline?resource=a%2F%2Fb":                  `resource is "a//b", expected a table such as public/orders`,
 		"/api/v1/locks/timeline?until=soon":                         `until is "soon", expected an instant`,
 		"/api/v1/locks/contention?from=2026-01-01&until=2027-01-01": `until is 365 d after from, expected between 10 s and 31 d`,
-		"/api/v1/locks/contention?resource=a":                       `parameter "resource" is unknown, expected some of from, until, span`,
+		"/api/v1/locks/contention?skip=1":                           `parameter "skip" is unknown, expected some of from, until, span, resource`,
 		"/api/v1/locks/forecast?resource=%00":                       `resource has a control character`,
 		"/api/v1/locks/forecast?span=1h":                            `parameter "span" is unknown, expected some of resource`,
 		"/api/v1/audit?before=" + auditNoUUID:                       `expected what the link to the next page has`,

@@ -34,6 +34,7 @@ type reader struct {
 	tallies  *kept[[]jobs.Tally]       // of the last day
 	lockers  *kept[[]jobs.Locker]
 	ahead    *kept[forecast]
+	lengths  lengths
 	patience func(job string, limit time.Duration) (time.Duration, bool)
 	restarts jobs.Restarts // nil where there are none to be kept
 	memory   jobs.Memory

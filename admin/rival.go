@@ -3,9 +3,11 @@ package admin
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -168,6 +170,85 @@ func (q *dueQueue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
 	return last
+}
+
+// How long runs take changes slowly, and is looked up for some hundred jobs in
+// the time that a page has: so it is kept, and of many jobs it is known only
+// after some questions.
+const (
+	lengthKept    = 10 * time.Minute
+	lengthsAtOnce = 200 // jobs
+	lengthsTime   = time.Second
+)
+
+// lengths is how long the runs of jobs take, as far as it was looked up.
+type lengths struct {
+	mu    sync.Mutex
+	known map[string]keptLength
+}
+
+type keptLength struct {
+	jobs.Typical
+	at time.Time // by the store's clock
+}
+
+// get returns what is known of a job and not too old.
+func (l *lengths) get(job string, now time.Time) (jobs.Typical, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept, ok := l.known[job]
+	return kept.Typical, ok && now.Sub(kept.at) < lengthKept
+}
+
+// keep remembers what was looked up of some jobs, also that there is nothing.
+func (l *lengths) keep(names []string, found map[string]jobs.Typical, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = make(map[string]keptLength)
+	}
+	for _, name := range names {
+		l.known[name] = keptLength{found[name], now}
+	}
+}
+
+// measure looks up how long the rivals' runs take, those that are due first
+// before others, for as long as a page may take.
+func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, dues []aheadDue) error {
+	begun := time.Now()
+	var open []string
+	seen := make([]bool, len(rivals))
+	for _, due := range dues {
+		if !seen[due.who] {
+			seen[due.who] = true
+			if _, known := r.lengths.get(rivals[due.who].job, f.From); !known {
+				open = append(open, rivals[due.who].job)
+			}
+		}
+	}
+	for len(open) > 0 && time.Since(begun) < lengthsTime {
+		batch := open[:min(len(open), lengthsAtOnce)]
+		found, err := r.store.Typical(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("how long runs take: %w", err)
+		}
+		r.lengths.keep(batch, found, f.From)
+		open = open[len(batch):]
+	}
+	never := 0
+	for i, one := range rivals {
+		var known bool
+		if one.typical, known = r.lengths.get(one.job, f.From); known && seen[i] && one.typical.Runs == 0 {
+			never++
+		}
+	}
+	if len(open) > 0 {
+		f.Cut = append(f.Cut, fmt.Sprintf("how long runs take was looked up of %d of %d jobs so far: ask again in a moment for the others", f.Jobs-len(open), f.Jobs))
+	}
+	if never > 0 {
+		f.Cut = append(f.Cut, fmt.Sprintf("no run of %s has ended yet, so that nobody knows how long they take", figure(never, "job", "jobs")))
+	}
+	return nil
 }
 
 // collisions plays the dues through, and adds up who meets whom.

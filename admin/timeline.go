@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -278,24 +279,11 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 			names[name] = true
 		}
 	}
-	filter := jobs.StretchFilter{From: t.From, Until: t.Until}
-	for name := range names {
-		filter.Jobs = append(filter.Jobs, name)
-	}
-	if len(filter.Jobs) == 0 {
-		return nil
-	}
-	slices.Sort(filter.Jobs)
-	filter.Each = min(jobs.MaxBatch, max(leastEach, mostStretches/len(filter.Jobs)))
-	found, err := r.store.Stretches(ctx, filter)
+	of, full, err := r.stretches(ctx, t, slices.Sorted(maps.Keys(names)))
 	if err != nil {
-		return fmt.Errorf("runs within a time: %w", err)
+		return err
 	}
-	of := make(map[string][]jobs.Stretch)
-	for _, s := range found {
-		of[s.Job] = append(of[s.Job], plainStretch(s))
-	}
-	t.tellCut(of, filter.Each)
+	t.tellCut(of, full)
 	for i := range t.Lanes {
 		l := &t.Lanes[i]
 		for _, name := range l.jobs {
@@ -308,6 +296,46 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 	return nil
 }
 
+// stretches asks for the runs of the jobs, first for as many of each, then for
+// more of those that had more; it returns which have more still.
+func (r *reader) stretches(ctx context.Context, t *timeline, names []string) (of map[string][]jobs.Stretch, full []string, err error) {
+	of = make(map[string][]jobs.Stretch)
+	room, asked := mostStretches, names
+	for range 2 {
+		if len(asked) == 0 {
+			break
+		}
+		each := min(jobs.MostStretches, max(leastEach, room/len(asked)))
+		found, err := r.store.Stretches(ctx, jobs.StretchFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
+		if err != nil {
+			return nil, nil, fmt.Errorf("runs within a time: %w", err)
+		}
+		for _, name := range asked {
+			delete(of, name)
+		}
+		within := make(map[string]int)
+		for _, s := range found {
+			of[s.Job] = append(of[s.Job], plainStretch(s))
+			if !s.CreatedAt.Before(t.From) {
+				within[s.Job]++
+			}
+		}
+		full = nil
+		for _, name := range asked {
+			if within[name] < each {
+				room -= within[name]
+			} else {
+				full = append(full, name)
+			}
+		}
+		if len(full) > 0 && room/len(full) <= each {
+			break
+		}
+		asked = full
+	}
+	return of, full, nil
+}
+
 func countFresh(known map[string]bool, names []string) (n int) {
 	for _, name := range names {
 		if !known[name] {
@@ -318,29 +346,20 @@ func countFresh(known map[string]bool, names []string) (n int) {
 }
 
 // tellCut says of which jobs there are more runs than were asked for.
-func (t *timeline) tellCut(of map[string][]jobs.Stretch, each int) {
+func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
 	const named = 3
-	var full []string
-	for name, runs := range of {
-		within := 0
-		for _, s := range runs {
-			if !s.CreatedAt.Before(t.From) {
-				within++
+	for _, name := range full[:min(len(full), named)] {
+		first := t.Until
+		for _, s := range of[name] {
+			if s.CreatedAt.Before(first) && !s.CreatedAt.Before(t.From) {
+				first = s.CreatedAt
 			}
 		}
-		if within >= each {
-			full = append(full, cut(name, 60))
-		}
+		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the youngest %d runs are drawn, since %s: zoom in to see those before", cut(name, 60), len(of[name]), utcWords(first)))
 	}
-	if len(full) == 0 {
-		return
-	}
-	slices.Sort(full)
-	text := strings.Join(full[:min(len(full), named)], ", ")
 	if more := len(full) - named; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		t.Cut = append(t.Cut, fmt.Sprintf("nor are all runs drawn of %s more", figure(more, "job", "jobs")))
 	}
-	t.Cut = append(t.Cut, fmt.Sprintf("only the youngest %d runs in this time are drawn of %s: zoom in to see the others", each, text))
 }
 
 // plainStretch is a stretch as every replica shows it.
@@ -356,9 +375,6 @@ func plainStretch(s jobs.Stretch) jobs.Stretch {
 
 // Action is where the form of the window goes.
 func (t *timeline) Action() string { return "/locks/timeline" }
-
-// HasResources reports whether the form takes a resource.
-func (t *timeline) HasResources() bool { return true }
 
 // DefaultSpan is what the form leads back to.
 func (t *timeline) DefaultSpan() string { return "hour" }

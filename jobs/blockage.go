@@ -42,10 +42,13 @@ type StretchFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
 	// Each is how many runs of each job are returned at most, of those that were
-	// created from From on and before Until: 1 to MaxBatch. Of those before, the
+	// created from From on and before Until: 1 to MostStretches. Of those before, the
 	// last StretchesBefore are looked at for any that went on then.
 	Each int
 }
+
+// MostStretches is how many runs of one job are returned at most.
+const MostStretches = 6000
 
 // StretchesBefore is how many runs of each job that were created before a time are
 // looked at for those that went on in it. Most jobs have one run at a time.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // TestDefinitionCoversDues holds that replicas whose calendars or policies
@@ -75,5 +76,32 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 				t.Errorf("found\n%s\nexpected\n%s", found, c.want)
 			}
 		})
+	}
+}
+
+// TestPatienceIsThatOfTheWaitPolicy, unless the job waits on, or is another's to
+// tell of.
+func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
+	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error { return nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := retry.Policy{Attempts: 4, Delay: time.Second}
+	table, err := newCronTable(registry, []Job{
+		{Name: "skips", Handler: "work", Wait: wait, MisfireThreshold: time.Minute}, {Name: "waits on", Handler: "work", Wait: wait, MisfireThreshold: time.Minute, MisfireBy: MisfireRules{LockHeld: MisfireRunOnce}},
+		{Name: "elsewhere", Handler: "work", Wait: wait, MisfireThreshold: time.Minute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.get("elsewhere").standing.inForce.Store(7)
+	for name, want := range map[string]time.Duration{"skips": 3 * time.Second, "waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
+		got, known := table.patience(name, time.Hour)
+		if !known {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%s waits for %s, want %s", name, got, want)
+		}
 	}
 }

@@ -30,13 +30,7 @@ func NewBalancer(t testing.TB, file, certificate, backend string, servers ...str
 		}
 		return text, nil
 	}, func(_ context.Context, h *HAProxy) bool {
-		states, err := h.states(backend)
-		up := 0
-		for _, state := range states {
-			if strings.HasPrefix(state, "UP") {
-				up++
-			}
-		}
+		up, err := h.Up(backend)
 		return err == nil && up == len(servers)
 	}, file)
 	if err != nil {
@@ -90,6 +84,18 @@ func (h *HAProxy) set(backend, server, state string) error {
 		return fmt.Errorf("HAProxy: server %s: %s", server, answer)
 	}
 	return nil
+}
+
+// Up returns how many of a backend's servers are up, as its checks see them.
+func (h *HAProxy) Up(backend string) (int, error) {
+	states, err := h.states(backend)
+	up := 0
+	for _, state := range states {
+		if strings.HasPrefix(state, "UP") {
+			up++
+		}
+	}
+	return up, err
 }
 
 // states returns how a backend's servers are, by their names.

@@ -86,7 +86,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 			continue
 		}
 		if !r.CreatedAt.Before(f.From) {
-			if within[r.Job]++; within[r.Job] > limitOf(f.Each) {
+			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), jobs.MostStretches) {
 				continue
 			}
 		} else if before[r.Job]++; before[r.Job] > jobs.StretchesBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {

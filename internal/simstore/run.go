@@ -15,6 +15,7 @@ import (
 type run struct {
 	jobs.Record
 	session uuid.UUID         // that has it, or had it last; Nil for none
+	loose   bool              // it was held back: whoever may adopts it
 	wants   []locking.Request // what others wait behind it for
 	claim   *claim            // nil unless it stands
 	output  string

@@ -42,6 +42,7 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 		s.holdBack(known, now)
 		return jobs.StartResult{Outcome: jobs.StartPaused}
 	case mine && known.State == jobs.Waiting:
+		known.loose = false
 		return s.admit(l, known, r, now)
 	case known != nil:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}
@@ -64,14 +65,15 @@ func (s *Store) held(l *session, r jobs.StartRequest) bool {
 	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
 }
 
-// holdBack leaves a waiting run waiting. Nobody waits behind it.
+// holdBack leaves a waiting run waiting, for whoever may adopt it. Nobody waits
+// behind it.
 func (s *Store) holdBack(r *run, now time.Time) {
 	if p := s.pauseOver(r.Job); p != nil {
 		s.unblock(r, nil, jobs.Waiting, now, now)
 		r.Reason = jobs.ReasonPaused
 		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
 	}
-	r.wants = nil
+	r.wants, r.loose = nil, true
 }
 
 // admit grants the run what it wants, or leaves it waiting.

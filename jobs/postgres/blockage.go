@@ -85,7 +85,7 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 
 // Stretches returns what the jobs' runs did within a time.
 func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(stretchesOf, limit(f.Each), jobs.StretchesBefore), f.Jobs, f.From, f.Until)
+	rows, err := s.views.Query(ctx, fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MostStretches), jobs.StretchesBefore), f.Jobs, f.From, f.Until)
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}

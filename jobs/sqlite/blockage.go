@@ -64,7 +64,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until), limit(f.Each))
+	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until), min(max(f.Each, 1), jobs.MostStretches))
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}

@@ -45,7 +45,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"cancelWaiting", cancelWaiting, "SEARCH holdfast_runs USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
 	{"waitingOf", waitingOf, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"leftOfRemoved", leftOfRemoved, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
-	{"abandoned", abandoned, "SEARCH r USING INDEX holdfast_runs_state (state=?)"},
+	{"abandoned", abandoned, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"markLeft", markLeft, "SEARCH r USING INDEX holdfast_runs_state (state=?)"},
 	{"markLeft, carriers", markLeft, "SEARCH c USING COVERING INDEX holdfast_session_jobs_job (job=?)"},
 	{"pruneRuns", pruneRuns, "SEARCH r USING INDEX sqlite_autoindex_holdfast_runs_1 (id=?)"},
@@ -72,6 +72,10 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"endWants", endWants, "SEARCH holdfast_wants USING INDEX holdfast_wants_run (run=?)"},
 	{"claimedRuns", claimedRuns, "SEARCH c USING INDEX holdfast_claims_session (session=?)"},
 	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
+	{"stretchesWithin", stretchesWithin, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
+	{"stretchesBefore", stretchesBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
+	{"sumBlockages", sumBlockages, "SEARCH holdfast_blockages USING INDEX holdfast_blockages_until (until>? AND until<?)"},
+	{"pruneBlockages", pruneBlockages, "SEARCH holdfast_blockages USING COVERING INDEX holdfast_blockages_until (until<?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 
