@@ -1,11 +1,18 @@
 // Package admin serves the page and the API of one replica: who holds which
 // table, who waits for it, and why the last firing did not run.
 //
-// It changes nothing. Everything it shows comes from the store, and is judged
+// It changes only what operators ask for. Everything it shows comes from the store, and is judged
 // by the store's clock, so every replica behind a load balancer gives the same
 // answer. Four things are the replica's own, and are marked as such: its name
 // and version, whether it can start runs, how it sees memcached, and the next
 // firings, which its own cron table gives.
+//
+// # Acts
+//
+// Each act has a page that says what would happen, to what, and a form; the API
+// has a POST for each. An act and its line in the audit log are one transaction,
+// done once for each key: a form has one from when it is first shown. A form
+// that is refused comes back with what was typed.
 //
 // # Locks
 //

@@ -95,6 +95,10 @@ func operations() map[string]operation {
 			text("actor", "By this user or token."), someOf("action", "Of this kind.", auditActions()), text("target", "To this target."), limit(pageAudit),
 			text("before", "The page after the line that a Link header names."),
 		}},
+		"GET /api/v1/webhooks": {summary: "What webhooks could not be told so far, or was given up, the youngest first.", answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true, query: []parameter{
+			text("webhook", "Of this webhook."), {"run", "Of this run.", object{"type": "string", "format": "uuid"}}, someOf("given_up", "Only what is tried no more.", []string{"yes"}), limit(defaultRuns),
+			text("before", "The page after the delivery that a Link header names."), text("after", "The page before it."),
+		}},
 		"GET /api/v1/events": {summary: "What changes in the cluster, as Server-Sent Events named by topic, each with an id to go on from at any replica. " +
 			"Ask for the topic's data when one comes. A stream ends after half an hour, and with the sign-in: come again.", query: []parameter{
 			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) + ". All where it is not given.", object{"type": "string"}},
@@ -114,6 +118,7 @@ func operations() map[string]operation {
 		"POST /api/v1/runs/{id}/cancel":           act("Ends a run that waits, or has its replica end it.", record),
 		"POST /api/v1/replicas/{session}/drain":   act("Has a replica start nothing more.", reflect.TypeFor[drained]()),
 		"POST /api/v1/replicas/{session}/undrain": act("Has it start runs again.", reflect.TypeFor[drained]()),
+		"POST /api/v1/webhooks/{id}/again":        act("Has a webhook told once more what it could not be told.", reflect.TypeFor[jobs.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can commit nothing more.", answer: reflect.TypeFor[released](), needs: []string{"resource", "token"}, body: object{
 			"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
 			"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
