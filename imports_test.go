@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "admin/password", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/outage", "internal/session"}
+var layers = []string{"cmd", "", "admin", "admin/password", "metrics", "tracing", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/outage", "internal/session"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{
@@ -54,6 +54,21 @@ var onlyIn = map[string][]string{
 	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres"},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
 	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
+	module + "/metrics":                       {""},
+	module + "/tracing":                       {""},
+	module + "/internal/collectortest":        nil,
+}
+
+// beneathOnly are the folders in which libraries of several packages may be imported,
+// by what their paths begin with; all that fit must allow it. Jobs make spans by
+// OpenTelemetry's interfaces alone, and count nothing themselves.
+var beneathOnly = map[string][]string{
+	"github.com/prometheus/":             {"metrics"},
+	"go.opentelemetry.io/":               {"jobs", "tracing"},
+	"go.opentelemetry.io/otel/sdk/":      {"tracing"},
+	"go.opentelemetry.io/otel/exporters": {"tracing"},
+	"go.opentelemetry.io/proto":          nil, // tests only
+	"google.golang.org/":                 nil,
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -95,6 +110,11 @@ func checkImport(t *testing.T, path, folder, imported string) {
 	t.Helper()
 	if allowed, limited := onlyIn[imported]; limited && !slices.Contains(allowed, folder) {
 		t.Errorf("%s imports %s, which is for %q only", path, imported, allowed)
+	}
+	for prefix, allowed := range beneathOnly {
+		if strings.HasPrefix(imported, prefix) && !slices.Contains(allowed, folder) {
+			t.Errorf("%s imports %s, which is for %q only", path, imported, allowed)
+		}
 	}
 	beneath, ours := strings.CutPrefix(imported, module+"/")
 	if !ours {

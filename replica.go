@@ -191,7 +191,9 @@ func (r *Replica) pageOptions() admin.Options {
 	options.Store, options.Replica, options.Session, options.Version = r.metrics.Store(r.store), r.config.Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
 	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
-	options.StoreName, options.Memory, options.Changes = storeName(r.config), r.store, r.store
+	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.store, r.store.Watch
+	options.Changes = r.store
+	options.Patience = r.scheduler.Patience
 	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
 }
@@ -265,6 +267,10 @@ func (r *Replica) Run(ctx context.Context) error {
 	})
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
+		if store, ok := r.store.(jobs.Restarts); ok {
+			notes := restartNotes{servers: r.locks.watch, store: store, replica: r.config.Replica.Name, log: r.log}
+			parts.Go(func() error { return notes.run(serving) })
+		}
 	}
 	if r.sender != nil {
 		parts.Go(func() error { return r.sender.Run(serving) }) // also of what ends while it stops

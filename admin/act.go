@@ -76,7 +76,7 @@ func refusedActOf(err error) (status int, refused refusedAct) {
 		return http.StatusConflict, refused
 	case errors.Is(err, jobs.ErrNotFound):
 		return http.StatusNotFound, refused
-	case errors.Is(err, errNoActs):
+	case errors.Is(err, errNoActs), errors.Is(err, errors.ErrUnsupported):
 		return http.StatusNotImplemented, refused
 	}
 	return 0, refused

@@ -70,16 +70,14 @@ func (s *Server) specJSON(w http.ResponseWriter, r *http.Request) {
 		if s.options.Operations == nil {
 			return jobs.Spec{}, fmt.Errorf("added jobs: %w here", jobs.ErrNotFound)
 		}
-		specs, err := s.options.Operations.Specs(ctx)
+		name := r.PathValue("name")
+		spec, err := s.reader.spec(ctx, name)
+		if err == nil && spec == nil {
+			err = fmt.Errorf("added job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		}
 		if err != nil {
 			return jobs.Spec{}, err
 		}
-		name := r.PathValue("name")
-		for _, spec := range specs {
-			if spec.Job == name {
-				return spec, nil
-			}
-		}
-		return jobs.Spec{}, fmt.Errorf("added job %q: %w", cut(name, 200), jobs.ErrNotFound)
+		return *spec, nil
 	})
 }

@@ -25,6 +25,10 @@ func TestJSON(t *testing.T) {
 	cases := []struct{ name, path string }{
 		{"overview", "/api/v1/overview"},
 		{"locks", "/api/v1/locks"},
+		{"locktree", "/api/v1/locks/tree?text=orders"},
+		{"timeline", "/api/v1/locks/timeline?resource=public%2Forders"},
+		{"contention", "/api/v1/locks/contention"},
+		{"forecast", "/api/v1/locks/forecast"},
 		{"jobs", "/api/v1/jobs"},
 		{"job", "/api/v1/jobs/merge-events"},
 		{"explain", "/api/v1/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z"},
@@ -36,6 +40,7 @@ func TestJSON(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := contention()
 			h := o.Store.(*history)
+			h.restart, h.blocked, h.typical = night().Store.(*history).restart, night().Store.(*history).blocked[:2], night().Store.(*history).typical
 			h.jobs[0].Last = &h.runs[len(h.runs)-3]
 			for i := range h.runs {
 				if h.runs[i].ID == id(10) {
@@ -214,7 +219,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		h.runs[i].Due, h.runs[i].CreatedAt = h.runs[i].Due.In(elsewhere), h.runs[i].CreatedAt.In(elsewhere)
 		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
-	for _, path := range []string{"locks", "jobs", "runs", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
+	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/timeline?span=24h", "locks/contention", "locks/forecast", "jobs", "runs", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
 		if path == "overview" { // says which replica it comes from
@@ -231,7 +236,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 func TestStoreDown(t *testing.T) {
 	handler := newServer(t, down()).Handler()
 	const want = "store is unavailable: dial tcp 10.0.3.7:5432: connect: connection refused"
-	for _, path := range []string{"locks", "jobs", "jobs/x", "runs", "runs/" + id(1).String(), "runs?before=" + id(1).String(), "replicas", "overview"} {
+	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention", "locks/forecast", "jobs", "jobs/x", "runs", "runs/" + id(1).String(), "runs?before=" + id(1).String(), "replicas", "overview"} {
 		reply := get(t, handler, "/api/v1/"+path)
 		var body struct{ Error string }
 		if err := json.Unmarshal(reply.Body.Bytes(), &body); err != nil {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -19,7 +17,7 @@ func auditParams() []string { return []string{"actor", "action", "target", "limi
 
 // auditActions are those that there are.
 func auditActions() []string {
-	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job"}
+	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job", "deliver_again"}
 }
 
 func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
@@ -116,35 +114,12 @@ func (p params) auditFilter() (f jobs.AuditFilter, err error) {
 	if f.Target, err = p.text("target"); err != nil {
 		return f, err
 	}
-	if f.Before, err = p.auditBefore(); err != nil {
+	if f.Before, err = p.place("before"); err != nil {
 		return f, err
 	}
 	f.Limit, err = p.limit(pageAudit)
 	return f, err
 }
 
-// auditCursor is a place in the log, as before has it: no line is looked up by
-// its id alone.
-func auditCursor(line jobs.Audited) string {
-	return line.At.UTC().Format(instantLayout) + "_" + line.ID.String()
-}
-
-// instantLayout keeps what stores keep of an instant, in a form that sorts.
-const instantLayout = "2006-01-02T15:04:05.000000Z"
-
-func (p params) auditBefore() (*jobs.RunCursor, error) {
-	text := p.Get("before")
-	if text == "" {
-		return nil, nil
-	}
-	bad := &badRequest{fmt.Sprintf("before is %q, expected what the link to the next page has", cut(text, 100))}
-	if len(text) != len(instantLayout)+1+36 {
-		return nil, bad
-	}
-	at, errAt := parseInstant(text[:len(instantLayout)])
-	id, errID := uuid.Parse(text[len(instantLayout)+1:])
-	if errAt != nil || errID != nil {
-		return nil, bad
-	}
-	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
-}
+// auditCursor is a place in the log, as before has it.
+func auditCursor(line jobs.Audited) string { return placeOf(line.At, line.ID) }

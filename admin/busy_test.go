@@ -152,6 +152,7 @@ func story() Options {
 		failed.Output += fmt.Sprintf("03:09:%02d.%03d INF page %d of 40 fetched, %d prices\n", i%60, i*17%1000, i+1, 250-i)
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
+	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors", Holder: owner(running(7, "report/weekly", "replica-2", time.Hour))}, Since: failed.Due.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
 	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
 	moment.Key, moment.Params, moment.Result = "anna-4711", json.RawMessage(`{"before":"2019-01-01","dry_run":false}`), json.RawMessage(`{"rows":18240}`)

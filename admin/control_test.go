@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -19,6 +21,7 @@ import (
 // own; this one is as strict as the API's answers need.
 type control struct {
 	jobs.Control // Listen and Pauses are not asked for
+	jobs.Outbox  // nor is what senders do
 	history      *history
 
 	mu      sync.Mutex
@@ -32,6 +35,7 @@ type control struct {
 	drained map[uuid.UUID]bool
 	ended   []jobs.ReleaseRequest
 	inside  bool // holders are inside transactions
+	hooks   []jobs.Undelivered
 }
 
 func newControl(h *history) *control {
@@ -252,6 +256,35 @@ func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	return found[:min(f.Limit, len(found))], c.history.err
 }
 
+func (c *control) UndeliveredHooks(_ context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []jobs.Undelivered
+	for _, u := range c.hooks {
+		if (f.Webhook == "" || f.Webhook == u.Webhook) && (f.Run == uuid.Nil || f.Run == u.Run) && (!f.GivenUp || u.GaveUpAt != nil) &&
+			(f.Before == nil || u.CreatedAt.Before(f.Before.CreatedAt)) && (f.After == nil || u.CreatedAt.After(f.After.CreatedAt)) {
+			found = append(found, u)
+		}
+	}
+	limit := min(len(found), f.Limit)
+	if f.After != nil {
+		return found[len(found)-limit:], c.history.err
+	}
+	return found[:limit], c.history.err
+}
+
+func (c *control) DeliverAgain(_ context.Context, a jobs.Act, delivery uuid.UUID) (jobs.Undelivered, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range c.hooks {
+		if u.ID == delivery {
+			_, err := c.acted(a, "deliver_again", "delivery "+delivery.String())
+			return u, err
+		}
+	}
+	return jobs.Undelivered{}, cmp.Or(c.history.err, jobs.ErrNotFound)
+}
+
 // workParams are those of the handler work.
 type workParams struct {
 	Rows int `json:"rows"`
@@ -260,6 +293,7 @@ type workParams struct {
 // withActs lets a server act on a control in memory.
 func withActs(o Options) (Options, *control) {
 	c := newControl(o.Store.(*history))
+	c.hooks = undelivered()
 	options := operationsOptions()
 	options.Control, options.Replica = c, o.Replica
 	o.Operations = jobs.NewOperations(options)
@@ -297,4 +331,13 @@ func acting(t *testing.T) (*Server, *control) {
 	o, c := withActs(contention())
 	o.Changes = newChanges()
 	return newServer(t, o), c
+}
+
+// undelivered are three deliveries, of which one was given up.
+func undelivered() []jobs.Undelivered {
+	return []jobs.Undelivered{
+		{ID: id(9100), Webhook: "pager", Run: id(31), Job: "sync-vendors", State: jobs.Failed, CreatedAt: ago(3 * time.Minute), Tries: 4, NextAt: pointer(noon.Add(90 * time.Second)), Error: "POST https://pager.example/hook: 503 Service Unavailable"},
+		{ID: id(9101), Webhook: "chat", Run: id(32), Job: "merge-events", State: jobs.Lost, CreatedAt: ago(5 * time.Minute), Tries: 2, NextAt: pointer(noon.Add(20 * time.Second)), Error: "dial tcp 10.0.3.40:443: i/o timeout"},
+		{ID: id(10), Webhook: "pager", Run: id(33), Job: "report/weekly", State: jobs.TimedOut, CreatedAt: ago(26 * time.Hour), Tries: 12, GaveUpAt: pointer(ago(2 * time.Hour)), Error: "POST https://pager.example/hook: 410 Gone"},
+	}
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -143,7 +144,7 @@ func eventText(topics []jobs.Topic, at position) string {
 
 // eventsAddress is where a page that is asked for now hears of what changes
 // later; "" where nobody tells.
-func (s *Server) eventsAddress(topics []jobs.Topic) string {
+func (s *Server) eventsAddress(ctx context.Context, topics []jobs.Topic) string {
 	if s.hub == nil {
 		return ""
 	}
@@ -151,7 +152,7 @@ func (s *Server) eventsAddress(topics []jobs.Topic) string {
 		topics = jobs.Topics()
 	}
 	query := url.Values{"topics": {strings.ReplaceAll(listed(topics), ", ", ",")}}
-	if since := s.hub.position().String(); since != "" {
+	if since := s.hub.position(ctx).String(); since != "" {
 		query.Set("since", since)
 	}
 	return "/api/v1/events?" + query.Encode()

@@ -388,7 +388,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		if now := reader.wants("within the sign-in", jobs.TopicRuns); now == id {
 			t.Error("the id is still " + id)
 		}
-		time.Sleep(13*time.Second + lookEvery) // just before a beat
+		time.Sleep(beatEvery)
 		c.move(jobs.TopicRuns)
 		if text, err := reader.next(); err == nil {
 			t.Errorf("after the sign-in has ended: %q", text)
@@ -422,11 +422,17 @@ func TestEventsRefuseWhatTheyDontKnow(t *testing.T) {
 // TestPagesSayWhereTheyHear of what changes after what they show.
 func TestPagesSayWhereTheyHear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, _ := live(t)
+		o, c := live(t)
 		server, listener, end := piped(t, o)
 		page := func(path string) string { return get(t, server.Handler(), path).Body.String() }
-		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) || !strings.Contains(got, `data-events="/api/v1/events?topics=locks%2Cruns%2Cjobs"`) {
+		now := positionOf(c.marks).String()
+		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) || !strings.Contains(got, `data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
 			t.Error("the page does not say where it hears of changes")
+		}
+		page("/")
+		page("/jobs")
+		if n := c.questions(); n != 1 {
+			t.Errorf("%d questions for three pages at one moment", n)
 		}
 		last := id(2).String() // has ended
 		reader := watch(t, listener, "")

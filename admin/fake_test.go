@@ -30,6 +30,9 @@ type history struct {
 	onLocks func() // called before each question for locks
 	saved   map[string]json.RawMessage
 	pauses  []jobs.Pause
+	blocked []jobs.Blockage
+	typical map[string]jobs.Typical // of all others it is what their runs say
+	restart []jobs.Restart
 	audit   []jobs.Audited
 
 	filters    []jobs.RunFilter
@@ -250,6 +253,67 @@ func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, e
 	}
 	slices.SortFunc(chain, func(a, b jobs.Record) int { return a.Recovery - b.Recovery })
 	return chain, h.err
+}
+
+// Lockers are the jobs that name anything but themselves.
+func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
+	var lockers []jobs.Locker
+	for _, v := range h.jobs {
+		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool { return r.Resource.Kind() == locking.KindJob })
+		if len(named) > 0 && !v.Removed {
+			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
+		}
+	}
+	return lockers, h.err
+}
+
+// Stretches returns the runs that overlap the time.
+func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+	var found []jobs.Stretch
+	counts := make(map[string]int)
+	for _, r := range h.runs {
+		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) || r.State.Final() && ended(r).Before(f.From) {
+			continue
+		}
+		if counts[r.Job]++; counts[r.Job] <= f.Each {
+			found = append(found, jobs.Stretch{
+				Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, BlockedBy: r.BlockedBy,
+			})
+		}
+	}
+	return found, h.err
+}
+
+func (h *history) Blockages(_ context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+	var found []jobs.Blockage
+	for _, b := range h.blocked {
+		if !b.Last.Before(from) && b.Last.Before(until) {
+			found = append(found, b)
+		}
+	}
+	return jobs.SumBlockages(found), h.err
+}
+
+func (h *history) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	found := make(map[string]jobs.Typical)
+	for _, name := range names {
+		if t, chosen := h.typical[name]; chosen {
+			found[name] = t
+		}
+	}
+	return found, h.err
+}
+
+// NoteRestart implements jobs.Restarts.
+func (h *history) NoteRestart(_ context.Context, r jobs.Restart) error {
+	h.restart = append(h.restart, r)
+	return h.err
+}
+
+// Restarts implements jobs.Restarts.
+func (h *history) Restarts(_ context.Context, from, until time.Time) ([]jobs.Restart, error) {
+	return slices.DeleteFunc(slices.Clone(h.restart), func(r jobs.Restart) bool { return r.NoticedAt.Before(from) || !r.NoticedAt.Before(until) }), h.err
 }
 
 // Saved implements jobs.Memory.

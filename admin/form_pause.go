@@ -63,7 +63,7 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	answerDeed(s, w, r, deed[pauseView]{
 		template: "pause.html", section: sectionOf(target), title: "Pause " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.pauseView(ctx, p.now, target) },
+		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own != nil
@@ -79,7 +79,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	answerDeed(s, w, r, deed[pauseView]{
 		template: "resume.html", section: sectionOf(target), title: "Resume " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.pauseView(ctx, p.now, target) },
+		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own == nil
@@ -95,26 +95,23 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.
 	})
 }
 
-func (s *Server) pauseView(ctx context.Context, now time.Time, target jobs.Target) (v pauseView, err error) {
+func (r *reader) pauseView(ctx context.Context, now time.Time, target jobs.Target) (v pauseView, err error) {
 	v.Target = target
 	if !storable(target.Name) {
 		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), jobs.ErrNotFound)
 	}
-	standing, err := s.options.Operations.Standing(ctx)
+	standing, err := r.standing(ctx)
 	if err != nil {
 		return v, err
 	}
-	for _, p := range standing {
-		if p.Target == target {
-			p = plainPause(p)
-			v.Own = &p
-		}
+	if at := slices.IndexFunc(standing, func(p jobs.Pause) bool { return p.Target == target }); at >= 0 {
+		v.Own = &standing[at]
 	}
 	switch target.Kind {
 	case jobs.TargetJob:
-		err = s.reader.jobPause(ctx, now, &v)
+		err = r.jobPause(ctx, now, &v)
 	case jobs.TargetGroup:
-		err = s.reader.groupPause(ctx, &v)
+		err = r.groupPause(ctx, &v)
 	}
 	return v, err
 }

@@ -52,7 +52,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerDeed(s, w, r, deed[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100), fields: []string{"job", "version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) { return s.specView(ctx, name) },
+		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {
 			f.Button, f.Back = "Change the job", jobPath(name)
 			kept, version := "", f.typed("version", "0")
@@ -80,7 +80,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerDeed(s, w, r, deed[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100), fields: []string{"version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) { return s.specView(ctx, name) },
+		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {
 			f.Button, f.Bad, f.Back = "Remove the job", true, jobPath(name)
 			version := f.typed("version", "0")
@@ -95,7 +95,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return outcome{}, err
 			}
-			return outcome{jobPath(name), fmt.Sprintf("%s was removed: it fires no more.", cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
+			return outcome{"/jobs", fmt.Sprintf("%s was removed: it fires no more.", cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
 		},
 	})
 }
@@ -114,32 +114,32 @@ func readVersion(text string) (int64, error) {
 }
 
 // spec returns a job that was added, nil where there is none of that name.
-func (s *Server) spec(ctx context.Context, name string) (*jobs.Spec, error) {
-	if s.options.Operations == nil {
+func (r *reader) spec(ctx context.Context, name string) (*jobs.Spec, error) {
+	if r.ops == nil {
 		return nil, nil
 	}
-	specs, err := s.options.Operations.Specs(ctx)
+	specs, err := r.ops.Specs(ctx)
 	if at := slices.IndexFunc(specs, func(spec jobs.Spec) bool { return spec.Job == name }); at >= 0 {
 		return &specs[at], err
 	}
 	return nil, err
 }
 
-func (s *Server) specView(ctx context.Context, name string) (v specView, err error) {
+func (r *reader) specView(ctx context.Context, name string) (v specView, err error) {
 	v.Job = name
 	if !storable(name) {
 		return v, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 	}
-	if v.Spec, err = s.spec(ctx, name); err != nil {
+	if v.Spec, err = r.spec(ctx, name); err != nil {
 		return v, err
 	}
 	if v.Spec == nil {
-		_, err = s.reader.store.Job(ctx, name)
+		_, err = r.store.Job(ctx, name)
 		if err != nil {
 			err = fmt.Errorf("job %q: %w", cut(name, 200), err)
 		}
 		return v, err
 	}
-	v.Active, err = s.reader.active(ctx, name)
+	v.Active, err = r.active(ctx, name)
 	return v, err
 }

@@ -19,7 +19,7 @@ type section struct{ Path, Name string }
 
 func sections() []section {
 	return []section{
-		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/replicas", "Replicas"}, {"/audit", "Audit"},
+		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
 	}
 }
 
@@ -103,7 +103,7 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		f.Twin = "/api/v1" + f.Address
 	}
 	if f.Fields = p.fields; f.Refresh > 0 {
-		f.Events = s.eventsAddress(p.topics) // as topics stand before the store is asked
+		f.Events = s.eventsAddress(r.Context(), p.topics) // as topics stand before the store is asked
 	}
 	beat, content, status, err := answerLast(s, r.Context(), f.Address, &f, p.question)
 	var bad *badRequest

@@ -57,7 +57,8 @@ type hub struct {
 	streams   map[*stream]bool
 	left      time.Time // when the last one did
 	following bool
-	stands    position // as last asked, whenever that was
+	stands    position // as last asked
+	asked     time.Time
 }
 
 // stream is somebody who watches some topics.
@@ -113,11 +114,19 @@ func (h *hub) take(st *stream) ([]jobs.Topic, position) {
 	return news, st.seen
 }
 
-// position is where topics stood at the latest when it is called.
-func (h *hub) position() position {
+// position is where topics stood when it was called, or a little before; nil
+// where that can't be asked.
+func (h *hub) position(ctx context.Context) position {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.stands
+	stands, recent := h.stands, time.Since(h.asked) < lookEvery
+	h.mu.Unlock()
+	if !recent {
+		h.look(ctx)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.stands
+	}
+	return stands
 }
 
 // stop ends all streams, and returns when nothing of the hub goes on.
@@ -138,7 +147,9 @@ func (h *hub) follow() {
 	every := time.NewTicker(lookEvery)
 	defer every.Stop()
 	for h.watched() {
-		h.look(ctx)
+		if h.streaming() {
+			h.look(ctx)
+		}
 		if !h.hear(ctx, every.C) {
 			return
 		}
@@ -199,15 +210,16 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
+// streaming reports whether there is anybody to tell.
+func (h *hub) streaming() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams) > 0
+}
+
 // look asks where topics stand. Where that can't be asked nothing is told: pages
 // ask again by themselves, and say so.
 func (h *hub) look(ctx context.Context) {
-	h.mu.Lock()
-	nobody := len(h.streams) == 0
-	h.mu.Unlock()
-	if nobody {
-		return
-	}
 	var marks jobs.Marks
 	err := h.ask(ctx, func(ctx context.Context) (err error) {
 		marks, err = h.source.Marks(ctx)
@@ -224,7 +236,7 @@ func (h *hub) tell(now position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now != nil {
-		h.stands = now
+		h.stands, h.asked = now, time.Now()
 	}
 	for st := range h.streams {
 		for _, topic := range st.topics {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -28,6 +29,7 @@ type JobDetail struct {
 	Recent  []jobs.Record   `json:"recent"`                // the last runs, the youngest first
 	Tallies []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
 	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
+	Pending bool            `json:"pending,omitempty"`     // it was added a moment ago, and no replica has taken it up yet
 }
 
 func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +54,12 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: cut(name, 100), live: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
 		question: func(ctx context.Context, p pulse) (JobDetail, error) { return s.reader.job(ctx, p.now, name) },
+		complete: func(d *JobDetail, f *Frame) *Overview {
+			if !d.Pending {
+				f.Every, f.Refresh = 0, 0
+			}
+			return nil
+		},
 	})
 }
 
@@ -61,6 +69,13 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 	}
 	view, err := r.store.Job(ctx, name)
+	if errors.Is(err, jobs.ErrNotFound) {
+		spec, asked := r.spec(ctx, name)
+		if d.Pending = spec != nil; d.Pending || asked != nil {
+			d.Job, d.Dues, d.Active, d.Recent, d.Tallies = newJob(jobs.JobView{Definition: jobs.Definition{Name: name, Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
+			return d, asked
+		}
+	}
 	if err != nil {
 		return d, fmt.Errorf("job %q: %w", cut(name, 200), err)
 	}

@@ -103,7 +103,10 @@ func (p params) lockFilter() (f lockFilter, err error) {
 
 // lockFuncs are what the templates of locks call.
 func lockFuncs() template.FuncMap {
-	return template.FuncMap{"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words}
+	return template.FuncMap{
+		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words, "took": took,
+		"axisY": func() int { return axisHeight }, "barHeight": func() int { return barHeight }, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	}
 }
 
 // lockTab is one of the pages of locks.

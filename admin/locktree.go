@@ -450,7 +450,7 @@ func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
 	}
 	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
 	if resource.Kind() == locking.KindJob {
-		wait += "; it runs"
+		wait += "; it has run"
 	} else {
 		wait += ", held by " + by
 		if more := len(locks) - 1; more > 0 {

@@ -144,3 +144,25 @@ func TestViewersSeeNoRelease(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongParametersOfTheTree asks the page and its twin.
+func TestWrongParametersOfTheTree(t *testing.T) {
+	handler := newServer(t, contention()).Handler()
+	for query, want := range map[string]string{
+		"?state=locked": `state is "locked", expected one of held, waiting, free`, "?state=held&state=free": "state is given 2 times, expected once",
+		"?under=a%2F%2Fb": `under is "a//b", expected a table such as public/orders`, "?after=orders": `after is "orders", expected what the link to the next page has`,
+		"?text=%00": "text has a control character", "?job=a": `parameter "job" is unknown, expected some of text, state, under, after`,
+	} {
+		for _, path := range []string{"/locks", "/api/v1/locks/tree"} {
+			reply := get(t, handler, path+query)
+			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
+				t.Errorf("%s%s: %d, expected 400 and %q in\n%s", path, query, reply.Code, want, body)
+			}
+		}
+	}
+	for _, query := range []string{"?text=&state=&under=&after=", "?after=table:a"} {
+		if reply := get(t, handler, "/locks"+query); reply.Code != http.StatusOK {
+			t.Errorf("%s: %d", query, reply.Code)
+		}
+	}
+}

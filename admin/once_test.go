@@ -28,7 +28,7 @@ import (
 // page and the same words.
 func TestEachActHappensOnce(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
-		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Log: zerolog.Nop()})
+		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}

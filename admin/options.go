@@ -114,6 +114,9 @@ type Options struct {
 	StoreName string // for people, such as PostgreSQL; "" means "The store"
 	// Memory knows what jobs keep for their next runs; nil where it is not shown.
 	Memory jobs.Memory
+	// Watch has what a run writes kept while it runs, since somebody looks at it.
+	// Nil means that output is shown when the run has ended.
+	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations do what operators ask for; nil where the page only shows.
 	Operations *jobs.Operations
 	Stage1     Stage1    // nil where there is no stage 1
@@ -133,6 +136,10 @@ type Options struct {
 	// table, at most n of them. It is called concurrently. Nil means that no
 	// dues are shown.
 	Dues func(job string, from time.Time, n int) []time.Time
+	// Patience returns how long a firing of a job waits for a lock that is held,
+	// or limit where that is shorter; false where it is not known. It is called
+	// concurrently. Nil means that it is known of no job.
+	Patience func(job string, limit time.Duration) (time.Duration, bool)
 	// Explain says what became of a job at an instant, which it reads as
 	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
 	// is said than what the store knows.

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,6 +70,7 @@ func newPages(a *assets) (*pages, error) {
 
 		"actPath":     actPath,
 		"releasePath": releasePath,
+		"deliverPath": againPath,
 		"targetJob":   func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetJob, Name: name} },
 		"targetGroup": func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetGroup, Name: name} },
 		"targetAll":   func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
@@ -160,6 +162,11 @@ func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShow
 
 // PausesShown returns the pauses that the page lists.
 func (o *Overview) PausesShown() []jobs.Pause { return o.Pauses[:min(len(o.Pauses), shownPauses)] }
+
+// AllPaused reports whether everything is paused.
+func (o *Overview) AllPaused() bool {
+	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool { return p.Target.Kind == jobs.TargetAll })
+}
 
 // PausesMore returns how many it does not list.
 func (o *Overview) PausesMore() int { return len(o.Pauses) - len(o.PausesShown()) }

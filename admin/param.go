@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -109,6 +111,33 @@ func (p params) instant(name string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected an instant such as 2026-01-31T09:00:00Z", name, cut(text, 100))}
+}
+
+// instantLayout keeps what stores keep of an instant, in a form that sorts.
+const instantLayout = "2006-01-02T15:04:05.000000Z"
+
+// placeOf is a place in a list that is ordered by instant and id: nothing is
+// looked up by its id alone.
+func placeOf(at time.Time, id uuid.UUID) string {
+	return at.UTC().Format(instantLayout) + "_" + id.String()
+}
+
+// place reads what placeOf has written; nil where none is given.
+func (p params) place(name string) (*jobs.RunCursor, error) {
+	text := p.Get(name)
+	if text == "" {
+		return nil, nil
+	}
+	bad := &badRequest{fmt.Sprintf("%s is %q, expected what the link to the next page has", name, cut(text, 100))}
+	if len(text) != len(instantLayout)+1+36 {
+		return nil, bad
+	}
+	at, errAt := parseInstant(text[:len(instantLayout)])
+	id, errID := uuid.Parse(text[len(instantLayout)+1:])
+	if errAt != nil || errID != nil {
+		return nil, bad
+	}
+	return &jobs.RunCursor{CreatedAt: at, ID: id}, nil
 }
 
 func parseInstant(text string) (time.Time, error) { return time.Parse(instantLayout, text) }

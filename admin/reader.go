@@ -32,6 +32,10 @@ type reader struct {
 	dues     func(job string, from time.Time, n int) []time.Time
 	known    *kept[[]locking.Resource] // what jobs name
 	tallies  *kept[[]jobs.Tally]       // of the last day
+	lockers  *kept[[]jobs.Locker]
+	ahead    *kept[forecast]
+	patience func(job string, limit time.Duration) (time.Duration, bool)
+	restarts jobs.Restarts // nil where there are none to be kept
 	memory   jobs.Memory
 	ops      *jobs.Operations
 	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
@@ -47,10 +51,15 @@ func newReader(o Options) *reader {
 	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
-	return &reader{
-		known: newKept(known), tallies: newKept(tallies),
+	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) { return o.Store.Lockers(ctx) }
+	restarts, _ := o.Store.(jobs.Restarts)
+	r := &reader{
+		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: restarts,
 		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
+		patience: o.Patience,
 	}
+	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) { return r.lookAhead(ctx, now, nil) })
+	return r
 }
 
 // ask calls question when its turn has come, with the time it has.

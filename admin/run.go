@@ -124,10 +124,24 @@ func (s *Server) runJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return v, err
 		}
-		v.Record, err = s.reader.run(ctx, id)
+		if v.Record, err = s.reader.run(ctx, id); err != nil {
+			return v, err
+		}
+		s.watch(ctx, v.Record)
 		v.TraceID = s.traceOf(v.Record).ID
-		return v, err
+		return v, nil
 	})
+}
+
+// watch has the output of a running run kept for the next look. That the store
+// can't is no reason to withhold the run.
+func (s *Server) watch(ctx context.Context, run jobs.Record) {
+	if run.State != jobs.Running || s.options.Watch == nil {
+		return
+	}
+	if err := s.options.Watch(ctx, run.ID); err != nil && ctx.Err() == nil {
+		s.log.Debug().Err(err).Stringer("run", run.ID).Msg("what a run writes can't be asked for")
+	}
 }
 
 func runID(r *http.Request) (uuid.UUID, error) {
@@ -243,6 +257,11 @@ func plainRecord(r jobs.Record) jobs.Record {
 		blocker := *r.BlockedBy
 		blocker.Resource = resourceName(blocker.Resource)
 		r.BlockedBy = &blocker
+	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		waited.Resource, waited.Since = resourceName(waited.Resource), waited.Since.UTC()
+		r.Waited = &waited
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // shownOutput is how much of a run's output its page shows, the end of it; the
@@ -47,7 +49,13 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[runView]{
 		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true, topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
-		question: func(ctx context.Context, p pulse) (runView, error) { return s.reader.runView(ctx, id) },
+		question: func(ctx context.Context, _ pulse) (runView, error) {
+			v, err := s.reader.runView(ctx, id)
+			if err == nil {
+				s.watch(ctx, v.Record)
+			}
+			return v, err
+		},
 		complete: func(v *runView, f *Frame) *Overview {
 			v.Trace = s.traceOf(v.Record)
 			f.Title = cut(v.Job, 60) + " " + stateWords(v.State)
@@ -77,54 +85,117 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 		}
 		v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.Holder.Run != id.String() })
 	}
-	v.Steps = steps(v.Record)
+	v.Steps = steps(v.Record, v.granted(), r.lockedAt(ctx, id, v.Locks))
 	return v, nil
 }
 
-// steps tells a run's life in order, as far as the history has it.
-func steps(r jobs.Record) []step {
+// granted is when the claim that it has now was granted, zero where it has none
+// or holds nothing by it.
+func (v *runView) granted() time.Time {
+	if len(v.Locks) == 0 {
+		return time.Time{}
+	}
+	return v.Locks[0].Since
+}
+
+// lockedAt returns since when stage 1 names the run as a holder of its locks,
+// zero where it does not, or can't be asked.
+func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (first time.Time) {
+	var asked []locking.Resource
+	for _, lock := range locks {
+		if lock.Mode == locking.Exclusive {
+			asked = append(asked, lock.resource)
+		}
+	}
+	if r.stage1 == nil || len(asked) == 0 {
+		return first
+	}
+	ctx, cancel := context.WithTimeout(ctx, stage1Timeout)
+	defer cancel()
+	holders, err := r.stage1.Inspect(ctx, asked)
+	if err != nil {
+		return first
+	}
+	for _, holder := range holders {
+		if holder.Run == run.String() && (first.IsZero() || holder.Since.Before(first)) {
+			first = holder.Since
+		}
+	}
+	return first
+}
+
+// steps tells a run's life in order, as far as it is known. Its claim, its
+// grants and its start are one transaction, and one step. When it was locked in
+// stage 1 is known while it holds that.
+func steps(r jobs.Record, granted, locked time.Time) []step {
 	began := step{At: r.Due, What: "Due"}
 	if r.Key != "" {
 		began.What = "Triggered"
 	}
 	list := []step{began}
 	add := func(at time.Time, what, why, state string) {
-		last := list[len(list)-1]
-		s := step{At: at, What: what, Why: why, State: state}
-		if gap := at.Sub(last.At); gap > 0 {
-			s.After = took(gap) + " later"
-		}
-		list = append(list, s)
+		list = append(list, step{At: at, What: what, Why: why, State: state})
 	}
-	written := "Written down"
-	if r.Replica != "" {
-		written = "Taken up by " + cut(r.Replica, 100)
+	if !r.State.Final() || r.StartedAt != nil || ended(r).After(r.CreatedAt) {
+		add(r.CreatedAt, writtenDown(r), "", "")
 	}
-	if r.Recovery > 0 {
-		written = fmt.Sprintf("Recovery %d of the firing", r.Recovery)
+	if r.Waited != nil {
+		add(r.Waited.Since, "Waited", blockedWords(&r.Waited.Blocker, "was held by"), "waiting")
 	}
-	if r.StartedAt == nil && r.State.Final() {
-		if at := ended(r); at.After(r.CreatedAt) {
-			add(r.CreatedAt, written, "", "")
-		}
-		add(ended(r), title(stateWords(r.State)), why(r), string(r.State))
-		return list
+	if !locked.IsZero() {
+		add(locked, "Locked in stage 1", "", "")
 	}
-	add(r.CreatedAt, written, "", "")
 	if r.StartedAt != nil {
-		what := "Started"
-		if r.Attempt > 1 {
-			what = fmt.Sprintf("Started, attempt %d", r.Attempt)
-		}
-		add(*r.StartedAt, what, "", "running")
+		add(*r.StartedAt, startedWords(r), "", "running")
+	}
+	if r.Attempt > 1 && granted.After(*cmp.Or(r.StartedAt, &granted)) {
+		add(granted, fmt.Sprintf("Attempt %d claimed, granted and started", r.Attempt), "", "running")
 	}
 	switch {
 	case r.State == jobs.Waiting:
 		add(since(r), "Waits", why(r), "waiting")
-	case r.FinishedAt != nil:
-		add(*r.FinishedAt, title(stateWords(r.State)), why(r), string(r.State))
+	case r.State.Final():
+		add(ended(r), title(stateWords(r.State)), why(r), string(r.State))
+	}
+	return inOrder(list, r.State != jobs.Running)
+}
+
+// inOrder sorts steps by time, but for what began and what ended the run, and
+// says how long after the one before each was.
+func inOrder(list []step, over bool) []step {
+	middle := list[1:]
+	if over {
+		middle = list[1 : len(list)-1]
+	}
+	slices.SortStableFunc(middle, func(a, b step) int { return a.At.Compare(b.At) })
+	for i := 1; i < len(list); i++ {
+		if gap := list[i].At.Sub(list[i-1].At); gap > 0 {
+			list[i].After = took(gap) + " later"
+		}
 	}
 	return list
+}
+
+func writtenDown(r jobs.Record) string {
+	switch {
+	case r.Recovery > 0:
+		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)
+	case r.Replica != "":
+		return "Taken up by " + cut(r.Replica, 100)
+	}
+	return "Written down"
+}
+
+func startedWords(r jobs.Record) string {
+	switch {
+	case r.Attempt > 1 && r.State.Final():
+		return fmt.Sprintf("Started, attempt %d was the last", r.Attempt)
+	case r.Attempt > 1:
+		return "Started, attempt 1"
+	case r.Token > 0:
+		return fmt.Sprintf("Claimed, granted and started, with the token %d", r.Token)
+	}
+	return "Started"
 }
 
 // Tail returns the end of the output, from the beginning of a line.

@@ -285,7 +285,7 @@ func shortReason(r jobs.Reason) string {
 func actWords(action string) string {
 	words := map[string]string{
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled", "release": "released", "drain": "drained",
-		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed", "deliver_again": "had delivered again",
 	}
 	if text, ok := words[action]; ok {
 		return text

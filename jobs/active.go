@@ -23,6 +23,7 @@ type active struct {
 type attempt struct {
 	run    uuid.UUID
 	cancel context.CancelCauseFunc
+	output *Tail // nil until its handler is called
 }
 
 func newActive() *active {
@@ -68,7 +69,7 @@ func (a *active) watch() (runs []uuid.UUID, end func() (begun map[uuid.UUID]bool
 func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.running[token] = attempt{run, cancel}
+	a.running[token] = attempt{run: run, cancel: cancel}
 	if a.closed != nil {
 		cancel(a.closed)
 	}
@@ -77,6 +78,29 @@ func (a *active) add(token Token, run uuid.UUID, cancel context.CancelCauseFunc)
 		defer a.mu.Unlock()
 		delete(a.running, token)
 	}
+}
+
+// writes tells where a run with a granted claim writes to.
+func (a *active) writes(token Token, output *Tail) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if running, ok := a.running[token]; ok {
+		running.output = output
+		a.running[token] = running
+	}
+}
+
+// tails returns what those of the runs write that run here.
+func (a *active) tails(runs []uuid.UUID) map[Token]*Tail {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	tails := make(map[Token]*Tail)
+	for token, running := range a.running {
+		if running.output != nil && slices.Contains(runs, running.run) {
+			tails[token] = running.output
+		}
+	}
+	return tails
 }
 
 // tokens returns the claims that this replica knows of.

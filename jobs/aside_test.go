@@ -129,3 +129,26 @@ func TestDueOfALongPauseIsNotHeldOnTo(t *testing.T) {
 		}
 	})
 }
+
+// What knows that it may not start a due leaves its gate to others.
+func TestDrainedReplicaAsksAtNoGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		j := once(t, "job", 10*time.Second)
+		a, stop := c.begin(c.options("a", takes(0), j))
+		var h hearing
+		o := c.second("b", j)
+		o.Listeners = []jobs.Listener{h.listen}
+		stopOther := c.start(o)
+		time.Sleep(5 * time.Second)
+		if err := c.store.Drain(t.Context(), byHand, a.Session(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		stop()
+		stopOther()
+		if got, want := h.of("job"), "scheduled, started running, finished succeeded"; got != want {
+			t.Errorf("the other heard %s, expected %s", got, want)
+		}
+	})
+}

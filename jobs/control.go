@@ -174,6 +174,8 @@ type Orders struct {
 	// Cancels are the runs of the session that are to end, with who asked.
 	Cancels  map[uuid.UUID]string
 	Draining bool // the session is to start nothing more
+	// Watched are the running runs of the session that somebody looks at.
+	Watched []uuid.UUID
 }
 
 // Control is what operators do. Each act and its line in the audit log are one

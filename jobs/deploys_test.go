@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 // twoDefinitions are of one job, due every second: nothing may be lost.
@@ -51,7 +50,7 @@ func (c *cluster) byReplica(job string) string {
 
 func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newLongCluster(t)
 		before, after := twoDefinitions(t)
 		stopOld := c.start(c.options("old", takes(0), before))
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -264,7 +263,7 @@ func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 // registering is a store whose registrations fail for a while, or for good, or
 // are slow to answer; it counts the starts that are refused as stale.
 type registering struct {
-	*sqlite.Store
+	jobs.Store
 	until time.Time
 	err   error
 	slow  time.Duration
@@ -294,7 +293,7 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID, requests []j
 // leave its jobs to it, though it may take a while to get going.
 func TestDuesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newLongCluster(t)
 		before, after := twoDefinitions(t)
 		stopOld := c.start(c.options("old", takes(0), before))
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -368,7 +367,7 @@ func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
 // each other.
 func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newLongCluster(t)
 		both, brought, gone := job(t, "both", 5*time.Second, "orders"), job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
 		old := []jobs.Job{both, gone}
 		recent := []jobs.Job{both, brought}

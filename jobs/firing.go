@@ -72,11 +72,13 @@ func (f *firing) live(stop context.Context) {
 		if !again {
 			return
 		}
+		f.trail.next()
+		begun := f.trail.now()
 		if !f.rest(stop, f.retryDelay) {
 			return
 		}
+		f.trail.step("rest", begun, nil)
 		f.attempt++
-		f.trail.next()
 		f.since = f.clock.now()
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
 // laborious is a store whose misfire checks take a while for each job, and
 // come to nothing when that takes too long.
 type laborious struct {
-	*sqlite.Store
+	jobs.Store
 	perJob time.Duration
 
 	mu    sync.Mutex
@@ -54,7 +53,7 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cl := newCluster(t)
+				cl := newLongCluster(t)
 				table := make([]jobs.Job, c.jobs)
 				for i := range table {
 					table[i] = job(t, fmt.Sprintf("job-%03d", i), time.Minute)

@@ -43,6 +43,7 @@ type orders struct {
 	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
 	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
 	failing   bool
+	watched   *watched
 }
 
 // paused returns the pause that covers a job of that group, if there is one.
@@ -120,6 +121,9 @@ func (o *orders) ask(ctx context.Context) {
 	}
 	o.failing = false
 	o.obey(now)
+	if err := o.watched.keep(bounded, now.Watched); err != nil && ctx.Err() == nil {
+		o.log.Debug().Err(err).Msg("what runs write is not shown yet")
+	}
 }
 
 func (o *orders) obey(now Orders) {

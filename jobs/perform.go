@@ -33,6 +33,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	defer cancel(nil)
 	remove := f.active.add(token, f.run, cancel)
 	defer remove()
+	f.active.writes(token, run.output)
 	defer f.freeWhenLost(ctx, lock)()
 	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
 

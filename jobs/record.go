@@ -54,6 +54,13 @@ type Blocker struct {
 	Holder   locking.Owner `json:"holder"`
 }
 
+// Wait is what a run was kept waiting by before it started, as last written
+// down: a wait of less than a second seldom is.
+type Wait struct {
+	Blocker
+	Since time.Time `json:"since"`
+}
+
 // Record is one run as the history shows it.
 type Record struct {
 	ID         uuid.UUID  `json:"id"`
@@ -73,6 +80,7 @@ type Record struct {
 	Detail     string     `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 	Error      string     `json:"error,omitempty"`
+	Waited     *Wait      `json:"waited,omitempty"` // before it started; nil where it did not wait for another
 	// Params are those of the moment, of a run that was triggered with some.
 	Params json.RawMessage `json:"params,omitempty"`
 	Output string          `json:"output,omitempty"` // only where one run is asked for

@@ -124,7 +124,7 @@ func New(o Options) (*Scheduler, error) {
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
 		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
-		pace: usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
+		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
 	}
 	if w, wrapped := o.Store.(Wrapper); wrapped {
 		s.engine.handed = w.Unwrap()
@@ -134,6 +134,7 @@ func New(o Options) (*Scheduler, error) {
 	s.engine.orders = &orders{
 		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
 		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
+		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
 	}
 	s.keeper = &keeper{
 		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash(), vitals: s.engine.vitals,
@@ -289,6 +290,14 @@ func (s *Scheduler) Session() uuid.UUID {
 // Upcoming returns the due of each job of this replica's cron table that starts
 // first after from, the soonest first, at most n of them.
 func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
+
+// Patience returns how long a firing of a job of this replica's cron table waits
+// for a lock that is held, or limit where that is shorter; false where the job is
+// not this replica's to tell of. A firing waits no longer than to the job's next
+// due, either.
+func (s *Scheduler) Patience(job string, limit time.Duration) (time.Duration, bool) {
+	return s.table.patience(job, limit)
+}
 
 // Dues returns the first dues after from of one job of this replica's cron
 // table, at most n of them; none of a job that is not its own to fire.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -26,7 +27,7 @@ import (
 // is the bubble's: hours pass in milliseconds.
 type cluster struct {
 	t     *testing.T
-	store *sqlite.Store
+	store jobs.Store
 	locks *memory.Backend
 }
 
@@ -41,6 +42,13 @@ func newCluster(t *testing.T) *cluster {
 	}
 	t.Cleanup(store.Close)
 	return &cluster{t: t, store: store, locks: memory.New()}
+}
+
+// newLongCluster is newCluster for tests that go on for many minutes of their
+// clock: its store, which does what every store does, takes no time of ours.
+func newLongCluster(t *testing.T) *cluster {
+	t.Helper()
+	return &cluster{t: t, store: simstore.New(), locks: memory.New()}
 }
 
 // options are those of a replica that fires the jobs with handlers.

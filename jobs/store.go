@@ -46,6 +46,7 @@ type Store interface {
 	History
 	Memory
 	Control
+	Watching
 	Marked
 	// ClusterID is the id that the first migration drew: it separates
 	// clusters that share a memcached.
@@ -449,6 +450,7 @@ type RunCursor struct {
 // History answers the page and the command line; it changes nothing.
 type History interface {
 	Listings
+	Contention
 	// Now is the store's clock.
 	Now(ctx context.Context) (time.Time, error)
 	// Locks returns every grant, by resource, those on job names included.

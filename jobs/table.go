@@ -194,3 +194,16 @@ func (t *cronTable) upcoming(from time.Time, n int) []Due {
 	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
 	return dues[:min(n, len(dues))]
 }
+
+// patience returns how long a firing of the job waits for a lock at most, or
+// limit where that is shorter; false where the job is not this replica's to tell of.
+func (t *cronTable) patience(job string, limit time.Duration) (time.Duration, bool) {
+	e := t.get(job)
+	if e == nil || e.standing.elsewhere() {
+		return 0, false
+	}
+	if e.misfire(ReasonLockHeld) != MisfireSkip {
+		return limit, true // it waits on
+	}
+	return e.Wait.Longest(limit), true
+}

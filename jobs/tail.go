@@ -19,6 +19,7 @@ type Tail struct {
 	size    int
 	kept    []byte
 	dropped bool
+	written int64
 }
 
 // NewTail returns a Tail that keeps at least the last size bytes.
@@ -29,6 +30,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(p)
+	t.written += int64(n)
 	if len(p) > t.size {
 		p, t.dropped = p[len(p)-t.size:], true
 	}
@@ -37,6 +39,13 @@ func (t *Tail) Write(p []byte) (int, error) {
 		t.kept, t.dropped = append(t.kept[:0], t.kept[len(t.kept)-t.size:]...), true
 	}
 	return n, nil
+}
+
+// Written returns how many bytes were ever written to it.
+func (t *Tail) Written() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.written
 }
 
 // Text returns the last limit bytes at most as valid UTF-8 without NUL, which

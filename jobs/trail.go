@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,7 +172,8 @@ func obstacleMarks(b *blockage) []attribute.KeyValue {
 	return marks
 }
 
-// ours says that the firing is this replica's, and begins the spans that go on.
+// ours says that the firing is this replica's: what was kept is told, and the
+// spans that go on begin.
 func (t *trail) ours() {
 	if t == nil {
 		return
@@ -185,6 +187,18 @@ func (t *trail) ours() {
 		t.inside, t.attempt = tracerOf(t.root).Start(t.within, fmt.Sprintf("attempt %d", f.attempt), trace.WithTimestamp(t.since),
 			trace.WithAttributes(attribute.Int("holdfast.attempt", f.attempt)))
 	}
+	for _, s := range t.kept {
+		within := t.inside
+		if s.name == "queue" || s.name == "claim" {
+			within = t.within
+		}
+		_, span := tracerOf(t.root).Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
+		if s.err != nil {
+			span.SetStatus(codes.Error, noteError(span, s.err))
+		}
+		span.End(trace.WithTimestamp(s.end))
+	}
+	t.kept = nil
 }
 
 func tracerOf(s trace.Span) trace.Tracer { return s.TracerProvider().Tracer(tracerName) }
@@ -203,34 +217,22 @@ func (t *trail) handler(ctx context.Context, token Token) (context.Context, func
 	}
 }
 
-// ended ends the attempt's span, and with it what was kept.
+// ended ends the attempt's span.
 func (t *trail) ended(state State, reason Reason, err error) {
 	if t == nil {
 		return
 	}
 	t.ours()
 	t.state, t.reason = state, reason
-	for _, s := range t.kept {
-		within := t.inside
-		if s.name == "queue" || s.name == "claim" {
-			within = t.within
-		}
-		_, span := tracerOf(t.root).Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
-		if s.err != nil {
-			span.RecordError(s.err)
-			span.SetStatus(codes.Error, s.err.Error())
-		}
-		span.End(trace.WithTimestamp(s.end))
-	}
 	if t.tries > maxTries {
 		t.attempt.SetAttributes(attribute.Int("holdfast.spans_left_out", t.tries-maxTries))
 	}
 	conclude(t.attempt, state, reason, err)
 	t.attempt.End()
-	t.attempt, t.inside, t.kept, t.tries = nil, nil, nil, 0
+	t.attempt, t.inside, t.tries = nil, nil, 0
 }
 
-// next begins another attempt.
+// next says that another attempt follows.
 func (t *trail) next() {
 	if t != nil {
 		t.since, t.state, t.reason = time.Now(), Waiting, ReasonRetry
@@ -253,26 +255,29 @@ func conclude(span trace.Span, state State, reason Reason, err error) {
 	if reason != "" {
 		span.SetAttributes(attribute.String("holdfast.reason", string(reason)))
 	}
-	var panicked *PanicError
-	switch {
-	case errors.As(err, &panicked):
-		span.RecordError(errors.New(PlainText(cut(err.Error(), maxErrorText))), trace.WithAttributes(attribute.String("exception.stacktrace", string(panicked.Stack))))
-	case err != nil:
-		span.RecordError(err)
+	words := string(cmp.Or(reason, Reason(state)))
+	if err != nil {
+		words = noteError(span, err)
 	}
 	switch state {
 	case Failed, TimedOut, Lost:
-		kind := string(reason)
-		if kind == "" {
-			kind = string(state)
-		}
-		words := kind
-		if err != nil {
-			words = PlainText(cut(err.Error(), maxErrorText))
-		}
-		span.SetAttributes(attribute.String("error.type", kind))
+		span.SetAttributes(attribute.String("error.type", string(cmp.Or(reason, Reason(state)))))
 		span.SetStatus(codes.Error, words)
 	}
+}
+
+// noteError adds an error to a span, as OpenTelemetry has exceptions, and returns
+// its text, which is as plain as spans need it: whoever sends them drops all of a
+// batch for one that is not UTF-8.
+func noteError(span trace.Span, err error) (words string) {
+	words = PlainText(cut(err.Error(), maxErrorText))
+	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)), attribute.String("exception.message", words)}
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		marks = append(marks, attribute.String("exception.stacktrace", PlainText(string(panicked.Stack))))
+	}
+	span.AddEvent("exception", trace.WithAttributes(marks...))
+	return words
 }
 
 // markLost tells a run's trace that the run was found dead: what its own replica

@@ -44,3 +44,23 @@ func (p Policy) allows(tries int) bool {
 	}
 	return p.Elapsed > 0
 }
+
+// Longest returns how long a series may wait in sum until it is given up, leaving
+// jitter and the tries themselves out, or limit where that is shorter.
+func (p Policy) Longest(limit time.Duration) time.Duration {
+	if p.Attempts <= 0 {
+		return min(p.Elapsed, limit)
+	}
+	if p.Elapsed > 0 {
+		limit = min(limit, p.Elapsed)
+	}
+	const counted = 10_000 // by then every delay is as long as it gets, or the round is over
+	var waited time.Duration
+	for failures := 1; failures < p.Attempts && waited < limit; failures++ {
+		if failures == counted {
+			return time.Duration(min(float64(waited)/(counted-1)*float64(p.Attempts-1), float64(limit)))
+		}
+		waited += min(p.delay(failures), limit)
+	}
+	return min(waited, limit)
+}

@@ -95,3 +95,21 @@ func TestSeriesEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestLongestIsTheSumOfTheDelays(t *testing.T) {
+	const limit = time.Hour
+	for _, c := range []struct {
+		policy Policy
+		want   time.Duration
+	}{
+		{Policy{}, 0}, {Policy{Attempts: 1, Delay: time.Second}, 0}, {Policy{Attempts: 4, Delay: time.Second, Jitter: 1}, 3 * time.Second},
+		{Policy{Attempts: 5, Delay: 500 * time.Millisecond, Backoff: Exponential, MaxDelay: 2 * time.Second}, 5500 * time.Millisecond},
+		{Policy{Attempts: 100, Delay: time.Hour, Backoff: Exponential}, limit}, {Policy{Elapsed: time.Minute, Delay: time.Second}, time.Minute},
+		{Policy{Attempts: 100, Elapsed: time.Minute, Delay: time.Second}, time.Minute}, {Policy{Elapsed: 2 * time.Hour}, limit},
+		{Policy{Attempts: 1_000_001, Delay: time.Millisecond}, 1000 * time.Second}, {Policy{Attempts: 1_000_000_000}, 0},
+	} {
+		if got := c.policy.Longest(limit); got != c.want {
+			t.Errorf("%+v waits for %s at the longest, want %s", c.policy, got, c.want)
+		}
+	}
+}

@@ -31,6 +31,18 @@
         time.textContent = (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
       }
     }
+    for (const e of root.querySelectorAll("text[data-at]")) {
+      const at = new Date(e.dataset.at);
+      const clock = e.textContent.trim().split(":").length > 2 ? clockOf(at) : clockOf(at).slice(0, 5);
+      e.textContent = "day" in e.dataset ? dayOf(at).slice(5) + " " + clock : clock;
+    }
+    for (const e of root.querySelectorAll(".chart title:not([data-utc])")) {
+      e.dataset.utc = "";
+      e.textContent = e.textContent.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (all, day, clock) => {
+        const at = new Date(day + "T" + clock + "Z");
+        return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
+      });
+    }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
     for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ".";
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
@@ -69,19 +81,20 @@
   });
 
   // What changes is told by a stream of events, and the page asks again: at most
-  // once a second, and not while somebody looks elsewhere, fills something in or
-  // marks a text. A stream that has ended for good is tried again whenever the
-  // page has asked by itself.
+  // once a second, less often where answers take long, not at once with all the
+  // others, and not while somebody looks elsewhere, fills something in or marks a
+  // text. A stream that has ended for good is tried again whenever the page has
+  // asked by itself.
   const live = () => document.querySelector("#live[data-events]");
   let stream = null;
   let asked = 0;
+  let took = 0;
   let soon = 0;
   const changed = () => {
     soon ||= setTimeout(() => {
       soon = 0;
-      asked = Date.now();
       live()?.dispatchEvent(new Event("news"));
-    }, Math.max(0, asked + 1000 - Date.now()));
+    }, Math.max(Math.random() * 200, asked + Math.max(1000, 2 * took) - Date.now()));
   };
   const follow = () => {
     if (!live() || document.hidden) {
@@ -97,11 +110,14 @@
   window.addEventListener("pagehide", () => stream?.close());
   window.addEventListener("pageshow", follow);
 
+  document.addEventListener("htmx:afterRequest", () => (took = Math.max(0, Date.now() - asked)));
+
   let touched = -Infinity;
   document.addEventListener("input", () => (touched = Date.now()));
   document.addEventListener("selectionchange", () => (touched = getSelection().isCollapsed ? touched : Date.now()));
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.target.id === "live" && (document.hidden || Date.now() - touched < 20000)) event.preventDefault();
+    else asked = Date.now();
   });
 
   // Who goes by keyboard stays where they are when the part around them is new.
@@ -128,6 +144,72 @@
       if (folded.has(e.dataset.key)) e.open = folded.get(e.dataset.key);
     }
   });
+
+  // A timeline says beneath it what is pointed at. By arrow keys one goes from
+  // bar to bar, and so a whole chart is one stop of the tab key; + and - zoom, and
+  // so does the wheel with the control key.
+  const barsOf = (chart) => [...chart.querySelectorAll("a.bar, .restart")];
+  const chartKeys = (root) => {
+    for (const chart of root.querySelectorAll(".chart")) barsOf(chart).forEach((e, i) => e.setAttribute("tabindex", i === 0 ? "0" : "-1"));
+  };
+  const pick = (event) => {
+    const bar = event.target.closest && event.target.closest(".chart a.bar, .chart .restart");
+    const said = document.querySelector("[data-picked]");
+    if (bar && said) said.textContent = bar.querySelector("title").textContent;
+  };
+  document.addEventListener("mouseover", pick);
+  document.addEventListener("focusin", pick);
+  const zoom = (way) => {
+    const link = document.querySelector('[data-zoom="' + way + '"]');
+    if (link) link.click();
+  };
+  const middle = (e) => {
+    const box = e.getBoundingClientRect();
+    return { x: box.left + box.width / 2, y: box.top + box.height / 2 };
+  };
+  const nearest = (bars, from, key) => {
+    const at = middle(from);
+    const down = key === "ArrowDown" || key === "ArrowUp";
+    let best = null, least = Infinity;
+    for (const e of bars) {
+      const p = middle(e);
+      const along = down ? p.y - at.y : p.x - at.x, across = Math.abs(down ? p.x - at.x : p.y - at.y);
+      const ahead = key === "ArrowDown" || key === "ArrowRight" ? along : -along;
+      if (e === from || ahead <= 0.5) continue;
+      const far = down ? ahead * 50 + across : ahead + across * 50;
+      if (far < least) [best, least] = [e, far];
+    }
+    return best;
+  };
+  document.addEventListener("keydown", (event) => {
+    const chart = event.target.closest && event.target.closest(".timeline");
+    if (!chart || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "+" || event.key === "-") return zoom(event.key === "+" ? "in" : "out");
+    const bar = event.target.closest(".bar, .restart");
+    if (!bar || !event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const next = nearest(barsOf(chart), bar, event.key);
+    if (!next) return;
+    bar.setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  });
+  document.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey || !event.target.closest || !event.target.closest(".timeline")) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? "in" : "out");
+  }, { passive: false });
+  // What is of interest is the end of the time, where the picture is wider than its place.
+  const showEnd = (root) => { for (const e of root.querySelectorAll(".timeline")) e.scrollLeft = e.scrollWidth; };
+  let scrolled = null;
+  document.addEventListener("htmx:beforeSwap", () => { const e = document.querySelector(".timeline"); scrolled = e && e.scrollLeft; });
+  document.addEventListener("htmx:afterSwap", () => {
+    chartKeys(document);
+    const e = document.querySelector(".timeline");
+    if (e && scrolled !== null) e.scrollLeft = scrolled;
+  });
+  chartKeys(document);
+  showEnd(document);
 
   localize(document);
 })();

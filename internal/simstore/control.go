@@ -119,6 +119,11 @@ func (s *Store) Orders(ctx context.Context, id uuid.UUID, since int64) (jobs.Ord
 				o.Cancels[run] = by
 			}
 		}
+		for _, run := range l.claims {
+			if r := s.runs[run]; r != nil && time.Now().Before(r.watched) {
+				o.Watched = append(o.Watched, run)
+			}
+		}
 	}
 	if o.Generation == since {
 		return o, nil

@@ -180,14 +180,17 @@ func (s *Store) enforce(names map[string]int64) {
 // when the job is back that had left.
 func (s *Store) change(name string, j *job, version int64, now time.Time) {
 	before, first := j.checkedUntil, j.version <= 0
-	next := j.definitions[version-1]
-	if first || s.left(j) || !sameDues(j.last(), next) {
+	next, back := j.definitions[version-1], s.left(j)
+	if first || back || !sameDues(j.last(), next) {
 		if j.checkedUntil.Before(now) {
 			j.checkedUntil = now
 		}
 	}
 	if j.gone() {
 		j.away.Until = now
+	}
+	if j.version == version && !back {
+		return
 	}
 	j.version, j.updatedAt = version, now
 	s.changes = append(s.changes, Change{At: now, Definition: next, Version: version, Checked: before, Counted: j.checkedUntil})

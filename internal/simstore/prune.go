@@ -45,6 +45,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
 		}
 	}
+	s.blockages = slices.DeleteFunc(s.blockages, func(b blockage) bool { return b.until.Before(before) })
 	old, last := s.old(before, r), s.lastEnded()
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {

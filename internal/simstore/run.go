@@ -15,11 +15,15 @@ import (
 type run struct {
 	jobs.Record
 	session uuid.UUID         // that has it, or had it last; Nil for none
+	loose   bool              // it was held back: whoever may adopts it
 	wants   []locking.Request // what others wait behind it for
 	claim   *claim            // nil unless it stands
 	output  string
+	watched time.Time // until when somebody looks at it
 	result  json.RawMessage
 	left    time.Time // since when nobody has carried its job, as far as was noticed; zero where somebody does
+
+	blockedAt time.Time // since when it waits for its blocker, while it has one
 }
 
 // claim is a run's right to act, with what it was granted.
@@ -95,6 +99,10 @@ func (r *run) record() jobs.Record {
 	if r.BlockedBy != nil {
 		blocker := *r.BlockedBy
 		record.BlockedBy = &blocker
+	}
+	if r.Waited != nil {
+		waited := *r.Waited
+		record.Waited = &waited
 	}
 	return record
 }

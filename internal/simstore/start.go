@@ -39,9 +39,10 @@ func (s *Store) decide(session uuid.UUID, r jobs.StartRequest, now time.Time) jo
 	case !lives:
 		return jobs.StartResult{Outcome: jobs.StartNotLive}
 	case mine && known.State == jobs.Waiting && s.held(l, r):
-		s.holdBack(known)
+		s.holdBack(known, now)
 		return jobs.StartResult{Outcome: jobs.StartPaused}
 	case mine && known.State == jobs.Waiting:
+		known.loose = false
 		return s.admit(l, known, r, now)
 	case known != nil:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}
@@ -64,13 +65,15 @@ func (s *Store) held(l *session, r jobs.StartRequest) bool {
 	return r.Attempt <= 1 && (l.draining || r.Firing.Key == "" && s.pauseOver(r.Firing.Job) != nil)
 }
 
-// holdBack leaves a waiting run waiting. Nobody waits behind it.
-func (s *Store) holdBack(r *run) {
+// holdBack leaves a waiting run waiting, for whoever may adopt it. Nobody waits
+// behind it.
+func (s *Store) holdBack(r *run, now time.Time) {
 	if p := s.pauseOver(r.Job); p != nil {
-		r.Reason, r.BlockedBy = jobs.ReasonPaused, nil
+		s.unblock(r, nil, jobs.Waiting, now, now)
+		r.Reason = jobs.ReasonPaused
 		r.Detail = fmt.Sprintf("%s is paused by %s", p.Target, p.By)
 	}
-	r.wants = nil
+	r.wants, r.loose = nil, true
 }
 
 // admit grants the run what it wants, or leaves it waiting.
@@ -81,7 +84,8 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	}
 	if p := s.against(r, since, q.Requests); p != nil {
 		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run)}
-		r.WaitSince, r.Reason, r.Detail, r.BlockedBy = since, p.reason(), "", blocker
+		s.unblock(r, blocker, jobs.Waiting, since, now)
+		r.WaitSince, r.Reason, r.Detail = since, p.reason(), ""
 		if r.wants == nil {
 			r.wants = q.Requests
 		}
@@ -91,9 +95,13 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
 	s.claims[c.token], l.claims[c.token] = c, r.ID
+	if r.BlockedBy != nil {
+		r.Waited = &jobs.Wait{Blocker: *r.BlockedBy, Since: r.WaitSince}
+	}
+	s.unblock(r, nil, jobs.Running, now, now)
 	s.settled(r, jobs.Running)
 	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt
-	r.BlockedBy, r.Reason, r.Detail = nil, "", ""
+	r.Reason, r.Detail = "", ""
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}

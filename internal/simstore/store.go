@@ -38,6 +38,8 @@ type Store struct {
 	claims  map[jobs.Token]*claim
 	saved   map[string]json.RawMessage
 
+	blockages []blockage
+
 	control control
 }
 

@@ -96,9 +96,9 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 		owner, owned := s.living(r.session)
 		switch {
 		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
-		case r.session == session:
+		case r.session == session && !r.loose:
 			own = append(own, r)
-		case !owned, owner.draining && r.Attempt <= 1:
+		case !owned, r.loose, owner.draining && r.Attempt <= 1:
 			free = append(free, r)
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 			if kind {
 				late--
 			}
-			r.session, r.Replica, r.wants = session, l.Replica, nil
+			r.session, r.Replica, r.wants, r.loose = session, l.Replica, nil, false
 			adopted = append(adopted, r.record())
 		}
 	}

@@ -70,8 +70,9 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Reco
 
 // cancel ends a run that waits.
 func (s *Store) cancel(r *run, d *deed, detail string) {
+	s.unblock(r, nil, jobs.Cancelled, d.now, d.now)
 	s.settled(r, jobs.Cancelled)
-	r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonCancelled, detail, nil, &d.now
+	r.Reason, r.Detail, r.FinishedAt = jobs.ReasonCancelled, detail, &d.now
 }
 
 // Release implements jobs.Control. No transaction is ever open here.

@@ -17,7 +17,18 @@
 //   - Of two runs that conflict, no two acted at the same time, where acting is
 //     to find one's claim standing; and what acted later had the larger token.
 //   - A job's runs that started in time started in the order of their dues.
-//   - What was paused did not start, and nothing started before its time.
+//   - What was paused did not start, nothing started before its time, and nothing
+//     began after its deadline or was skipped for one before it.
+//   - A group had no more runs at once than its limits allow, in the cluster and on
+//     a replica.
+//   - What was not started in time was decided by the policy for what kept it, and
+//     that is told as it was: a pause, an outage, or that there was no worker.
+//   - A firing whose wait for a lock ran out gave up when its policy says so, and
+//     firings don't pile up.
+//   - What operators were told is so: a key is one run with its params; what was
+//     asked to end ended, what was taken away stays so, of two who change a job one
+//     wins, what was added is in force soon, and nothing starts of what was removed
+//     or where a replica is drained.
 //   - While nothing was wrong, nothing was missed or lost, and what was skipped
 //     names what was in its way.
 //

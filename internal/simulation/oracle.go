@@ -199,13 +199,14 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 
 // judgeOrder asks that runs that started in time did so in the order of their
 // dues, where a job does not overlap with itself. Those of jobs that follow others
-// come in the order in which the others end.
+// come in the order in which the others end, and where a group is full on one
+// replica its runs wait there while others pass on the next.
 func (o *oracle) judgeOrder() {
 	for name, records := range o.byJob {
 		var before *jobs.Record
 		for _, r := range records {
 			f := o.Jobs[name].at(r.Due)
-			if r.StartedAt == nil || f == nil || f.Removed || f.Job.Overlap == jobs.OverlapAllow || f.Job.Schedule.MaxDelay() > 0 || len(f.Job.Schedule.After()) > 0 || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
+			if r.StartedAt == nil || f == nil || !f.ordered() || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
 				continue
 			}
 			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.Due, *before.StartedAt) {
@@ -214,6 +215,13 @@ func (o *oracle) judgeOrder() {
 			before = r
 		}
 	}
+}
+
+// ordered reports whether runs of the job that start in time do so in the order of
+// their dues.
+func (f *Force) ordered() bool {
+	s := f.Job.Schedule
+	return !f.Removed && f.Job.Overlap != jobs.OverlapAllow && s.MaxDelay() == 0 && len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
 }
 
 // told names a record.

@@ -26,6 +26,9 @@ var awayRules = []rule{
 			if now := c.versions()["a"]; now.CheckedUntil.Before(back) || now.Version != version {
 				c.Errorf("%s: in force is %+v, expected the dues from %s on to count", name, now, back)
 			}
+			if since := c.job("a").UpdatedAt; since.Before(back) {
+				c.Errorf("%s: it counts since %s, expected %s", name, since, back)
+			}
 			if now := c.versions()["b"]; !now.CheckedUntil.Before(back) {
 				c.Errorf("%s: the cursor of a job that never left is at %s", name, now.CheckedUntil)
 			}
@@ -34,6 +37,7 @@ var awayRules = []rule{
 	}},
 	{"a job that nobody carried while nobody lived is caught up with", func(c *check) {
 		s := c.carrier("h", "a")
+		since := c.job("a").UpdatedAt
 		for _, ends := range []func(*check, uuid.UUID){endOf, deathOf} {
 			ends(c, s)
 			c.Pass(10 * time.Hour)
@@ -41,6 +45,7 @@ var awayRules = []rule{
 			other := c.session("another that has just begun")
 			s = c.carrier("h", "a")
 			equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
+			equal(c, "in force since", c.job("a").UpdatedAt, since)
 			endOf(c, other)
 		}
 	}},

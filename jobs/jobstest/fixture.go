@@ -55,9 +55,9 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
-		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules},
+		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
-		{"Specs", specRules}, {"Orders", orderRules}, {"Marks", markRules},
+		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
 	for _, group := range groups {

@@ -163,6 +163,20 @@ var pauseRules = []rule{
 		c.pause(jobA)
 		c.outcome(one, jobs.StartRequest{Run: recovery[0].ID, Firing: jobs.Firing{Job: "a", Due: recovery[0].Due, Recovery: 1}, Attempt: 1}, jobs.StartPaused)
 	}},
+	{"a waiting run that was held back is anybody's once it is resumed", func(c *check) {
+		c.register("h", "a")
+		one, two := c.session("one"), c.session("two")
+		r := c.waiting(one, "a", 1, table("s/t"))
+		c.pause(jobA)
+		c.outcome(one, r, jobs.StartPaused)
+		equal(c, "adopted while paused", len(c.adopt(two, 10, "a")), 0)
+		c.resume(jobA)
+		// The session that had it lives, but may be one that no longer fires the job.
+		if adopted := c.adopt(two, 10, "a"); len(adopted) != 1 || adopted[0].ID != r.Run {
+			c.Errorf("adopted %+v, expected the run", adopted)
+		}
+		equal(c, "adopted by a third", len(c.adopt(c.session("three"), 10, "a")), 0)
+	}},
 	{"a waiting run goes on waiting, and nobody waits behind it", func(c *check) {
 		c.register("h", "a", "b")
 		s := c.session("one")

@@ -107,13 +107,16 @@ var startRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		record := c.record(waiter.Run, jobs.Waiting)
-		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() || record.Reason != jobs.ReasonLockHeld {
+		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() || record.Reason != jobs.ReasonLockHeld || record.Waited != nil {
 			c.Errorf("waiting run %+v", record)
 		}
+		since := record.WaitSince
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, waiter)
 		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil || record.Reason != "" || record.StartedAt == nil {
 			c.Errorf("a run that was blocked and runs: %+v", record)
+		} else if record.Waited == nil || record.Waited.Holder.Run != holder.Run.String() || !record.Waited.Since.Equal(since) {
+			c.Errorf("it waited by %+v, expected %s since %s", record.Waited, holder.Run, since)
 		}
 	}},
 	{"another run of a firing is a duplicate, whatever its state", func(c *check) {

@@ -68,7 +68,8 @@ changed AS (
         SELECT j.version = c.version AND (j.left_at IS NULL OR j.back_at IS NOT NULL) FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS NOT TRUE
     ORDER BY c.job COLLATE "C"
     ON CONFLICT (name) DO UPDATE SET version = excluded.version,
-        updated_at = CASE WHEN excluded.left_at IS NULL THEN excluded.updated_at ELSE j.updated_at END,
+        updated_at = CASE WHEN excluded.left_at IS NULL AND (j.version <> excluded.version OR ` + hadLeft + `)
+            THEN excluded.updated_at ELSE j.updated_at END,
         left_at = coalesce(excluded.left_at, j.left_at),
         back_at = CASE WHEN excluded.left_at IS NULL AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
         checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameDues + ` AND NOT ` + hadLeft + `

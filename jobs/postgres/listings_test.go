@@ -37,6 +37,14 @@ FROM (
 INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
 INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running'`
 
+// manyBlockages are 300,000 waits in that day, of all jobs for 500 others.
+const manyBlockages = `
+INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until)
+SELECT gen_random_uuid(), 'job-' || lpad((n * 7919 % 10000)::text, 5, '0'), 'job-' || lpad((n % 500)::text, 5, '0'), 'table:s' || n % 20 || '/t' || n % 500,
+    CASE WHEN n % 9 = 0 THEN 'skipped' ELSE 'running' END, t - interval '1 second' * (n % 60), t
+FROM generate_series(1, 300000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '288 milliseconds' AS t) at;
+ANALYZE holdfast.blockages`
+
 // BenchmarkListings asks what the pages ask, with 10,000 jobs and a million
 // runs in one day.
 func BenchmarkListings(b *testing.B) {
@@ -122,6 +130,33 @@ func BenchmarkListings(b *testing.B) {
 	ask("job", func() (int, error) { _, err := s.Job(b.Context(), "job-07777"); return 1, err })
 	ask("groups", func() (int, error) { found, err := s.Groups(b.Context()); return len(found), err })
 	ask("resources", func() (int, error) { found, err := s.Resources(b.Context()); return len(found), err })
+	if _, err := s.pool.Exec(b.Context(), manyBlockages, pgx.QueryExecModeSimpleProtocol); err != nil {
+		b.Fatal(err)
+	}
+	var thousand []string
+	for i := range jobs.MaxBatch {
+		thousand = append(thousand, fmt.Sprintf("job-%05d", i))
+	}
+	ask("locks/lockers", func() (int, error) { found, err := s.Lockers(b.Context()); return len(found), err })
+	for _, c := range []struct {
+		name   string
+		filter jobs.StretchFilter
+	}{
+		{"an hour of 320 jobs", jobs.StretchFilter{Jobs: thousand[:320], From: noon, Until: noon.Add(time.Hour), Each: 18}},
+		{"a day of 320 jobs", jobs.StretchFilter{Jobs: thousand[:320], From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
+		{"a day of 1,000 jobs", jobs.StretchFilter{Jobs: thousand, From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
+	} {
+		ask("locks/"+c.name, func() (int, error) { found, err := s.Stretches(b.Context(), c.filter); return len(found), err })
+	}
+	ask("locks/blockages of an hour", func() (int, error) {
+		found, err := s.Blockages(b.Context(), noon, noon.Add(time.Hour))
+		return len(found), err
+	})
+	ask("locks/blockages of a day", func() (int, error) {
+		found, err := s.Blockages(b.Context(), noon.Add(-12*time.Hour), noon.Add(12*time.Hour))
+		return len(found), err
+	})
+	ask("locks/typical of 1,000 jobs", func() (int, error) { found, err := s.Typical(b.Context(), thousand); return len(found), err })
 	ask("all jobs at once", func() (int, error) { found, err := s.Jobs(b.Context()); return len(found), err })
 }
 

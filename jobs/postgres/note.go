@@ -46,6 +46,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource) JOIN noted n USING (run) WHERE n.state = 'waiting')
 )
 UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, blocker = n.blocker,
+    blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,
     error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
     finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
 FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`

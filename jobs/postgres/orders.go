@@ -17,6 +17,8 @@ const readOrders = `
 SELECT m.orders,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
     (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
+    (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w JOIN holdfast.claims k ON k.run = w.run
+     WHERE k.session = $1 AND w.until > clock_timestamp()),
     CASE WHEN m.orders <> $2 THEN (
         SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target', jsonb_build_object('kind', p.kind, 'name', p.name),
             'paused_at', p.paused_at, 'paused_by', p.paused_by, 'reason', p.reason) ORDER BY p.paused_at, p.id)
@@ -39,14 +41,14 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 
 func scanOrders(row pgx.CollectableRow) (jobs.Orders, error) {
 	var o jobs.Orders
-	var cancels, pauses, specs []byte
-	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &pauses, &specs); err != nil {
+	var cancels, watched, pauses, specs []byte
+	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &watched, &pauses, &specs); err != nil {
 		return o, err
 	}
 	for _, part := range []struct {
 		encoded []byte
 		into    any
-	}{{cancels, &o.Cancels}, {pauses, &o.Pauses}, {specs, &o.Specs}} {
+	}{{cancels, &o.Cancels}, {watched, &o.Watched}, {pauses, &o.Pauses}, {specs, &o.Specs}} {
 		if part.encoded == nil {
 			continue
 		}

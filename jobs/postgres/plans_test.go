@@ -41,7 +41,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
 		{"cancelWaiting", beginPipeline, cancelWaiting},
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
-		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit},
+		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit}, {"pruneBlockages", beginPipeline, pruneBlockages},
 	}
 	const history = `
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;

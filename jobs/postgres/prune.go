@@ -50,6 +50,12 @@ DELETE FROM holdfast.audit WHERE ctid = ANY(ARRAY(
 DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
     SELECT id FROM holdfast.pauses WHERE resumed_at < now() - $1::interval LIMIT $2))`
 
+	pruneBlockages = `
+DELETE FROM holdfast.blockages WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM holdfast.blockages WHERE until < now() - $1::interval ORDER BY until LIMIT $2))`
+
+	pruneRestarts = `DELETE FROM holdfast.restarts WHERE noticed_at < now() - $1::interval`
+
 	// markIdle notes of which definitions nobody has any use, and unnotes those
 	// that somebody carries again.
 	markIdle = `
@@ -95,6 +101,8 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 		queuePruneRuns(b, r, &pruned)
 		b.Queue(pruneAudit, r.Keep, r.Limit).Exec(counted(&pruned.Audited))
 		b.Queue(prunePauses, r.Keep, r.Limit).Exec(counted(&pruned.Pauses))
+		b.Queue(pruneBlockages, r.Keep, r.Limit)
+		b.Queue(pruneRestarts, r.Keep)
 	})
 	if err != nil {
 		return jobs.Pruned{}, err

@@ -109,7 +109,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
-        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL
+        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL,
+        waited = CASE WHEN r.blocker IS NULL THEN r.waited ELSE r.blocker || jsonb_build_object('since', m.since) END
     FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
@@ -121,7 +122,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
 )
 UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
     reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
-        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END,
+    blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// keepUndecided is for a session that expired after its runs were

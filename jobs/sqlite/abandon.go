@@ -17,9 +17,9 @@ const (
 UPDATE holdfast_runs AS r SET left_at = CASE WHEN left_at IS NULL THEN ?1 END
 WHERE state = 'waiting' AND (left_at IS NULL) = NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = r.job)`
 
+	// It follows markLeft.
 	abandoned = `
-SELECT id FROM holdfast_runs r WHERE state = 'waiting' AND left_at <= ?1 AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2)))
-    AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = r.job)`
+SELECT id FROM holdfast_runs WHERE state = 'waiting' AND left_at <= ?1 AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2)))`
 
 	endLeft = `
 UPDATE holdfast_runs SET state = CASE attempt WHEN 0 THEN 'skipped' ELSE 'cancelled' END, reason = 'job_gone', detail = ?2, blocker = NULL,

@@ -48,7 +48,8 @@ INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
     SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c WHERE c.job = q.value) AS version FROM json_each(?1) q) n
 WHERE n.version IS NOT NULL
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at,
+ON CONFLICT (name) DO UPDATE SET version = excluded.version,
+    updated_at = CASE WHEN j.version <> excluded.version OR ` + hadLeft + ` THEN excluded.updated_at ELSE j.updated_at END,
     back_at = CASE WHEN j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
     checked_until = CASE WHEN ` + sameDues + ` AND NOT ` + hadLeft + ` THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
 WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`

@@ -81,6 +81,7 @@ func (n *noter) apply(note jobs.Note) (bool, error) {
 }
 
 func (n *noter) write(run runRow, note jobs.Note) error {
+	err := run.setBlocker(note.Blocker, micros(note.WaitSince), n.now)
 	run.State, run.Reason = note.State, note.Reason
 	run.Detail, run.Error = jobs.PlainText(note.Detail), cmp.Or(jobs.PlainText(note.Error), run.Error)
 	n.noted = append(n.noted, run.ID)
@@ -93,7 +94,6 @@ func (n *noter) write(run runRow, note jobs.Note) error {
 	} else {
 		run.Finished, run.Since = &n.now, nil
 	}
-	err := run.setBlocker(note.Blocker)
 	n.runs = append(n.runs, run)
 	return err
 }

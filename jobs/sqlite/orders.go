@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -41,6 +42,15 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 func sessionOrders(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.Orders) error {
 	err := tx.QueryRowContext(ctx, isDraining, session).Scan(&o.Draining)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	err = each(ctx, tx, watchesOf, []any{session, micros(time.Now())}, func(rows *sql.Rows) error {
+		var run uuid.UUID
+		err := rows.Scan(&run)
+		o.Watched = append(o.Watched, run)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return each(ctx, tx, cancelsOf, []any{session}, func(rows *sql.Rows) error {

@@ -33,6 +33,8 @@ RETURNING id`
 
 	prunePauses = `DELETE FROM holdfast_pauses WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
 
+	pruneBlockages = `DELETE FROM holdfast_blockages WHERE rowid IN (SELECT rowid FROM holdfast_blockages WHERE until < ?1 ORDER BY until LIMIT ?2)`
+
 	markIdle = `
 UPDATE holdfast_definitions AS d SET idle_since = CASE WHEN idle_since IS NULL THEN ?1 END
 WHERE (idle_since IS NULL) = (
@@ -94,6 +96,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 		}
 		if err == nil {
 			pruned.Pauses, err = execRow(ctx, tx, prunePauses, before, r.Limit)
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, pruneBlockages, before, r.Limit)
 		}
 		return err
 	})

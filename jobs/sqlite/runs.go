@@ -14,8 +14,8 @@ import (
 const (
 	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
-    wait_since, reason, detail, blocker, error, params)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)`
+    wait_since, reason, detail, blocker, error, params, waited, blocked_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
@@ -23,14 +23,15 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 ON CONFLICT (id) DO UPDATE SET
     attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
     started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
-    reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error`
+    reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error,
+    waited = excluded.waited, blocked_at = excluded.blocked_at`
 
 	// addRun inserts a run unless its firing has one.
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
 
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, c.token IS NOT NULL
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
 	takenDues = `
@@ -71,13 +72,16 @@ type runRow struct {
 	Blocker *string
 	Error   string
 	Params  *string
+	Waited  *string
+
+	BlockedAt *int64 // since when it waits for the blocker, while it has one
 
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params}
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.
@@ -102,20 +106,50 @@ func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
 	return runRow{ID: id, Job: f.Job, Due: micros(f.Due), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
 
-func (r *runRow) setBlocker(b *jobs.Blocker) error {
-	r.Blocker = nil
-	if b == nil {
+// setBlocker says for whom the run waits from now on, or since it began to wait
+// where this is the first that is known of it. It is called before the run has
+// its new reason.
+func (r *runRow) setBlocker(b *jobs.Blocker, since, now int64) error {
+	before, err := r.record()
+	if err != nil {
+		return err
+	}
+	if r.Blocker = nil; b == nil {
 		return nil
+	}
+	switch {
+	case before.BlockedBy != nil && before.BlockedBy.Holder.Run == b.Holder.Run:
+	case r.Reason == "":
+		r.BlockedAt = &since
+	default:
+		r.BlockedAt = &now
 	}
 	encoded, err := encode(b)
 	r.Blocker = &encoded
 	return err
 }
 
+// keepWait keeps what the run has waited for, as it starts.
+func (r *runRow) keepWait(now int64) error {
+	if r.Blocker == nil {
+		return nil
+	}
+	wait := jobs.Wait{Since: fromMicros(now)}
+	if err := json.Unmarshal([]byte(*r.Blocker), &wait.Blocker); err != nil {
+		return fmt.Errorf("blocker of run %s: %w", r.ID, err)
+	}
+	if r.Since != nil {
+		wait.Since = fromMicros(*r.Since)
+	}
+	encoded, err := encode(wait)
+	r.Waited = &encoded
+	return err
+}
+
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
-		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.claimed)
+		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt, &r.claimed)
 	return r, err
 }
 
@@ -144,6 +178,11 @@ func (r *runRow) record() (jobs.Record, error) {
 	if r.Blocker != nil {
 		if err := json.Unmarshal([]byte(*r.Blocker), &record.BlockedBy); err != nil {
 			return record, fmt.Errorf("blocker of run %s: %w", r.ID, err)
+		}
+	}
+	if r.Waited != nil {
+		if err := json.Unmarshal([]byte(*r.Waited), &record.Waited); err != nil {
+			return record, fmt.Errorf("wait of run %s: %w", r.ID, err)
 		}
 	}
 	return record, nil

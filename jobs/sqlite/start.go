@@ -99,6 +99,9 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, r
 
 func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 	known := st.ledger.known[r.Run]
+	if known != nil && known.Session == nil && known.State == jobs.Waiting && known.Replica == st.session.Replica {
+		known.Session = &st.session.ID // it was held back, and nobody has adopted it since
+	}
 	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
 	switch {
 	case mine && known.claimed: // a resent request, whose reply was lost
@@ -136,10 +139,11 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
 		result.Queued = result.Reason == jobs.ReasonOverlap && st.standing.queued(run.ID, since, p.Resource)
+		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
-		err = run.setBlocker(result.Blocker)
 		st.wait(run, r.Requests)
 	} else {
+		err = run.keepWait(since)
 		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
 		run.Attempt = r.Attempt
 	}
@@ -147,12 +151,14 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	return result, err
 }
 
-// holdBack leaves a waiting run waiting. Nobody waits behind it.
+// holdBack leaves a waiting run waiting, for whoever may adopt it. Nobody waits
+// behind it.
 func (st *starter) holdBack(run runRow) {
 	if pause, paused := st.held.pause(run.Job); paused {
 		run.Reason, run.Blocker = jobs.ReasonPaused, nil
 		run.Detail = fmt.Sprintf("%s is paused by %s", pause.Target, pause.By)
 	}
+	run.Session = nil
 	st.standing.granted(run.ID)
 	st.runs, st.ended = append(st.runs, run), append(st.ended, run.ID)
 }

@@ -170,3 +170,61 @@ CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
 
 -- Since when nobody has carried the job of a run that waits, as far as was noticed.
 ALTER TABLE holdfast.waits ADD COLUMN left_at timestamptz;
+
+-- Since when a waiting run waits for its blocker: to be read only while it has one.
+ALTER TABLE holdfast.runs ADD COLUMN blocked_at timestamptz;
+
+-- Blockages: a row each time that a run waits no more for the same run, whichever
+-- statement has it so, with what became of it then. Rows are added and pruned,
+-- never changed.
+CREATE TABLE holdfast.blockages (
+    run      uuid NOT NULL,
+    job      text COLLATE "C" NOT NULL,
+    holder   text COLLATE "C" NOT NULL, -- the job; '' of a program
+    resource text COLLATE "C" NOT NULL,
+    state    text NOT NULL,
+    since    timestamptz NOT NULL,
+    until    timestamptz NOT NULL
+);
+CREATE INDEX blockages_until ON holdfast.blockages (until);
+
+CREATE FUNCTION holdfast.keep_blockage() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    another boolean := NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder';
+BEGIN
+    IF OLD.blocker IS NOT NULL THEN
+        INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until)
+        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''), coalesce(OLD.blocker ->> 'resource', ''),
+            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END, least(OLD.blocked_at, t), t
+        WHERE OLD.blocked_at IS NOT NULL;
+    END IF;
+    IF another AND NEW.blocker IS NOT NULL AND NEW.state <> 'waiting' THEN
+        INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until)
+        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''), coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
+            least(coalesce(NEW.blocked_at, t), t), t);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_unblocked AFTER UPDATE OF state, blocker ON holdfast.runs FOR EACH ROW
+    WHEN (OLD.state = 'waiting' AND (OLD.blocker IS NOT NULL OR NEW.blocker IS NOT NULL)
+        AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
+    EXECUTE FUNCTION holdfast.keep_blockage();
+
+-- Restarts of stage 1's servers, each once, whoever has noticed it first.
+CREATE TABLE holdfast.restarts (
+    server     text COLLATE "C" NOT NULL,
+    started_at timestamptz NOT NULL,
+    noticed_at timestamptz NOT NULL,
+    noticed_by text NOT NULL,
+    PRIMARY KEY (server, started_at)
+);
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast.watches (
+    run   uuid PRIMARY KEY,
+    until timestamptz NOT NULL
+);

@@ -157,3 +157,53 @@ ALTER TABLE holdfast_jobs ADD COLUMN back_at INTEGER;
 
 -- Since when nobody has carried the job of a run that waits, as far as was noticed.
 ALTER TABLE holdfast_runs ADD COLUMN left_at INTEGER;
+
+-- Since when a waiting run waits for its blocker: to be read only while it has one.
+ALTER TABLE holdfast_runs ADD COLUMN blocked_at INTEGER;
+
+-- Blockages: a row each time that a run waits no more for the same run, whichever
+-- statement has it so, with what became of it then. Rows are added and pruned,
+-- never changed.
+CREATE TABLE holdfast_blockages (
+    run      TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    holder   TEXT NOT NULL, -- the job
+    resource TEXT NOT NULL,
+    state    TEXT NOT NULL,
+    since    INTEGER NOT NULL,
+    until    INTEGER NOT NULL
+);
+CREATE INDEX holdfast_blockages_until ON holdfast_blockages (until);
+CREATE TRIGGER holdfast_runs_unblocked AFTER UPDATE OF state, blocker ON holdfast_runs
+    WHEN OLD.state = 'waiting' AND OLD.blocker IS NOT NULL AND OLD.blocked_at IS NOT NULL
+        AND (NEW.state <> 'waiting' OR NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id')
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT OLD.id, OLD.job, coalesce(OLD.blocker ->> '$.holder.job', ''), coalesce(OLD.blocker ->> '$.resource', ''),
+        CASE WHEN NEW.blocker IS NOT NULL AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id' THEN 'waiting' ELSE NEW.state END,
+        min(OLD.blocked_at, t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;
+CREATE TRIGGER holdfast_runs_unblocked_at_once AFTER UPDATE OF state, blocker ON holdfast_runs
+    WHEN OLD.state = 'waiting' AND NEW.state <> 'waiting' AND NEW.blocker IS NOT NULL
+        AND NEW.blocker ->> '$.holder.run_id' IS NOT OLD.blocker ->> '$.holder.run_id'
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;
+CREATE TRIGGER holdfast_runs_blocked_at_once AFTER INSERT ON holdfast_runs
+    WHEN NEW.state <> 'waiting' AND NEW.blocker IS NOT NULL
+BEGIN
+    INSERT INTO holdfast_blockages (run, job, holder, resource, state, since, until)
+    SELECT NEW.id, NEW.job, coalesce(NEW.blocker ->> '$.holder.job', ''), coalesce(NEW.blocker ->> '$.resource', ''), NEW.state,
+        min(coalesce(NEW.blocked_at, t), t), t FROM (SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS t);
+END;
+
+-- What a run was kept waiting by before it started; NULL where nothing did.
+ALTER TABLE holdfast_runs ADD COLUMN waited TEXT;
+
+-- Watches: running runs that somebody looks at, whose output is kept as they write.
+CREATE TABLE holdfast_watches (
+    run   TEXT PRIMARY KEY,
+    until INTEGER NOT NULL
+);

@@ -1,0 +1,390 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// The measures of a chart. Across, it is in percent of the window, so that it
+// fills whatever room there is and its text is not stretched; down, in pixels.
+const (
+	axisHeight  = 26
+	labelHeight = 22 // of a lane's name, which stands above its rows
+	marksHeight = 12 // of the marks between name and rows
+	rowHeight   = 17
+	barHeight   = 14
+	laneGap     = 6
+	mostRows    = 5
+
+	leastWide  = 0.15 // percent: about a pixel and a half where the picture is at its narrowest
+	mergeWide  = 0.3  // what is narrower may be drawn as one with its neighbour
+	mergeGap   = 0.15
+	mostMerged = 1.2 // how wide what was merged may become
+	markWide   = 1.0 // marks that are nearer are one
+)
+
+// percent is a place or a length across.
+type percent float64
+
+// String writes what an attribute takes.
+func (p percent) String() string {
+	return strconv.FormatFloat(math.Round(float64(p)*1000)/1000, 'f', -1, 64) + "%"
+}
+
+// chart is a timeline as it is drawn.
+type chart struct {
+	Lanes    []chartLane
+	Ticks    []chartTick
+	Restarts []chartLine
+	Now      *percent
+	Height   int
+	Merged   int // runs that are drawn as one with others
+	Crowded  int // runs that went on beside more others than there are rows
+	Words    string
+}
+
+type chartLane struct {
+	*lane
+	Y, Rows   int
+	BarsY     int
+	LineY     int
+	Bars      []chartBar
+	Marks     []chartBar
+	Statement string // of a lane without runs
+}
+
+// chartBar is a run, its wait, several runs, or a mark.
+type chartBar struct {
+	X, W  percent
+	Y     int
+	Class string // a state, or wait
+	Path  string
+	Title string
+
+	begin, end time.Time
+	runs       int
+	states     map[jobs.State]int
+}
+
+// Several returns how many runs the bar stands for, 0 where it is one.
+func (b chartBar) Several() int {
+	if b.runs > 1 {
+		return b.runs
+	}
+	return 0
+}
+
+type chartTick struct {
+	X    percent
+	At   time.Time
+	Text string
+	Day  bool // it says the day
+}
+
+type chartLine struct {
+	X     percent
+	Title string
+}
+
+// newChart draws a timeline. zoom returns the address of a part of it.
+func newChart(t *timeline, zoom func(from, until time.Time) string) *chart {
+	c := &chart{Height: axisHeight, Ticks: ticks(t.From, t.Until)}
+	d := drawer{t: t, c: c, zoom: zoom, length: float64(t.Until.Sub(t.From))}
+	for i := range t.Lanes {
+		lane := d.lane(&t.Lanes[i], c.Height)
+		c.Lanes = append(c.Lanes, lane)
+		c.Height += laneHeight(lane.Rows)
+	}
+	for _, r := range t.Restarts {
+		c.Restarts = append(c.Restarts, chartLine{d.x(r.NoticedAt), fmt.Sprintf("memcached %s restarted and lost its locks, noticed by %s %s",
+			cut(r.Server, 100), cut(r.NoticedBy, 60), utcWords(r.NoticedAt))})
+	}
+	if !t.Now.After(t.Until) && !t.Now.Before(t.From) {
+		now := d.x(t.Now)
+		c.Now = &now
+	}
+	c.Words = fmt.Sprintf("%s from %s to %s", figure(len(t.Lanes), "resource", "resources"), utcWords(t.From), utcWords(t.Until))
+	return c
+}
+
+func laneHeight(rows int) int { return labelHeight + marksHeight + rows*rowHeight + laneGap }
+
+// utcWords writes an instant as the page's script finds and localizes it.
+func utcWords(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+type drawer struct {
+	t      *timeline
+	c      *chart
+	zoom   func(from, until time.Time) string
+	length float64 // of the window
+}
+
+func (d *drawer) x(at time.Time) percent {
+	return percent(min(max(float64(at.Sub(d.t.From))/d.length, 0), 1) * 100)
+}
+
+func (d *drawer) lane(l *lane, y int) chartLane {
+	out := chartLane{lane: l, Y: y, BarsY: y + labelHeight + marksHeight, Rows: 1}
+	var rows [][]chartBar
+	free := make([]time.Time, 0, mostRows) // when each row is
+	for _, s := range slices.Backward(l.Runs) {
+		begin, end := s.CreatedAt, d.over(s)
+		if s.StartedAt == nil && s.State.Final() {
+			out.Marks = append(out.Marks, d.mark(s, end))
+		}
+		bars := d.bars(s)
+		if len(bars) == 0 {
+			continue
+		}
+		row := slices.IndexFunc(free, func(at time.Time) bool { return !begin.Before(at) })
+		switch {
+		case row < 0 && len(free) < mostRows:
+			row = len(free)
+			free, rows = append(free, end), append(rows, nil)
+		case row < 0:
+			row = mostRows - 1
+			d.c.Crowded++
+		}
+		if end.After(free[row]) {
+			free[row] = end
+		}
+		rows[row] = append(rows[row], bars...)
+	}
+	out.Rows = max(1, len(rows))
+	for i, row := range rows {
+		for _, b := range d.merge(row) {
+			b.Y = out.BarsY + i*rowHeight
+			out.Bars = append(out.Bars, b)
+		}
+	}
+	out.Marks = d.mergeMarks(out.Marks, y+labelHeight)
+	out.LineY = y + laneHeight(out.Rows) - laneGap/2
+	if len(out.Bars)+len(out.Marks) == 0 {
+		out.Statement = "nothing ran or waited"
+	}
+	return out
+}
+
+// over is when a run was over, or how far it has come.
+func (d *drawer) over(s jobs.Stretch) time.Time {
+	switch {
+	case s.FinishedAt != nil:
+		return *s.FinishedAt
+	case s.State.Final(): // written down as what did not run
+		return s.CreatedAt
+	}
+	return d.t.Now
+}
+
+// bars are a run and the wait before it, as far as they are in the window.
+func (d *drawer) bars(s jobs.Stretch) (bars []chartBar) {
+	end := d.over(s)
+	waited := end
+	if s.StartedAt != nil {
+		waited = *s.StartedAt
+	}
+	if b := d.bar(s.CreatedAt, waited); b != nil && b.W >= leastWide {
+		b.Class, b.Path, b.Title = "wait", runPath(s.Run), waitTitle(s, waited.Sub(s.CreatedAt))
+		bars = append(bars, *b)
+	}
+	if s.StartedAt == nil {
+		return bars
+	}
+	if b := d.bar(waited, end); b != nil {
+		b.Class, b.Path, b.Title = string(s.State), runPath(s.Run), runTitle(s, waited, end)
+		b.runs, b.states = 1, map[jobs.State]int{s.State: 1}
+		bars = append(bars, *b)
+	}
+	return bars
+}
+
+// bar is a time within the window; nil where it is outside.
+func (d *drawer) bar(begin, end time.Time) *chartBar {
+	if !end.After(d.t.From) && !begin.After(d.t.From) || !begin.Before(d.t.Until) {
+		return nil
+	}
+	b := &chartBar{X: d.x(begin), begin: begin, end: end}
+	b.W = d.x(end) - b.X
+	return b
+}
+
+// merge draws neighbours as one that nobody could tell apart.
+func (d *drawer) merge(row []chartBar) (out []chartBar) {
+	for _, b := range row {
+		last := len(out) - 1
+		if last >= 0 && d.mergeable(out[last], b) {
+			into := &out[last]
+			into.end = maxTime(into.end, b.end)
+			into.W = max(into.X+into.W, b.X+b.W) - into.X
+			into.runs += b.runs
+			for state, n := range b.states {
+				into.states[state] += n
+			}
+			continue
+		}
+		out = append(out, b)
+	}
+	for i := range out {
+		b := &out[i]
+		b.W = max(b.W, leastWide)
+		if b.X+b.W > 100 {
+			b.X = 100 - b.W
+		}
+		if b.runs > 1 {
+			d.c.Merged += b.runs
+			b.Class, b.Title = string(worstState(b.states)), severalTitle(b)
+			b.Path = d.zoom(around(b.begin, b.end))
+		}
+	}
+	return out
+}
+
+func (d *drawer) mergeable(a, b chartBar) bool {
+	return a.runs > 0 && b.runs > 0 && b.W < mergeWide && (a.W < mergeWide || a.runs > 1) &&
+		b.X-(a.X+a.W) < mergeGap && b.X+b.W-a.X < mostMerged
+}
+
+// mark is what did not run, at the instant when that was decided.
+func (d *drawer) mark(s jobs.Stretch, at time.Time) chartBar {
+	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
+	if words := stretchWhy(s); words != "" {
+		title += ": " + words
+	}
+	return chartBar{X: d.x(at), Class: string(s.State), Path: runPath(s.Run), Title: title, begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
+}
+
+// mergeMarks draws as one what is at one place.
+func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
+	slices.SortStableFunc(marks, func(a, b chartBar) int { return a.begin.Compare(b.begin) })
+	for _, m := range marks {
+		if m.begin.Before(d.t.From) || !m.begin.Before(d.t.Until) {
+			continue
+		}
+		m.Y = y
+		if last := len(out) - 1; last >= 0 && m.X-out[last].X < markWide {
+			into := &out[last]
+			into.end = m.end
+			into.runs++
+			for state, n := range m.states {
+				into.states[state] += n
+			}
+			continue
+		}
+		out = append(out, m)
+	}
+	for i := range out {
+		if m := &out[i]; m.runs > 1 {
+			d.c.Merged += m.runs
+			m.Class, m.Title = string(worstState(m.states)), severalTitle(m)
+			m.Path = d.zoom(around(m.begin, m.end))
+		}
+	}
+	return out
+}
+
+// around is a window in which a time can be told apart: with as much again on
+// either side.
+func around(begin, end time.Time) (from, until time.Time) {
+	margin := max(end.Sub(begin), shortestWindow)
+	return begin.Add(-margin).Truncate(time.Second), end.Add(margin).Truncate(time.Second).Add(time.Second)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// worstState is what several runs are coloured by.
+func worstState(states map[jobs.State]int) jobs.State {
+	for _, s := range []jobs.State{
+		jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled, jobs.Missed, jobs.Skipped, jobs.Running, jobs.Waiting,
+	} {
+		if states[s] > 0 {
+			return s
+		}
+	}
+	return jobs.Succeeded
+}
+
+func severalTitle(b *chartBar) string {
+	var parts []string
+	for _, state := range jobs.States() {
+		if n := b.states[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
+		}
+	}
+	return fmt.Sprintf("%d runs: %s, from %s to %s. Follow to zoom in.", b.runs, strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
+}
+
+func runTitle(s jobs.Stretch, begin, end time.Time) string {
+	text := fmt.Sprintf("%s %s", cut(s.Job, 100), stateWords(s.State))
+	if s.State.Final() {
+		text += fmt.Sprintf(" after %s, from %s to %s", took(end.Sub(begin)), utcWords(begin), utcWords(end))
+	} else {
+		text += fmt.Sprintf(" for %s, since %s", took(end.Sub(begin)), utcWords(begin))
+	}
+	text += " on " + cut(s.Replica, 60)
+	if words := stretchWhy(s); words != "" {
+		text += ": " + words
+	}
+	return text
+}
+
+func waitTitle(s jobs.Stretch, length time.Duration) string {
+	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length), utcWords(s.CreatedAt))
+	if s.State == jobs.Waiting {
+		text = fmt.Sprintf("%s waits for %s, since %s", cut(s.Job, 100), took(length), utcWords(s.CreatedAt))
+	}
+	if s.StartedAt == nil {
+		if words := stretchWhy(s); words != "" {
+			text += ": " + words
+		}
+	}
+	return text
+}
+
+// stretchWhy says why a stretch is what it is.
+func stretchWhy(s jobs.Stretch) string {
+	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
+}
+
+// ticks are the instants that the axis names: at most nine, at round times.
+func ticks(from, until time.Time) []chartTick {
+	const most = 9
+	steps := []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+		10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+	}
+	length := until.Sub(from)
+	place := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })
+	step := steps[len(steps)-1]
+	if place >= 0 {
+		step = steps[place]
+	} else {
+		step *= time.Duration(cmp.Or(int(length/step)/most, 1) + 1)
+	}
+	layout, days := "15:04", step >= 12*time.Hour
+	switch {
+	case days:
+		layout = "Jan 2 15:04"
+	case step < time.Minute:
+		layout = "15:04:05"
+	}
+	var all []chartTick
+	for at := from.Truncate(step); !at.After(until); at = at.Add(step) {
+		x := percent(float64(at.Sub(from)) / float64(length) * 100)
+		if x >= 2 && x <= 98 {
+			all = append(all, chartTick{x, at, at.UTC().Format(layout), days})
+		}
+	}
+	return all
+}

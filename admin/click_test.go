@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/jobs/sqlite"
+)
+
+// TestActsByClicking goes by the pages' own links and buttons, with scripts and
+// without: from where an act begins, over the page that says what it means, to
+// what has become of it.
+func TestActsByClicking(t *testing.T) {
+	shown := browser(t)
+	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(store.Close)
+			_, running, waiting := stage(t, store)
+			site := httptest.NewServer(realServer(t, store, "replica-1"))
+			defer site.Close()
+			window := tab(t, shown)
+			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
+				t.Fatal(err)
+			}
+			for _, act := range []struct {
+				from, link, fill, leads, told string
+			}{
+				{"/jobs/rollup-sales", "/jobs/rollup-sales/trigger", "params={\"rows\": 3}", "/runs/", "rollup-sales was triggered"},
+				{"/jobs/rollup-sales", "/jobs/rollup-sales/pause", "reason=its table is being repaired", "/jobs/rollup-sales", "Job rollup-sales is paused"},
+				{"/jobs/rollup-sales", "/jobs/rollup-sales/resume", "", "/jobs/rollup-sales", "Job rollup-sales is resumed"},
+				{"/jobs?group=night", "/groups/night/pause", "", "/jobs?group=night", "Group night is paused"},
+				{"/jobs/rollup-sales", "/groups/night/resume", "", "/jobs?group=night", "Group night is resumed"},
+				{"/", "/pause", "", "/", "Everything is paused"},
+				{"/", "/resume", "", "/", "Everything is resumed"},
+				{runPath(waiting), runPath(waiting) + "/cancel", "", runPath(waiting), "was cancelled"},
+				{"/runs", runPath(waiting) + "/again", "", "/runs/", "was triggered"},
+				{runPath(running), runPath(running) + "/cancel", "", runPath(running), "is told to stop"},
+				{"/", "/locks/release", "reason=it hangs", "/locks", "can commit nothing more"},
+				{"/replicas", "/drain", "", "/replicas", "The replica is drained"},
+				{"/replicas", "/undrain", "", "/replicas", "The replica starts runs again"},
+				{"/jobs", "/add", `job={"name": "added", "handler": "work"}`, "/jobs/added", "added was added"},
+				{"/jobs/added/change", "", `job={"name": "added", "handler": "work", "params": {"rows": 3}}`, "/jobs/added", "added was changed"},
+				{"/jobs/added/remove", "", "", "/jobs", "added was removed"},
+			} {
+				visit(t, window, screens()[0], site.URL+act.from)
+				if act.link != "" {
+					follow(t, window, `a[href*="`+act.link+`"]`)
+				}
+				if name, value, found := strings.Cut(act.fill, "="); found {
+					if err := chromedp.Do(window, chromedp.SetValue("#"+name, value)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				follow(t, window, `form.act button`)
+				at := evaluate[string](t, window, `location.pathname + location.search`)
+				told := evaluate[string](t, window, `(document.querySelector(".told") || document.querySelector("main")).innerText`)
+				if !strings.HasPrefix(at, act.leads) || !strings.Contains(told, act.told) {
+					t.Errorf("%s of %s leads to %s: %s", act.link, act.from, at, told)
+				}
+			}
+		})
+	}
+}
+
+// follow clicks on what leads to another page, and waits for that.
+func follow(t *testing.T, window context.Context, selector string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(window, time.Minute)
+	defer cancel()
+	loaded := make(chan struct{}, 1)
+	err := chromedp.Listen(ctx, func(event any) {
+		if _, ok := event.(*cdppage.EventLoadEventFired); ok {
+			select {
+			case loaded <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err == nil {
+		err = chromedp.Do(ctx, chromedp.Click(selector))
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", selector, err)
+	}
+	select {
+	case <-loaded:
+	case <-ctx.Done():
+		t.Fatalf("%s leads nowhere", selector)
+	}
+}
+
+// TestKeysGoThroughAForm tabs through a page of an act: first what was not done,
+// then the fields in their order, then the button.
+func TestKeysGoThroughAForm(t *testing.T) {
+	window := tab(t, browser(t))
+	o, _ := withActs(contention())
+	state := galleryState{sent: sent("params", `{"row": 3}`)}
+	site := httptest.NewServer(state.handler(newServer(t, o)))
+	defer site.Close()
+	visit(t, window, screens()[2], site.URL+"/jobs/rollup-sales/trigger")
+	focus := func() string {
+		return evaluate[string](t, window, `document.activeElement.id || document.activeElement.textContent.trim()`)
+	}
+	if got := focus(); got != "trouble" {
+		t.Errorf("the focus is on %q", got)
+	}
+	var order []string
+	for range 40 {
+		if err := chromedp.Do(window, chromedp.KeyEvent("\t")); err != nil {
+			t.Fatal(err)
+		}
+		if order = append(order, focus()); order[len(order)-1] == "Leave it as it is" {
+			break
+		}
+	}
+	if got := strings.Join(order[max(0, len(order)-4):], ", "); got != "params, reason, Trigger it, Leave it as it is" {
+		t.Errorf("keys go to %s", strings.Join(order, ", "))
+	}
+	described := evaluate[string](t, window, `document.getElementById("params").getAttribute("aria-describedby").split(" ").map(id => document.getElementById(id).textContent.trim()).join(" | ")`)
+	if !strings.Contains(described, "As JSON") || !strings.Contains(described, `unknown key "row"`) {
+		t.Errorf("the wrong field is described by %q", described)
+	}
+}

@@ -1,0 +1,263 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// How much of the contention the page shows; the JSON twin has all sums.
+const (
+	matrixRows    = 20
+	matrixColumns = 10
+	shownSums     = 60
+)
+
+// contentions is who kept whom waiting within a time.
+type contentions struct {
+	Now   time.Time `json:"now"`
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+	Sums  []waitSum `json:"blockages"` // the longest together first
+	// Cut says what is left out, in words.
+	Cut []string `json:"cut"`
+
+	Matrix matrix        `json:"-"`
+	Links  windowLinks   `json:"-"`
+	Length time.Duration `json:"-"`
+}
+
+// waitSum is how one job kept another waiting for one resource.
+type waitSum struct {
+	jobs.Blockage
+	Waited  float64 `json:"waited_seconds"`
+	Longest float64 `json:"longest_seconds"`
+	Still   int     `json:"still"` // runs that wait now, which the other numbers have too
+}
+
+// Wait is how long it was in sum.
+func (c waitSum) Wait() time.Duration { return c.Blockage.Waited }
+
+// Most is how long the longest wait was.
+func (c waitSum) Most() time.Duration { return c.Blockage.Longest }
+
+func contentionParams() []string { return []string{"from", "until", "span"} }
+
+func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (contentions, error) {
+		p, err := readParams(r, contentionParams()...)
+		if err != nil {
+			return contentions{}, err
+		}
+		q, err := p.window("24h")
+		if err != nil {
+			return contentions{}, err
+		}
+		now, err := s.reader.now(ctx)
+		if err != nil {
+			return contentions{}, err
+		}
+		return s.reader.contentions(ctx, now, q.at(now))
+	})
+}
+
+func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(contentionParams(), "refresh")...)
+	var q windowOf
+	if err == nil {
+		q, err = p.window("24h")
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[contentions]{
+		template: "contention.html", section: "/locks", title: "Contention", twin: p.with("/api/v1/locks/contention"),
+		question: func(ctx context.Context, beat pulse) (contentions, error) {
+			window := q.at(beat.now)
+			c, err := s.reader.contentions(ctx, beat.now, window)
+			c.Links = p.windowLinks("/locks/contention", q, window)
+			c.Matrix = newMatrix(c.Sums)
+			return c, err
+		},
+	})
+}
+
+// contentions adds up what is over within the window, and what waits still.
+func (r *reader) contentions(ctx context.Context, now time.Time, w window) (contentions, error) {
+	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From), Sums: []waitSum{}, Cut: []string{}}
+	sums, err := r.store.Blockages(ctx, w.From, w.Until)
+	if err != nil {
+		return c, fmt.Errorf("blockages: %w", err)
+	}
+	times := 0
+	for i := range sums {
+		times += sums[i].Times
+		sums[i].Resource = resourceName(sums[i].Resource)
+	}
+	if times >= jobs.MostTallied {
+		c.Cut = append(c.Cut, fmt.Sprintf("only the youngest %d waits of this time are counted", jobs.MostTallied))
+	}
+	if len(sums) == jobs.MaxBatch {
+		c.Cut = append(c.Cut, fmt.Sprintf("only the %d worst pairs of jobs are listed", jobs.MaxBatch))
+	}
+	still := make(map[[3]string]int)
+	if w.Live {
+		waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+		if err != nil {
+			return c, err
+		}
+		for _, run := range waiting {
+			if b, ok := stillBlocked(run, w); ok {
+				sums = append(sums, b)
+				still[[3]string{b.Job, b.Holder, b.Resource}]++
+			}
+		}
+	}
+	for _, b := range jobs.SumBlockages(sums) {
+		b.Last = b.Last.UTC()
+		c.Sums = append(c.Sums, waitSum{b, b.Waited.Seconds(), b.Longest.Seconds(), still[[3]string{b.Job, b.Holder, b.Resource}]})
+	}
+	return c, nil
+}
+
+// stillBlocked is what a waiting run has waited for so far, within the window.
+func stillBlocked(run jobs.Record, w window) (jobs.Blockage, bool) {
+	if run.BlockedBy == nil {
+		return jobs.Blockage{}, false
+	}
+	waited := w.Until.Sub(maxTime(since(run), w.From))
+	return jobs.Blockage{
+		Job: run.Job, Holder: run.BlockedBy.Holder.Job, Resource: run.BlockedBy.Resource, Times: 1, Waited: waited, Longest: waited, Last: w.Until,
+	}, true
+}
+
+// Summary says who was in the way most.
+func (c *contentions) Summary() string {
+	if len(c.Sums) == 0 {
+		return "No run waited for another, as far as anybody wrote it down: waits of less than a second are not."
+	}
+	var total time.Duration
+	var times, unrun int
+	by := make(map[string]time.Duration)
+	for _, s := range c.Sums {
+		total, times, unrun = total+s.Wait(), times+s.Times, unrun+s.Unrun
+		by[s.Holder] += s.Wait()
+	}
+	worst, most := "", time.Duration(-1)
+	for holder, length := range by {
+		if length > most || length == most && holder < worst {
+			worst, most = holder, length
+		}
+	}
+	text := fmt.Sprintf("Runs waited for others %s, for %s in sum", verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
+	if unrun > 0 {
+		text += fmt.Sprintf("; %s in vain", verb(unrun, "once", fmt.Sprintf("%d times", unrun)))
+	}
+	return text + fmt.Sprintf(". Most in the way, for %s of it: %s.", took(most), cut(holderName(worst), 100))
+}
+
+func holderName(job string) string { return cmp.Or(job, "a program that is no job") }
+
+// Action is where the form of the window goes.
+func (c *contentions) Action() string { return "/locks/contention" }
+
+// HasResources reports whether the form takes a resource.
+func (c *contentions) HasResources() bool { return false }
+
+// DefaultSpan is what the form leads back to.
+func (c *contentions) DefaultSpan() string { return "day" }
+
+// SumsShown returns the sums that the page lists.
+func (c *contentions) SumsShown() []waitSum { return c.Sums[:min(len(c.Sums), shownSums)] }
+
+// SumsMore returns how many it does not list.
+func (c *contentions) SumsMore() int { return len(c.Sums) - len(c.SumsShown()) }
+
+// matrix is the sums by who waited and who was in the way, over all resources.
+type matrix struct {
+	Holders  []string // the columns: who was in the way for longest first
+	Rows     []matrixRow
+	MoreRows int // jobs that waited and have no row
+	MoreCols int // jobs that were in the way and have no column
+}
+
+type matrixRow struct {
+	Job   string
+	Cells []matrixCell
+	Other time.Duration // for those without a column
+	Total time.Duration
+}
+
+// matrixCell is how one job kept another waiting.
+type matrixCell struct {
+	Holder string
+	Times  int
+	Unrun  int
+	Wait   time.Duration
+	Heat   int // 0 to 4, by its share of the worst
+	Title  string
+}
+
+func newMatrix(sums []waitSum) matrix {
+	waited, blocked := make(map[string]time.Duration), make(map[string]time.Duration)
+	cells := make(map[[2]string]*matrixCell)
+	var worst time.Duration
+	for _, s := range sums {
+		waited[s.Job] += s.Wait()
+		blocked[s.Holder] += s.Wait()
+		cell := cells[[2]string{s.Job, s.Holder}]
+		if cell == nil {
+			cell = &matrixCell{Holder: s.Holder}
+			cells[[2]string{s.Job, s.Holder}] = cell
+		}
+		cell.Times, cell.Unrun, cell.Wait = cell.Times+s.Times, cell.Unrun+s.Unrun, cell.Wait+s.Wait()
+		worst = max(worst, cell.Wait)
+	}
+	names, holders := byLength(waited), byLength(blocked)
+	m := matrix{Holders: holders[:min(len(holders), matrixColumns)], MoreRows: max(0, len(names)-matrixRows), MoreCols: max(0, len(holders)-matrixColumns)}
+	for _, name := range names[:min(len(names), matrixRows)] {
+		row := matrixRow{Job: name, Total: waited[name], Other: waited[name]}
+		for _, holder := range m.Holders {
+			cell := cells[[2]string{name, holder}]
+			if cell == nil {
+				cell = &matrixCell{Holder: holder}
+			}
+			row.Other -= cell.Wait
+			row.Cells = append(row.Cells, cell.finished(name, worst))
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	return m
+}
+
+func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
+	const hottest = 4
+	if c.Times > 0 {
+		c.Heat = 1
+		if worst > 0 {
+			c.Heat = 1 + int(float64(c.Wait)/float64(worst)*(hottest-1)+0.5)
+		}
+		c.Title = fmt.Sprintf("%s waited for %s %s, %s in sum", cut(job, 80), cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
+		if c.Unrun > 0 {
+			c.Title += fmt.Sprintf(", %s in vain", figure(c.Unrun, "time", "times"))
+		}
+	}
+	return *c
+}
+
+// byLength sorts names by their lengths, the longest first.
+func byLength(lengths map[string]time.Duration) []string {
+	names := make([]string, 0, len(lengths))
+	for name := range lengths {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(lengths[b], lengths[a]), strings.Compare(a, b)) })
+	return names
+}

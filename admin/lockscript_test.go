@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// TestTimelineByKeyboard goes from bar to bar by arrow keys, from Tokyo: the
+// whole chart is one stop of the tab key, and what is picked is told beneath it.
+func TestTimelineByKeyboard(t *testing.T) {
+	window := tab(t, browser(t))
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(newServer(t, night()).Handler())
+	defer site.Close()
+	visit(t, window, screens()[2], site.URL+"/locks/timeline?refresh=off")
+	if n := evaluate[int](t, window, `document.querySelectorAll('.chart [tabindex="0"]').length`); n != 1 {
+		t.Errorf("the chart has %d stops of the tab key", n)
+	}
+	if got := evaluate[string](t, window, `document.querySelector(".chart text").textContent`); got != "11:20" {
+		t.Errorf("the axis begins with %q, expected Tokyo's time", got)
+	}
+	press := func(key string) string {
+		t.Helper()
+		return evaluate[string](t, window, `(() => {
+			document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "`+key+`", bubbles: true, cancelable: true}));
+			return document.activeElement.querySelector("title").textContent;
+		})()`)
+	}
+	begin := evaluate[string](t, window, `(() => { document.querySelector(".chart a.bar").focus(); return document.activeElement.querySelector("title").textContent; })()`)
+	right := press("ArrowRight")
+	if right == begin {
+		t.Errorf("to the right of %q is nothing", begin)
+	}
+	if said := evaluate[string](t, window, `document.querySelector("[data-picked]").textContent`); said != right {
+		t.Errorf("beneath the chart stands %q, picked is %q", said, right)
+	}
+	if left := press("ArrowLeft"); left != begin {
+		t.Errorf("back to the left is %q, not %q", left, begin)
+	}
+	if down := press("ArrowDown"); down == begin {
+		t.Error("beneath the first bar is nothing")
+	}
+	if evaluate[string](t, window, `(() => { window.gone = ""; addEventListener("click", (e) => { window.gone = e.target.dataset.zoom; e.preventDefault(); }); return ""; })()`) != "" {
+		t.Error("a click can't be watched")
+	}
+	evaluate[string](t, window, `(() => { document.querySelector(".timeline").dispatchEvent(new KeyboardEvent("keydown", {key: "-", bubbles: true})); return ""; })()`)
+	if got := evaluate[string](t, window, `window.gone`); got != "out" {
+		t.Errorf("the key - follows %q", got)
+	}
+}
+
+// TestFoldedStaysFolded has the tree ask again after somebody folded a part away.
+func TestFoldedStaysFolded(t *testing.T) {
+	o := contention()
+	o.Refresh = time.Second
+	window := tab(t, browser(t))
+	site := httptest.NewServer(newServer(t, o).Handler())
+	defer site.Close()
+	visit(t, window, screens()[2], site.URL+"/locks")
+	evaluate[string](t, window, `(() => { const e = document.querySelector("details[data-key=public]"); e.open = false; e.dataset.old = ""; return ""; })()`)
+	until(t, window, `!("old" in document.querySelector("details[data-key=public]").dataset)`)
+	until(t, window, `!document.querySelector("details[data-key=public]").open`)
+}

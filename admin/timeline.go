@@ -1,0 +1,441 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// How much of the past one picture has.
+const (
+	shownLanes    = 16
+	mostStretches = 6000
+	leastEach     = 6
+)
+
+// timeline is what ran, waited or was skipped within a time, by what it locks.
+type timeline struct {
+	Now      time.Time      `json:"now"`
+	From     time.Time      `json:"from"`
+	Until    time.Time      `json:"until"`
+	Lanes    []lane         `json:"lanes"`    // held or waited for now first, then those with the longest waits
+	Restarts []jobs.Restart `json:"restarts"` // of memcached's servers
+	Cut      []string       `json:"cut"`      // what is left out, in words
+	Known    int            `json:"lanes_known"`
+
+	Chart    *chart        `json:"-"`
+	Links    windowLinks   `json:"-"`
+	Pager    pager         `json:"-"`
+	Resource string        `json:"-"`
+	Length   time.Duration `json:"-"`
+
+	lanePath func(resource string) string
+}
+
+// lane is one resource, and what runs did that lock it or what lies above it.
+type lane struct {
+	Resource string         `json:"resource"`
+	Jobs     int            `json:"jobs"` // that lock it
+	Held     int            `json:"held"` // locks on it, now
+	Waiting  int            `json:"waiting"`
+	Runs     []jobs.Stretch `json:"runs"` // the youngest first
+
+	resource locking.Resource
+	jobs     []string
+	waited   time.Duration
+}
+
+func timelineParams() []string { return []string{"from", "until", "span", "resource", "skip"} }
+
+// timelineOf are the parameters of a timeline.
+type timelineOf struct {
+	window   windowOf
+	resource *locking.Resource
+	skip     int // lanes
+}
+
+func (p params) timeline() (q timelineOf, err error) {
+	if q.window, err = p.window("1h"); err != nil {
+		return q, err
+	}
+	if q.resource, err = p.resource("resource"); err != nil {
+		return q, err
+	}
+	q.skip, err = p.skip()
+	return q, err
+}
+
+// skip reads how many of a list are passed over.
+func (p params) skip() (int, error) {
+	const most = 1_000_000
+	text := p.Get("skip")
+	if text == "" {
+		return 0, nil
+	}
+	skip, err := strconv.Atoi(text)
+	if err != nil || skip < 0 || skip > most {
+		return 0, &badRequest{fmt.Sprintf("skip is %q, expected a number from 0 to %d", cut(text, 100), most)}
+	}
+	return skip, nil
+}
+
+func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (timeline, error) {
+		p, err := readParams(r, timelineParams()...)
+		if err != nil {
+			return timeline{}, err
+		}
+		q, err := p.timeline()
+		if err != nil {
+			return timeline{}, err
+		}
+		now, err := s.reader.now(ctx)
+		if err != nil {
+			return timeline{}, err
+		}
+		t, err := s.reader.timeline(ctx, now, q)
+		setLinks(w, p.skipPager("/api/v1/locks/timeline", q.skip, shownLanes, t.Known))
+		return t, err
+	})
+}
+
+func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(timelineParams(), "refresh")...)
+	var q timelineOf
+	if err == nil {
+		q, err = p.timeline()
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	live := q.window.from.IsZero() && q.window.until.IsZero()
+	show(s, w, r, page[timeline]{
+		template: "timeline.html", section: "/locks", title: "Timeline of locks", twin: p.with("/api/v1/locks/timeline"), live: live,
+		question: func(ctx context.Context, beat pulse) (timeline, error) {
+			t, err := s.reader.timeline(ctx, beat.now, q)
+			if err != nil {
+				return t, err
+			}
+			t.Links = p.windowLinks("/locks/timeline", q.window, q.window.at(beat.now))
+			t.Pager = p.skipPager("/locks/timeline", q.skip, shownLanes, t.Known)
+			t.Resource = p.Get("resource")
+			t.lanePath = func(resource string) string { return p.with("/locks/timeline", "resource", resource, "skip", "") }
+			t.Chart = newChart(&t, func(from, until time.Time) string {
+				return p.with("/locks/timeline", "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339), "span", "")
+			})
+			return t, nil
+		},
+	})
+}
+
+// skipPager goes through a list by how much of it is passed over.
+func (p params) skipPager(path string, skip, page, total int) (g pager) {
+	text := func(n int) string {
+		if n <= 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	if skip+page < total {
+		g.ToOn = p.with(path, "skip", text(skip+page))
+	}
+	if skip > 0 {
+		g.ToBack, g.ToStart = p.with(path, "skip", text(skip-page)), p.with(path, "skip", "")
+	}
+	return g
+}
+
+// timeline asks for what happened.
+func (r *reader) timeline(ctx context.Context, now time.Time, q timelineOf) (timeline, error) {
+	w := q.window.at(now)
+	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From), Restarts: []jobs.Restart{}, Cut: []string{}}
+	all, err := r.lanes(ctx, now, w, q.resource)
+	if err != nil {
+		return t, err
+	}
+	t.Known = len(all)
+	t.Lanes = all[min(q.skip, len(all)):min(q.skip+shownLanes, len(all))]
+	if err := r.fill(ctx, &t); err != nil {
+		return t, err
+	}
+	if r.restarts != nil {
+		if t.Restarts, err = r.restarts.Restarts(ctx, w.From, w.Until); err != nil {
+			return t, fmt.Errorf("restarts: %w", err)
+		}
+		if t.Restarts == nil {
+			t.Restarts = []jobs.Restart{}
+		}
+	}
+	return t, nil
+}
+
+// lanes returns what jobs name or somebody holds: what is held or waited for now
+// first, then what was waited for longest within the window, then by name.
+func (r *reader) lanes(ctx context.Context, now time.Time, w window, about *locking.Resource) ([]lane, error) {
+	lockers, err := r.lockers.get(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("what jobs lock: %w", err)
+	}
+	set, err := r.grants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+	if err != nil {
+		return nil, err
+	}
+	sums, err := r.store.Blockages(ctx, w.From, w.Until)
+	if err != nil {
+		return nil, fmt.Errorf("blockages: %w", err)
+	}
+	by := make(map[locking.Resource]*lane)
+	find := func(resource locking.Resource) *lane {
+		if by[resource] == nil {
+			by[resource] = &lane{Resource: resource.String(), resource: resource, Runs: []jobs.Stretch{}}
+		}
+		return by[resource]
+	}
+	for _, locker := range lockers {
+		for _, request := range locker.Requests {
+			l := find(request.Resource)
+			l.jobs = append(l.jobs, locker.Job)
+		}
+	}
+	for _, lock := range set.locks {
+		find(lock.resource).Held++
+	}
+	for _, run := range waiting {
+		if resource, ok := blockedOn(run); ok && by[resource] != nil {
+			by[resource].Waiting++
+		}
+	}
+	for _, sum := range sums {
+		if resource, err := locking.ParseDisplay(sum.Resource); err == nil && by[resource] != nil {
+			by[resource].waited += sum.Waited
+		}
+	}
+	return sortedLanes(by, about), nil
+}
+
+// sortedLanes returns the lanes, each with the jobs that lock what lies above it,
+// too; only those that have to do with about, unless that is nil.
+func sortedLanes(by map[locking.Resource]*lane, about *locking.Resource) []lane {
+	lanes := make([]lane, 0, len(by))
+	for resource, l := range by {
+		if about != nil && !resource.Related(*about) {
+			continue
+		}
+		one := *l
+		one.jobs = slices.Clone(l.jobs)
+		for _, above := range resource.Ancestors() {
+			if by[above] != nil {
+				one.jobs = append(one.jobs, by[above].jobs...)
+			}
+		}
+		slices.Sort(one.jobs)
+		one.jobs = slices.Compact(one.jobs)
+		one.Jobs = len(one.jobs)
+		lanes = append(lanes, one)
+	}
+	slices.SortFunc(lanes, func(a, b lane) int {
+		return cmp.Or(cmp.Compare(a.rank(about), b.rank(about)), cmp.Compare(b.waited, a.waited), byKind(a.resource, b.resource))
+	})
+	return lanes
+}
+
+func (l *lane) rank(about *locking.Resource) int {
+	switch {
+	case about != nil && l.resource == *about:
+		return 0
+	case l.Waiting > 0:
+		return 1
+	case l.Held > 0:
+		return 2
+	}
+	return 3
+}
+
+// fill asks for the runs of the lanes' jobs, as many as the picture may have.
+func (r *reader) fill(ctx context.Context, t *timeline) error {
+	names := make(map[string]bool)
+	for i := range t.Lanes {
+		l := &t.Lanes[i]
+		room := jobs.MaxBatch - len(names)
+		if fresh := countFresh(names, l.jobs); fresh > room {
+			t.Cut = append(t.Cut, fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn", cut(l.Resource, 100), l.Jobs))
+			l.jobs = l.jobs[:min(len(l.jobs), room)]
+		}
+		for _, name := range l.jobs {
+			names[name] = true
+		}
+	}
+	filter := jobs.StretchFilter{From: t.From, Until: t.Until}
+	for name := range names {
+		filter.Jobs = append(filter.Jobs, name)
+	}
+	if len(filter.Jobs) == 0 {
+		return nil
+	}
+	slices.Sort(filter.Jobs)
+	filter.Each = min(jobs.MaxBatch, max(leastEach, mostStretches/len(filter.Jobs)))
+	found, err := r.store.Stretches(ctx, filter)
+	if err != nil {
+		return fmt.Errorf("runs within a time: %w", err)
+	}
+	of := make(map[string][]jobs.Stretch)
+	for _, s := range found {
+		of[s.Job] = append(of[s.Job], plainStretch(s))
+	}
+	t.tellCut(of, filter.Each)
+	for i := range t.Lanes {
+		l := &t.Lanes[i]
+		for _, name := range l.jobs {
+			l.Runs = append(l.Runs, of[name]...)
+		}
+		slices.SortFunc(l.Runs, func(a, b jobs.Stretch) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.Run.String(), b.Run.String()))
+		})
+	}
+	return nil
+}
+
+func countFresh(known map[string]bool, names []string) (n int) {
+	for _, name := range names {
+		if !known[name] {
+			n++
+		}
+	}
+	return n
+}
+
+// tellCut says of which jobs there are more runs than were asked for.
+func (t *timeline) tellCut(of map[string][]jobs.Stretch, each int) {
+	const named = 3
+	var full []string
+	for name, runs := range of {
+		within := 0
+		for _, s := range runs {
+			if !s.CreatedAt.Before(t.From) {
+				within++
+			}
+		}
+		if within >= each {
+			full = append(full, cut(name, 60))
+		}
+	}
+	if len(full) == 0 {
+		return
+	}
+	slices.Sort(full)
+	text := strings.Join(full[:min(len(full), named)], ", ")
+	if more := len(full) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	t.Cut = append(t.Cut, fmt.Sprintf("only the youngest %d runs in this time are drawn of %s: zoom in to see the others", each, text))
+}
+
+// plainStretch is a stretch as every replica shows it.
+func plainStretch(s jobs.Stretch) jobs.Stretch {
+	s.Due, s.CreatedAt, s.StartedAt, s.FinishedAt = s.Due.UTC(), s.CreatedAt.UTC(), inUTC(s.StartedAt), inUTC(s.FinishedAt)
+	if s.BlockedBy != nil {
+		blocker := *s.BlockedBy
+		blocker.Resource = resourceName(blocker.Resource)
+		s.BlockedBy = &blocker
+	}
+	return s
+}
+
+// Action is where the form of the window goes.
+func (t *timeline) Action() string { return "/locks/timeline" }
+
+// HasResources reports whether the form takes a resource.
+func (t *timeline) HasResources() bool { return true }
+
+// DefaultSpan is what the form leads back to.
+func (t *timeline) DefaultSpan() string { return "hour" }
+
+// LanePath is the same time for one resource alone.
+func (t *timeline) LanePath(resource string) string { return t.lanePath(resource) }
+
+// Notes says what the picture leaves out.
+func (t *timeline) Notes() []string {
+	var notes []string
+	if n := t.Chart.Merged; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d runs are too short to be told apart here, and are drawn as one with their neighbours: zoom in, or follow one.", n))
+	}
+	if n := t.Chart.Crowded; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d runs went on beside so many others that they lie over each other.", n))
+	}
+	for _, text := range t.Cut {
+		notes = append(notes, sentence(title(text)))
+	}
+	if more := t.Known - len(t.Lanes); more > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d resources are drawn: those that are held or waited for come first, then those with the longest waits.", len(t.Lanes), t.Known))
+	}
+	return notes
+}
+
+// listedStretches is how many runs the list beside the picture has.
+const listedStretches = 100
+
+// listedStretch is a run in words.
+type listedStretch struct {
+	jobs.Stretch
+	Words string
+}
+
+// Listed returns the youngest runs of the picture, each once, in words.
+func (t *timeline) Listed() []listedStretch {
+	seen := make(map[string]bool)
+	var all []listedStretch
+	for _, l := range t.Lanes {
+		for _, s := range l.Runs[:min(len(l.Runs), listedStretches)] {
+			if seen[s.Run.String()] {
+				continue
+			}
+			seen[s.Run.String()] = true
+			all = append(all, listedStretch{Stretch: s})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b listedStretch) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	all = all[:min(len(all), listedStretches)]
+	for i := range all {
+		all[i].Words = stretchWords(all[i].Stretch, t.Now)
+	}
+	return all
+}
+
+// stretchWords says how long a run waited and ran, and why.
+func stretchWords(s jobs.Stretch, now time.Time) string {
+	end := now
+	switch {
+	case s.FinishedAt != nil:
+		end = *s.FinishedAt
+	case s.State.Final():
+		end = s.CreatedAt
+	}
+	waited := end
+	if s.StartedAt != nil {
+		waited = *s.StartedAt
+	}
+	var parts []string
+	if length := waited.Sub(s.CreatedAt); length >= time.Second {
+		parts = append(parts, "waited "+took(length))
+	}
+	if s.StartedAt != nil {
+		parts = append(parts, "ran "+took(end.Sub(waited)))
+	}
+	if words := stretchWhy(s); words != "" {
+		parts = append(parts, words)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// pageWebhooks is how many deliveries a page has, and the API's answer unless
+// limit says otherwise.
+const pageWebhooks = 50
+
+// webhookParams are the parameters of the list of deliveries.
+func webhookParams() []string {
+	return []string{"webhook", "run", "given_up", "limit", "before", "after"}
+}
+
+// webhookCursors go from the young to the old.
+func webhookCursors() cursors { return cursors{on: "before", back: "after"} }
+
+func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) ([]jobs.Undelivered, error) {
+		p, err := readParams(r, webhookParams()...)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := p.webhookFilter(defaultRuns)
+		if err != nil {
+			return nil, err
+		}
+		list, _, err := s.reader.undelivered(ctx, filter)
+		if err == nil && len(list) > 0 {
+			full := len(list) == filter.Limit // and so there may be more
+			back := filter.After != nil && filter.Before == nil
+			setLinks(w, p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]), deliveryCursor(list[len(list)-1]), back || full, filter.Before != nil || back && full))
+		}
+		return list, err
+	})
+}
+
+// webhooksView is the page of what webhooks could not be told.
+type webhooksView struct {
+	Deliveries []jobs.Undelivered
+	Kept       bool // the store keeps deliveries
+	Pager      pager
+	Filter     webhookFields
+}
+
+// webhookFields are the fields of the form, as they were filled in.
+type webhookFields struct{ Webhook, Run, GivenUp string }
+
+// Any reports whether the list is narrowed.
+func (f webhookFields) Any() bool { return f != webhookFields{} }
+
+func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, append(webhookParams(), "refresh")...)
+	var filter jobs.UndeliveredFilter
+	if err == nil {
+		filter, err = p.webhookFilter(pageWebhooks)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[webhooksView]{
+		template: "webhooks.html", section: "/webhooks", title: "Webhooks",
+		question: func(ctx context.Context, _ pulse) (v webhooksView, err error) {
+			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
+			asked := filter
+			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
+			list, kept, err := s.reader.undelivered(ctx, asked)
+			if v.Kept = kept; err != nil {
+				return v, err
+			}
+			list, on, back := trim(list, filter.Limit, filter.Before != nil, filter.After != nil)
+			if v.Deliveries = list; len(list) > 0 {
+				v.Pager = p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]), deliveryCursor(list[len(list)-1]), on, back)
+			}
+			return v, nil
+		},
+	})
+}
+
+func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
+	if f.Webhook, err = p.text("webhook"); err != nil {
+		return f, err
+	}
+	if text := p.Get("run"); text != "" {
+		if f.Run, err = uuid.Parse(text); err != nil {
+			return f, &badRequest{fmt.Sprintf("run is %q, expected a run's id, a UUID", cut(text, 100))}
+		}
+	}
+	given, err := oneOf(p, "given_up", []string{"yes"})
+	if err != nil {
+		return f, err
+	}
+	f.GivenUp = given != ""
+	if f.Limit, err = p.limit(limit); err != nil {
+		return f, err
+	}
+	if f.Before, err = p.place("before"); err != nil {
+		return f, err
+	}
+	f.After, err = p.place("after")
+	return f, err
+}
+
+func deliveryCursor(u jobs.Undelivered) string { return placeOf(u.CreatedAt, u.ID) }
+
+// undelivered returns what webhooks could not be told, never nil, and whether
+// the store keeps it at all.
+func (r *reader) undelivered(ctx context.Context, f jobs.UndeliveredFilter) (list []jobs.Undelivered, kept bool, err error) {
+	list = []jobs.Undelivered{}
+	if r.ops == nil {
+		return list, false, nil
+	}
+	found, err := r.ops.Undelivered(ctx, f)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return list, false, nil
+	}
+	var bad *jobs.BadInputError
+	if errors.As(err, &bad) {
+		return nil, true, &badRequest{bad.Error()}
+	}
+	if err != nil {
+		return nil, true, fmt.Errorf("deliveries: %w", err)
+	}
+	for _, u := range found {
+		u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), inUTC(u.NextAt), inUTC(u.GaveUpAt)
+		list = append(list, u)
+	}
+	return list, true, nil
+}
+
+// deliverAgainJSON has a webhook told once more.
+func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
+	var reason string
+	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
+		id, err := pathID(r, "id", "a delivery's id")
+		if err != nil {
+			return jobs.Undelivered{}, err
+		}
+		return ops.DeliverAgain(ctx, s.acting(r, "api", reason), id)
+	})
+}
+
+// deliverView is what a further delivery would meet.
+type deliverView struct{ Delivery *jobs.Undelivered }
+
+// deliverAgainPage has a webhook told once more what it could not be told.
+func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
+	id, err := pathID(r, "id", "a delivery's id")
+	var filter jobs.UndeliveredFilter
+	if err == nil {
+		filter, err = (params{url.Values{"run": {r.URL.Query().Get("run")}}}).webhookFilter(jobs.MaxBatch)
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	answerDeed(s, w, r, deed[deliverView]{
+		template: "deliver.html", section: "/webhooks", title: "Deliver again", params: []string{"run"},
+		question: func(ctx context.Context, _ pulse) (v deliverView, err error) {
+			list, _, err := s.reader.undelivered(ctx, filter)
+			if at := slices.IndexFunc(list, func(u jobs.Undelivered) bool { return u.ID == id }); at >= 0 {
+				v.Delivery = &list[at]
+			}
+			return v, err
+		},
+		form: func(f *form, known *deliverView) {
+			f.Button, f.Back = "Deliver it again", "/webhooks"
+			f.Idle = f.Idle || known != nil && known.Delivery == nil
+		},
+		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
+			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. What it then has is on this list no more.", title(cut("webhook "+u.Webhook, 100)))}, err
+		},
+	})
+}
+
+// againPath is the page that delivers again.
+func againPath(u jobs.Undelivered) string {
+	return address("/webhooks/"+u.ID.String()+"/again", url.Values{"run": {u.Run.String()}})
+}

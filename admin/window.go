@@ -1,0 +1,123 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+)
+
+// A window is the time that a page looks at.
+type window struct {
+	From, Until time.Time
+	Live        bool // it ends now, and goes on with the clock
+}
+
+// The lengths that a window may have.
+const (
+	shortestWindow = 10 * time.Second
+	longestWindow  = 31 * 24 * time.Hour
+)
+
+// span is a length that can be chosen.
+type windowSpan struct {
+	Name   string // as the parameter has it
+	Words  string
+	Length time.Duration
+}
+
+func windowSpans() []windowSpan {
+	return []windowSpan{
+		{"15m", "15 min", 15 * time.Minute}, {"1h", "1 hour", time.Hour}, {"6h", "6 hours", 6 * time.Hour},
+		{"24h", "1 day", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour},
+	}
+}
+
+// windowOf are the parameters of a window, as far as they can be checked
+// without the clock.
+type windowOf struct {
+	from, until time.Time
+	span        windowSpan
+}
+
+// window reads from, until and span. Where both ends are given, the span does
+// not count; where none is, the window ends now.
+func (p params) window(byDefault string) (w windowOf, err error) {
+	var names []string
+	asked := p.Get("span")
+	if asked == "" {
+		asked = byDefault
+	}
+	for _, s := range windowSpans() {
+		names = append(names, s.Name)
+		if s.Name == asked {
+			w.span = s
+		}
+	}
+	if w.span.Length == 0 {
+		return w, &badRequest{fmt.Sprintf("span is %q, expected one of %s", cut(asked, 100), listed(names))}
+	}
+	if w.from, err = p.instant("from"); err != nil {
+		return w, err
+	}
+	if w.until, err = p.instant("until"); err != nil {
+		return w, err
+	}
+	if !w.from.IsZero() && !w.until.IsZero() {
+		length := w.until.Sub(w.from)
+		if length < shortestWindow || length > longestWindow {
+			return w, &badRequest{fmt.Sprintf("until is %s after from, expected between %s and %s", span(length), span(shortestWindow), span(longestWindow))}
+		}
+	}
+	return w, nil
+}
+
+// at is the window as of now.
+func (w windowOf) at(now time.Time) window {
+	switch {
+	case w.from.IsZero() && w.until.IsZero():
+		return window{now.Add(-w.span.Length), now, true}
+	case w.from.IsZero():
+		return window{w.until.Add(-w.span.Length), w.until, false}
+	case w.until.IsZero():
+		return window{w.from, w.from.Add(w.span.Length), false}
+	}
+	return window{w.from, w.until, false}
+}
+
+// windowLinks lead to the neighbours of a window.
+type windowLinks struct {
+	Spans                []windowLink
+	Earlier, Later       string
+	In, Out              string // "" where there is no such length
+	FieldFrom, FieldTill string // as fields of forms have them
+	Live                 bool
+}
+
+type windowLink struct {
+	Words, Path string
+	Here        bool
+}
+
+// windowLinks returns where else to look, beside the window.
+func (p params) windowLinks(path string, asked windowOf, w window) windowLinks {
+	to := func(from, until time.Time) string {
+		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339), "span", "", "skip", "")
+	}
+	length := w.Until.Sub(w.From)
+	l := windowLinks{
+		Earlier: to(w.From.Add(-length/2), w.Until.Add(-length/2)), Later: to(w.From.Add(length/2), w.Until.Add(length/2)),
+		FieldFrom: fieldInstant(w.From.Truncate(time.Second)), FieldTill: fieldInstant(w.Until.Truncate(time.Second)), Live: w.Live,
+	}
+	if length/2 >= shortestWindow+2*time.Second {
+		l.In = to(w.From.Add(length/4), w.Until.Add(-length/4))
+		if w.Live { // what is of interest is now
+			l.In = to(w.Until.Add(-length/2), w.Until)
+		}
+	}
+	if length*2 <= longestWindow {
+		l.Out = to(w.From.Add(-length/2), w.Until.Add(length/2))
+	}
+	for _, s := range windowSpans() {
+		l.Spans = append(l.Spans, windowLink{s.Words, p.with(path, "from", "", "until", "", "span", s.Name, "skip", ""), w.Live && asked.span.Name == s.Name})
+	}
+	return l
+}

@@ -1,0 +1,142 @@
+package simstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// blockage is a wait that is over.
+type blockage struct {
+	run                   uuid.UUID
+	job, holder, resource string
+	state                 jobs.State
+	since, until          time.Time
+}
+
+// unblock says that the run waits no more for whom it waited for: it waits for b,
+// or for nothing where that is nil, and is in the state. It is called before the
+// run has its new reason. The run waits since then where this is the first that
+// is known of it.
+func (s *Store) unblock(r *run, b *jobs.Blocker, state jobs.State, since, now time.Time) {
+	before := r.BlockedBy
+	another := b != nil && (before == nil || before.Holder.Run != b.Holder.Run)
+	if before != nil && (b == nil || another || state != jobs.Waiting) {
+		next := state
+		if another {
+			next = jobs.Waiting
+		}
+		s.keepBlockage(r, before, next, r.blockedAt, now)
+	}
+	if another {
+		r.blockedAt = now
+		if before == nil && r.Reason == "" && since.Before(now) {
+			r.blockedAt = whole(since)
+		}
+		if state != jobs.Waiting {
+			s.keepBlockage(r, b, state, r.blockedAt, now)
+		}
+	}
+	r.BlockedBy = nil
+	if b != nil {
+		blocker := *b
+		r.BlockedBy = &blocker
+	}
+}
+
+func (s *Store) keepBlockage(r *run, b *jobs.Blocker, state jobs.State, since, until time.Time) {
+	const kept = 10_000 // a simulated year has millions, and nobody asks for them
+	if len(s.blockages) >= 2*kept {
+		s.blockages = slices.Clone(s.blockages[kept:])
+	}
+	s.blockages = append(s.blockages, blockage{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
+}
+
+// Lockers implements jobs.Contention.
+func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+	all, err := s.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lockers []jobs.Locker
+	for _, v := range all {
+		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool { return r.Resource.Kind() == locking.KindJob })
+		if !v.Removed && len(named) > 0 {
+			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
+		}
+	}
+	return lockers, nil
+}
+
+// Stretches implements jobs.Contention.
+func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var stretches []jobs.Stretch
+	within, before := map[string]int{}, map[string]int{}
+	for _, r := range s.sorted() {
+		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) {
+			continue
+		}
+		if !r.CreatedAt.Before(f.From) {
+			if within[r.Job]++; within[r.Job] > limitOf(f.Each) {
+				continue
+			}
+		} else if before[r.Job]++; before[r.Job] > jobs.StretchesBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
+			continue
+		}
+		stretches = append(stretches, jobs.Stretch{
+			Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, BlockedBy: r.BlockedBy,
+		})
+	}
+	return stretches, nil
+}
+
+// Blockages implements jobs.Contention.
+func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var parts []jobs.Blockage
+	for _, b := range s.blockages {
+		if b.until.Before(from) || !b.until.Before(until) {
+			continue
+		}
+		one := jobs.Blockage{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1, Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
+		if b.state.Final() {
+			one.Unrun = 1
+		}
+		parts = append(parts, one)
+	}
+	return jobs.SumBlockages(parts), nil
+}
+
+// Typical implements jobs.Contention.
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	outcomes, err := s.Outcomes(ctx, names, jobs.TypicalOf)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]jobs.Typical{}
+	for name, last := range outcomes {
+		var lengths []time.Duration
+		for _, o := range last {
+			if length, ended := o.Took(); ended {
+				lengths = append(lengths, length)
+			}
+		}
+		if len(lengths) > 0 {
+			found[name] = jobs.NewTypical(lengths)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,36 @@
+package simstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Watch implements jobs.Watching.
+func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if r := s.runs[run]; r != nil && r.State == jobs.Running {
+		r.watched = time.Now().Add(jobs.WatchLasts)
+	}
+	return nil
+}
+
+// KeepOutput implements jobs.Watching.
+func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	for _, o := range outputs {
+		if c := s.claims[o.Token]; c != nil {
+			c.run.output = jobs.PlainText(o.Text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package jobstest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+var blockageRules = []rule{
+	{"a wait is added up once it is over, with how it ended", func(c *check) {
+		s := c.session("one")
+		holder, waiter, skipped := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t")), request("skipped", 2, table("s/t"))
+		token := c.granted(s, holder)
+		for _, r := range []*jobs.StartRequest{&waiter, &skipped} {
+			r.WaitSince = c.now().Add(-time.Minute)
+			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
+			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
+			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld) // as it polls, it names the same in its own way
+			still.Blocker = blocker
+			equal(c, "note", c.note(s, still), true)
+		}
+		c.noBlockages()
+		gaveUp := noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)
+		gaveUp.Blocker = &jobs.Blocker{Resource: "s/t", Holder: locking.Owner{Replica: "one", Job: "holder", Run: holder.Run.String()}}
+		equal(c, "skip", c.note(s, gaveUp), true)
+		c.finished(holder, token, jobs.Succeeded)
+		c.granted(s, waiter)
+		sums := c.blockages()
+		if len(sums) != 2 {
+			c.Fatalf("blockages are %+v, expected one of each that waited", sums)
+		}
+		for _, b := range sums {
+			unrun := map[string]int{"waiter": 0, "skipped": 1}
+			if b.Holder != "holder" || b.Resource != "s/t" || b.Times != 1 || b.Unrun != unrun[b.Job] {
+				c.Errorf("blockage is %+v", b)
+			}
+			if b.Waited < time.Minute || b.Waited > time.Minute+patience || b.Longest != b.Waited {
+				c.Errorf("it waited for %s, %s at the longest", b.Waited, b.Longest)
+			}
+			within(c, "the end of the wait", b.Last, c.begun.Add(-time.Second), c.now())
+		}
+	}},
+	{"who waits for one after the other counts for both", func(c *check) {
+		s := c.session("one")
+		first, second, waiter := request("first", 1, table("s/t")), request("second", 1, table("s/u")), request("waiter", 1, table("s/t"), table("s/u"))
+		waiter.WaitSince = c.now().Add(-time.Minute)
+		one, two := c.granted(s, first), c.granted(s, second)
+		c.blocked(s, waiter, jobs.ReasonLockHeld, first)
+		c.finished(first, one, jobs.Succeeded)
+		c.blocked(s, waiter, jobs.ReasonLockHeld, second)
+		c.finished(second, two, jobs.Succeeded)
+		c.granted(s, waiter)
+		sums := c.blockages()
+		if len(sums) != 2 || sums[0].Holder != "first" || sums[0].Resource != "s/t" || sums[1].Holder != "second" || sums[1].Resource != "s/u" {
+			c.Fatalf("blockages are %+v", sums)
+		}
+		if sums[1].Waited >= sums[0].Waited {
+			c.Errorf("the second wait, of %s, counts from the beginning of the first", sums[1].Waited)
+		}
+	}},
+	{"a firing that is skipped at once was blocked, and one that nobody blocked was not", func(c *check) {
+		s := c.session("one")
+		n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, jobs.ReasonOverlap)
+		n.WaitSince = c.now()
+		n.Blocker = &jobs.Blocker{Resource: "job:a", Holder: locking.Owner{Replica: "one", Job: "a", Run: uuid.NewString()}}
+		c.note(s, n)
+		c.note(s, noteOf(request("b", 1), jobs.Missed, jobs.ReasonMisfire))
+		r := request("c", 1, table("s/t"))
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		sums := c.blockages()
+		if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" || sums[0].Resource != "job:a" || sums[0].Unrun != 1 {
+			c.Errorf("blockages are %+v", sums)
+		}
+	}},
+	{"what an operator cancels waited until then", func(c *check) {
+		s := c.session("one")
+		holder, waiter := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
+		waiter.WaitSince = c.now().Add(-time.Minute)
+		c.granted(s, holder)
+		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
+		_, err := c.Store.Cancel(c.ctx, act, waiter.Run)
+		c.must(err)
+		if sums := c.blockages(); len(sums) != 1 || sums[0].Unrun != 1 || sums[0].Waited < time.Minute {
+			c.Errorf("blockages are %+v", sums)
+		}
+	}},
+	{"blockages are those of a time, and are pruned", func(c *check) {
+		s := c.session("one")
+		n := noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld)
+		n.Blocker = &jobs.Blocker{Resource: "s/t", Holder: locking.Owner{Job: "b", Run: uuid.NewString()}}
+		c.note(s, n)
+		for _, q := range []struct{ from, until time.Time }{{c.now().Add(time.Hour), c.now().Add(2 * time.Hour)}, {c.now().Add(-2 * time.Hour), c.now().Add(-time.Hour)}} {
+			sums, err := c.Store.Blockages(c.ctx, q.from, q.until)
+			c.must(err)
+			equal(c, "blockages of another time", len(sums), 0)
+		}
+		equal(c, "blockages", len(c.blockages()), 1)
+		c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10})
+		equal(c, "blockages after an hour's pruning", len(c.blockages()), 1)
+		c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
+		c.noBlockages()
+	}},
+	{"lockers are the jobs that name more than themselves", func(c *check) {
+		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")}, "b": {ownName("b")}, "c": {slot("api", 4), shared("s")}})
+		lockers, err := c.Store.Lockers(c.ctx)
+		c.must(err)
+		if len(lockers) != 2 || lockers[0].Job != "a" || !slices.Equal(lockers[0].Requests, []locking.Request{table("s/t")}) ||
+			lockers[1].Job != "c" || len(lockers[1].Requests) != 2 {
+			c.Errorf("lockers are %+v", lockers)
+		}
+	}},
+	{"stretches are the runs of some jobs that went on in a time", func(c *check) {
+		s := c.session("one")
+		ids := c.pastRuns(6)
+		at := make([]time.Time, len(ids))
+		for i, id := range ids {
+			at[i] = c.record(id, jobs.Succeeded).CreatedAt
+		}
+		lasts, other := request("lasts", 1), request("other", 1)
+		c.granted(s, lasts)
+		c.granted(s, other)
+		until := c.now().Add(time.Second)
+		after := c.record(lasts.Run, jobs.Running).CreatedAt.Add(time.Microsecond)
+		for _, q := range []struct {
+			filter jobs.StretchFilter
+			want   []uuid.UUID
+		}{
+			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100}, ids},
+			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2}, ids[4:]},
+			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100}, ids[:2]},
+			{jobs.StretchFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100}, []uuid.UUID{lasts.Run}},
+			{jobs.StretchFilter{Jobs: []string{"a", "lasts"}, From: until, Until: until.Add(time.Hour), Each: 100}, []uuid.UUID{lasts.Run}},
+			{jobs.StretchFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100}, nil},
+			{jobs.StretchFilter{From: at[0], Until: until, Each: 100}, nil},
+		} {
+			found, err := c.Store.Stretches(c.ctx, q.filter)
+			c.must(err)
+			var got []uuid.UUID
+			for _, stretch := range found {
+				got = append(got, stretch.Run)
+			}
+			byText := func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+			want := slices.SortedFunc(slices.Values(q.want), byText)
+			if slices.SortFunc(got, byText); !slices.Equal(got, want) {
+				c.Errorf("%+v: found %v, expected %v", q.filter, got, want)
+			}
+		}
+	}},
+	{"what is typical of a job is how long its last runs took", func(c *check) {
+		c.pastRuns(5)
+		c.note(c.session("one"), noteOf(request("never", 1), jobs.Skipped, jobs.ReasonLockHeld))
+		typical, err := c.Store.Typical(c.ctx, []string{"a", "never", "nobody"})
+		c.must(err)
+		if t := typical["a"]; len(typical) != 1 || t.Runs != 5 || t.Median < 0 || t.Long < t.Median || t.Long > patience {
+			c.Errorf("typical is %+v", typical)
+		}
+	}},
+}
+
+// blockages returns all that there were in this test.
+func (c *check) blockages() []jobs.Blockage {
+	c.Helper()
+	sums, err := c.Store.Blockages(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
+	c.must(err)
+	return sums
+}
+
+func (c *check) noBlockages() {
+	c.Helper()
+	if sums := c.blockages(); len(sums) != 0 {
+		c.Errorf("blockages are %+v, expected none", sums)
+	}
+}

@@ -1,0 +1,47 @@
+package jobstest
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var watchRules = []rule{
+	{"the session of a run is told that somebody looks at it", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		looked, other, waits := request("a", 1, table("s/t")), request("b", 1), request("c", 1, table("s/t"))
+		token := c.granted(one, looked)
+		c.granted(one, other)
+		c.blocked(one, waits, jobs.ReasonLockHeld, looked)
+		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
+			c.must(c.Second.Watch(c.ctx, run))
+		}
+		if got := c.orders(one, c.orders(one, -1).Generation).Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
+			c.Errorf("watched %s, expected %s alone", got, looked.Run)
+		}
+		if got := c.orders(two, -1).Watched; len(got) > 0 {
+			c.Errorf("another session is told of %s", got)
+		}
+		c.finished(looked, token, jobs.Succeeded)
+		if got := c.orders(one, -1).Watched; len(got) > 0 {
+			c.Errorf("watched after its end: %s", got)
+		}
+	}},
+	{"what a run has written so far is shown, until its end has more to say", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		token := c.granted(s, r)
+		for _, text := range []string{"begun\n", "begun\nhalf\x00 done\n"} {
+			c.must(c.Store.KeepOutput(c.ctx, []jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
+			equal(c, "output", c.record(r.Run, jobs.Running).Output, jobs.PlainText(text))
+		}
+		finish := jobs.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed, Output: "all of it\n"}
+		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{finish})
+		c.must(err)
+		equal(c, "finished", done[0], true)
+		c.must(c.Store.KeepOutput(c.ctx, []jobs.Output{{Token: token, Text: "too late"}}))
+		equal(c, "output", c.record(r.Run, jobs.Failed).Output, "all of it\n")
+	}},
+}

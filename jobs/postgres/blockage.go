@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	listLockers = `
+SELECT j.name, d.resources FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+WHERE d.resources <> '[]' ORDER BY j.name`
+
+	stretchColumns = `r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.blocker`
+
+	// stretchesOf walks the index of each job from the end of the time, and then looks
+	// at the few runs that were created before it.
+	stretchesOf = `
+SELECT ` + stretchColumns + `
+FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
+    SELECT * FROM (
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at >= $2 AND created_at < $3 ORDER BY created_at DESC, id DESC LIMIT %d) within
+  UNION ALL
+    SELECT * FROM (
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at < $2 ORDER BY created_at DESC, id DESC LIMIT %d) before
+    WHERE before.finished_at >= $2 OR before.state IN ('waiting', 'running')) r
+ORDER BY r.created_at DESC, r.id DESC`
+
+	sumBlockages = `
+SELECT job, holder, resource, count(*), count(*) FILTER (WHERE state NOT IN ('running', 'waiting')), sum(until - since), max(until - since), max(until)
+FROM (SELECT * FROM holdfast.blockages WHERE until >= $1 AND until < $2 ORDER BY until DESC LIMIT %d) b
+GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT %d`
+
+	typicalOf = `
+SELECT n.job, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY r.took), percentile_disc(0.95) WITHIN GROUP (ORDER BY r.took)
+FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
+    SELECT finished_at - started_at AS took FROM (
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) l
+    WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
+GROUP BY n.job`
+
+	addRestart = `
+INSERT INTO holdfast.restarts (server, started_at, noticed_at, noticed_by) VALUES ($1, $2, clock_timestamp(), $3) ON CONFLICT DO NOTHING`
+
+	listRestarts = `
+SELECT server, started_at, noticed_at, noticed_by FROM holdfast.restarts WHERE noticed_at >= $1 AND noticed_at < $2
+ORDER BY noticed_at, server LIMIT %d`
+)
+
+var _ jobs.Restarts = (*Store)(nil)
+
+// Lockers returns the jobs that lock anything beside their own names.
+func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+	rows, err := s.views.Query(ctx, listLockers)
+	if err != nil {
+		return nil, wrap("lockers", err)
+	}
+	var lockers []jobs.Locker
+	var name string
+	var resources []byte
+	_, err = pgx.ForEachRow(rows, []any{&name, &resources}, func() error {
+		requests, err := parseRequests(resources)
+		if named := withoutJobs(requests); len(named) > 0 {
+			lockers = append(lockers, jobs.Locker{Job: name, Requests: named})
+		}
+		return err
+	})
+	return lockers, wrap("lockers", err)
+}
+
+func withoutJobs(requests []locking.Request) []locking.Request {
+	named := make([]locking.Request, 0, len(requests))
+	for _, r := range requests {
+		if r.Resource.Kind() != locking.KindJob {
+			named = append(named, r)
+		}
+	}
+	return named
+}
+
+// Stretches returns what the jobs' runs did within a time.
+func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(stretchesOf, limit(f.Each), jobs.StretchesBefore), f.Jobs, f.From, f.Until)
+	if err != nil {
+		return nil, wrap("stretches", err)
+	}
+	stretches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
+		var blocker []byte
+		err = row.Scan(&v.Run, &v.Job, &v.Due, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &blocker)
+		if err != nil {
+			return v, err
+		}
+		v.Due, v.CreatedAt, v.StartedAt, v.FinishedAt = v.Due.UTC(), v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
+		v.BlockedBy, err = parseBlocker(blocker)
+		return v, err
+	})
+	return stretches, wrap("stretches", err)
+}
+
+// Blockages adds up what runs waited for.
+func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+	// What is the same resource may be written in two ways, hence twice as many.
+	query := fmt.Sprintf(sumBlockages, jobs.MostTallied, 2*jobs.MaxBatch)
+	rows, err := s.views.Query(ctx, query, from, until)
+	if err != nil {
+		return nil, wrap("blockages", err)
+	}
+	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobs.Blockage, err error) {
+		err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited, &b.Longest, &b.Last)
+		b.Last = b.Last.UTC()
+		return b, err
+	})
+	return jobs.SumBlockages(parts), wrap("blockages", err)
+}
+
+// Typical returns how long the jobs' runs take.
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(typicalOf, jobs.TypicalOf), names)
+	if err != nil {
+		return nil, wrap("typical lengths", err)
+	}
+	found := make(map[string]jobs.Typical, len(names))
+	var name string
+	var t jobs.Typical
+	_, err = pgx.ForEachRow(rows, []any{&name, &t.Runs, &t.Median, &t.Long}, func() error {
+		found[name] = t
+		return nil
+	})
+	return found, wrap("typical lengths", err)
+}
+
+// NoteRestart writes a restart of a server down.
+func (s *Store) NoteRestart(ctx context.Context, r jobs.Restart) error {
+	_, err := s.pool.Exec(ctx, addRestart, r.Server, r.StartedAt, r.NoticedBy)
+	return wrap("restart", err)
+}
+
+// Restarts returns the restarts that were noticed within a time.
+func (s *Store) Restarts(ctx context.Context, from, until time.Time) ([]jobs.Restart, error) {
+	rows, err := s.views.Query(ctx, fmt.Sprintf(listRestarts, jobs.MaxBatch), from, until)
+	if err != nil {
+		return nil, wrap("restarts", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r jobs.Restart, err error) {
+		err = row.Scan(&r.Server, &r.StartedAt, &r.NoticedAt, &r.NoticedBy)
+		r.StartedAt, r.NoticedAt = r.StartedAt.UTC(), r.NoticedAt.UTC()
+		return r, err
+	})
+	return found, wrap("restarts", err)
+}

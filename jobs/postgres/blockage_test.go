@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestRestartsAreKeptOnce has two replicas notice the same restart.
+func TestRestartsAreKeptOnce(t *testing.T) {
+	s := openAs(t, database(t), "a")
+	started := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
+	for _, r := range []jobs.Restart{
+		{Server: "m:11211", StartedAt: started, NoticedBy: "one"}, {Server: "m:11211", StartedAt: started, NoticedBy: "two"},
+		{Server: "m:11211", StartedAt: started.Add(time.Minute), NoticedBy: "two"},
+	} {
+		if err := s.NoteRestart(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Restarts(t.Context(), now.Add(-time.Minute), now.Add(time.Minute))
+	if err != nil || len(found) != 2 || found[0].NoticedBy != "one" || !found[0].StartedAt.Equal(started) || found[1].NoticedBy != "two" {
+		t.Errorf("restarts are %+v, %v", found, err)
+	}
+	if before, err := s.Restarts(t.Context(), now.Add(-time.Hour), now.Add(-time.Minute)); err != nil || len(before) != 0 {
+		t.Errorf("restarts of another time are %+v, %v", before, err)
+	}
+}
+
+// TestLockPagesWalkAnIndex plans what the pages of locks ask of the history.
+func TestLockPagesWalkAnIndex(t *testing.T) {
+	s := newStage(t)
+	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").Replace(manyJobs))
+	s.exec(`INSERT INTO holdfast.blockages SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
+FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '4 seconds' AS t) at`)
+	s.exec("VACUUM ANALYZE")
+	at := time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)
+	names := []string{"job-00001", "job-00002", "job-00003"}
+	for _, c := range []struct {
+		query, index string
+		args         []any
+	}{
+		{fmt.Sprintf(stretchesOf, 50, jobs.StretchesBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
+		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
+		{fmt.Sprintf(sumBlockages, jobs.MostTallied, jobs.MaxBatch), "blockages_until", []any{at, at.Add(time.Minute)}},
+	} {
+		plan := s.explain(c.query, c.args)
+		if strings.Contains(plan, "Seq Scan on runs") || strings.Contains(plan, "Seq Scan on blockages") || !strings.Contains(plan, c.index) {
+			t.Errorf("the plan does not walk %s:\n%s", c.index, plan)
+		}
+	}
+}

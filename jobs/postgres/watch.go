@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	// watchRun forgets what nobody looks at any more on the way.
+	watchRun = `
+WITH gone AS (
+    DELETE FROM holdfast.watches WHERE run <> $1 AND until < clock_timestamp() - $2::interval
+)
+INSERT INTO holdfast.watches AS w (run, until)
+SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r WHERE r.id = $1 AND r.state = 'running'
+ON CONFLICT (run) DO UPDATE SET until = excluded.until WHERE w.until < clock_timestamp() + $2::interval / 2`
+
+	// keepOutputs locks claims first, as a finish does, and passes over those
+	// that one is ending.
+	keepOutputs = `
+WITH standing AS MATERIALIZED (
+    SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL ORDER BY c.token FOR KEY SHARE SKIP LOCKED
+)
+INSERT INTO holdfast.outputs AS o (run, output)
+SELECT s.run, q.output FROM standing s JOIN unnest($1::bigint[], $2::text[]) AS q (token, output) USING (token) ORDER BY s.run
+ON CONFLICT (run) DO UPDATE SET output = excluded.output`
+)
+
+// Watch has the run's replica keep what it writes.
+func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
+	_, err := s.views.Exec(ctx, watchRun, run, jobs.WatchLasts)
+	return wrap("watch", err)
+}
+
+// KeepOutput keeps what running runs have written so far.
+func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
+	for i, o := range outputs {
+		tokens[i], texts[i] = o.Token, jobs.PlainText(o.Text)
+	}
+	_, err := s.pool.Exec(ctx, keepOutputs, tokens, texts)
+	return wrap("output", err)
+}

@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	listLockers = `
+SELECT j.name, d.resources FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+WHERE d.resources <> '[]' ORDER BY j.name`
+
+	stretchesWithin = `
+SELECT r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.blocker
+FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
+    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at >= ?2 AND created_at < ?3 ORDER BY created_at DESC, id DESC LIMIT ?4)
+ORDER BY r.created_at DESC, r.id DESC`
+
+	stretchesBefore = `
+SELECT r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.blocker
+FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
+    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at < ?2 ORDER BY created_at DESC, id DESC LIMIT ?3)
+WHERE r.finished_at >= ?2 OR r.state IN ('waiting', 'running')
+ORDER BY r.created_at DESC, r.id DESC`
+
+	sumBlockages = `
+SELECT job, holder, resource, count(*), sum(state NOT IN ('running', 'waiting')), sum(until - since), max(until - since), max(until)
+FROM (SELECT * FROM holdfast_blockages WHERE until >= ?1 AND until < ?2 ORDER BY until DESC LIMIT ?3)
+GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
+)
+
+// Lockers returns the jobs that lock anything beside their own names.
+func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+	var lockers []jobs.Locker
+	err := each(ctx, s.readers, listLockers, nil, func(rows *sql.Rows) error {
+		var name, resources string
+		if err := rows.Scan(&name, &resources); err != nil {
+			return err
+		}
+		requests, err := decodeRequests(resources)
+		var named []locking.Request
+		for _, r := range requests {
+			if r.Resource.Kind() != locking.KindJob {
+				named = append(named, r)
+			}
+		}
+		if len(named) > 0 {
+			lockers = append(lockers, jobs.Locker{Job: name, Requests: named})
+		}
+		return err
+	})
+	return lockers, wrap("lockers", err)
+}
+
+// Stretches returns what the jobs' runs did within a time.
+func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+	encoded, err := encode(f.Jobs)
+	if err != nil {
+		return nil, wrap("stretches", err)
+	}
+	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until), limit(f.Each))
+	if err != nil {
+		return nil, wrap("stretches", err)
+	}
+	before, err := s.stretches(ctx, stretchesBefore, encoded, micros(f.From), jobs.StretchesBefore)
+	return append(within, before...), wrap("stretches", err)
+}
+
+func (s *Store) stretches(ctx context.Context, query string, args ...any) (stretches []jobs.Stretch, err error) {
+	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
+		var v jobs.Stretch
+		var due, created int64
+		var started, finished sql.NullInt64
+		var blocker *string
+		if err := rows.Scan(&v.Run, &v.Job, &due, &v.State, &v.Reason, &v.Replica, &created, &started, &finished, &blocker); err != nil {
+			return err
+		}
+		v.Due, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(due), fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
+		if blocker != nil {
+			if err := json.Unmarshal([]byte(*blocker), &v.BlockedBy); err != nil {
+				return fmt.Errorf("blocker of run %s: %w", v.Run, err)
+			}
+		}
+		stretches = append(stretches, v)
+		return nil
+	})
+	return stretches, err
+}
+
+// Blockages adds up what runs waited for.
+func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+	var parts []jobs.Blockage
+	// What is the same resource may be written in two ways, hence twice as many.
+	args := []any{micros(from), micros(until), jobs.MostTallied, 2 * jobs.MaxBatch}
+	err := each(ctx, s.readers, sumBlockages, args, func(rows *sql.Rows) error {
+		var b jobs.Blockage
+		var waited, longest, last int64
+		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest, &last)
+		b.Waited, b.Longest, b.Last = time.Duration(waited)*time.Microsecond, time.Duration(longest)*time.Microsecond, fromMicros(last)
+		parts = append(parts, b)
+		return err
+	})
+	return jobs.SumBlockages(parts), wrap("blockages", err)
+}
+
+// Typical returns how long the jobs' runs take.
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	outcomes, err := s.Outcomes(ctx, names, jobs.TypicalOf)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]jobs.Typical, len(outcomes))
+	for name, last := range outcomes {
+		var lengths []time.Duration
+		for _, o := range last {
+			if length, ended := o.Took(); ended {
+				lengths = append(lengths, length)
+			}
+		}
+		if len(lengths) > 0 {
+			found[name] = jobs.NewTypical(lengths)
+		}
+	}
+	return found, nil
+}

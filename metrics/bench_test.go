@@ -1,0 +1,81 @@
+package metrics
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// nothing is a store and a backend that do nothing.
+type nothing struct {
+	jobs.Store
+	results []jobs.StartResult
+}
+
+func (n *nothing) Start(context.Context, uuid.UUID, []jobs.StartRequest) ([]jobs.StartResult, error) {
+	return n.results, nil
+}
+func (n *nothing) Finish(context.Context, []jobs.FinishRequest) ([]bool, error)   { return nil, nil }
+func (n *nothing) Add(context.Context, string, []byte, time.Duration) error       { return nil }
+func (n *nothing) Get(context.Context, ...string) (map[string][]byte, error)      { return nil, nil }
+func (n *nothing) Renew(context.Context, string, []byte, time.Duration) error     { return nil }
+func (n *nothing) Delete(context.Context, string, []byte) error                   { return nil }
+func (n *nothing) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error { return nil }
+
+// BenchmarkFiring is what counting adds to a firing on two tables: its three
+// events, its start and finish alone in their batches, and its four requests to
+// memcached.
+func BenchmarkFiring(b *testing.B) {
+	m := New(Options{Names: 200})
+	inner := &nothing{results: []jobs.StartResult{{Outcome: jobs.StartGranted}}}
+	store, backend := m.Store(inner), m.Backend(inner)
+	var locks []locking.Request
+	for _, name := range []string{"orders", "prices"} {
+		resource, err := locking.Table(name, "public")
+		if err != nil {
+			b.Fatal(err)
+		}
+		locks = append(locks, locking.Request{Resource: resource, Mode: locking.Exclusive})
+	}
+	ctx := b.Context()
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "sales", Locks: locks})
+			for range 3 { // gate and locks
+				_ = backend.Add(ctx, "key", nil, time.Minute)
+			}
+			_, _ = store.Start(ctx, uuid.Nil, nil)
+			m.Observe(jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1, Lateness: time.Millisecond, Locking: time.Millisecond, Locks: locks})
+			_, _ = store.Finish(ctx, nil)
+			_ = backend.(locking.BulkDeleter).DeleteAll(ctx, nil, nil)
+			m.Observe(jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded, Took: time.Second, Held: time.Second, Locks: locks})
+		}
+	})
+}
+
+// BenchmarkScrape is a scrape of a replica with as many names as there may be.
+func BenchmarkScrape(b *testing.B) {
+	m := New(Options{Names: 200})
+	m.Watch(Sources{Figures: func() jobs.Figures { return jobs.Figures{} }})
+	table := make([]jobs.Job, 200)
+	for i := range table {
+		table[i].Name = uuid.NewString()
+		resource, err := locking.Path(table[i].Name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		m.resources.of(resource)
+	}
+	m.Expect(table)
+	for b.Loop() {
+		if _, err := m.Gatherer().Gather(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

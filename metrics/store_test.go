@@ -1,0 +1,205 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/internal/simstore"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// TestEveryOperationIsTimed calls all that a scheduler asks of a store, and looks
+// whether it was timed under its name.
+func TestEveryOperationIsTimed(t *testing.T) {
+	m := New(Options{})
+	closed := simstore.New()
+	closed.Close() // what fails is timed too
+	store := reflect.ValueOf(m.Store(closed))
+	var operations []string
+	for _, part := range []reflect.Type{
+		reflect.TypeFor[jobs.Sessions](), reflect.TypeFor[jobs.Firings](), reflect.TypeFor[jobs.Upkeep](), reflect.TypeFor[jobs.Following](),
+		reflect.TypeFor[jobs.Memory](),
+	} {
+		for i := range part.NumMethod() {
+			method := part.Method(i)
+			arguments := []reflect.Value{reflect.ValueOf(t.Context())}
+			for n := 1; n < method.Type.NumIn(); n++ {
+				arguments = append(arguments, reflect.Zero(method.Type.In(n)))
+			}
+			store.MethodByName(method.Name).Call(arguments)
+			operations = append(operations, underscored(method.Name))
+		}
+	}
+	got := series(t, m)
+	for _, operation := range operations {
+		if got["holdfast_store_duration_seconds{operation="+operation+"} count"] != 1 {
+			t.Errorf("%s is not timed", operation)
+		}
+	}
+	if len(operations) < 15 {
+		t.Errorf("only %d operations: %q", len(operations), operations)
+	}
+}
+
+func underscored(name string) string {
+	var out strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			out.WriteByte('_')
+		}
+		out.WriteRune(unicode.ToLower(r))
+	}
+	return out.String()
+}
+
+// failing is a store whose next answer is an error.
+type failing struct {
+	jobs.Store
+	err     error
+	results []jobs.StartResult
+}
+
+func (f *failing) Run(context.Context, uuid.UUID) (jobs.Record, error) { return jobs.Record{}, f.err }
+func (f *failing) Start(context.Context, uuid.UUID, []jobs.StartRequest) ([]jobs.StartResult, error) {
+	return f.results, f.err
+}
+func (f *failing) Sweep(context.Context) (jobs.Swept, error) {
+	return jobs.Swept{Sessions: []string{"a", "b"}}, f.err
+}
+
+// TestStoreFailures: what kind of failure it was is counted; that something is not
+// there is an answer. What the store says goes through unchanged.
+func TestStoreFailures(t *testing.T) {
+	m := New(Options{})
+	inner := &failing{}
+	store := m.Store(inner)
+	for err, kind := range map[error]string{
+		nil: "", jobs.ErrNotFound: "", jobs.ErrUnavailable: "unavailable", fmt.Errorf("x: %w", jobs.ErrRowHeld): "row_held", jobs.ErrSessionLost: "session_lost",
+		context.Canceled: "cancelled", errors.New("what"): "other",
+	} {
+		inner.err = err
+		before := series(t, m)
+		if _, got := store.Run(t.Context(), uuid.New()); !errors.Is(got, err) {
+			t.Errorf("%v became %v", err, got)
+		}
+		after := series(t, m)
+		for name := range after {
+			if grown := after[name] > before[name]; strings.HasPrefix(name, "holdfast_store_errors_total") && grown != (name == "holdfast_store_errors_total{error="+kind+",operation=run}") {
+				t.Errorf("%v: %s has grown: %v", err, name, grown)
+			}
+		}
+		if timed := "holdfast_store_duration_seconds{operation=run} count"; after[timed] != before[timed]+1 {
+			t.Errorf("%v was not timed", err)
+		}
+	}
+	inner.err = nil
+	if store.Unwrap() != jobs.Store(inner) {
+		t.Error("runs are given another store")
+	}
+	if _, err := store.Sweep(t.Context()); err != nil || series(t, m)["holdfast_swept_sessions_total{}"] != 2 {
+		t.Errorf("swept: %v, %v", series(t, m)["holdfast_swept_sessions_total{}"], err)
+	}
+}
+
+// TestStartsAreCountedByAnswer: each answer has a word.
+func TestStartsAreCountedByAnswer(t *testing.T) {
+	m := New(Options{})
+	inner := &failing{results: []jobs.StartResult{
+		{Outcome: jobs.StartGranted, Token: 1}, {Outcome: jobs.StartGranted, Token: 2}, {Outcome: jobs.StartBlocked, Reason: jobs.ReasonLockHeld},
+		{Outcome: jobs.StartBlocked, Reason: jobs.ReasonOlderWaiter}, {Outcome: jobs.StartDuplicate}, {Outcome: jobs.StartStale}, {Outcome: jobs.StartPaused}, {},
+	}}
+	results, err := m.Store(inner).Start(t.Context(), uuid.New(), nil)
+	if err != nil || len(results) != len(inner.results) {
+		t.Fatal(results, err)
+	}
+	for outcome, want := range map[string]float64{"granted": 2, "lock_held": 1, "older_waiter": 1, "duplicate": 1, "stale": 1, "paused": 1, "no_session": 1} {
+		if got := series(t, m)["holdfast_starts_total{outcome="+outcome+"}"]; got != want {
+			t.Errorf("%s: %v, want %v", outcome, got, want)
+		}
+	}
+}
+
+// TestBackend: every operation is timed, a failure is counted by its kind, and an
+// answer is none.
+func TestBackend(t *testing.T) {
+	m := New(Options{})
+	faulty := lockingtest.NewFaulty(memory.New())
+	b := m.Backend(faulty)
+	ctx, ttl := t.Context(), time.Minute
+	check := func(err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	check(b.Add(ctx, "k", []byte("v"), ttl), nil)
+	check(b.Add(ctx, "k", []byte("v"), ttl), locking.ErrNotStored)
+	check(b.Renew(ctx, "k", []byte("w"), ttl), locking.ErrNotOwner)
+	check(b.Delete(ctx, "none", []byte("w")), locking.ErrMissing)
+	if found, err := b.Get(ctx, "k"); err != nil || string(found["k"]) != "v" {
+		t.Errorf("got %q, %v", found, err)
+	}
+	for name, value := range series(t, m) {
+		if strings.HasPrefix(name, "holdfast_memcached_errors_total") && value != 0 {
+			t.Errorf("%s is %v before anything failed", name, value)
+		}
+	}
+	faults := []lockingtest.Fault{lockingtest.Unavailable, lockingtest.LoseReply, lockingtest.Full}
+	faulty.Choose(func(lockingtest.Op, string) (f lockingtest.Fault) {
+		f, faults = faults[0], faults[1:]
+		return f
+	})
+	check(b.Add(ctx, "l", []byte("v"), ttl), locking.ErrUnavailable)
+	check(b.Add(ctx, "m", []byte("v"), ttl), locking.ErrUnclear)
+	check(b.Add(ctx, "n", []byte("v"), ttl), locking.ErrFull)
+	got := series(t, m)
+	for name, want := range map[string]float64{
+		"holdfast_memcached_duration_seconds{operation=add} count": 5, "holdfast_memcached_duration_seconds{operation=get} count": 1,
+		"holdfast_memcached_duration_seconds{operation=renew} count": 1, "holdfast_memcached_duration_seconds{operation=delete} count": 1,
+		"holdfast_memcached_errors_total{error=unavailable,operation=add}": 1, "holdfast_memcached_errors_total{error=unclear,operation=add}": 1,
+		"holdfast_memcached_errors_total{error=full,operation=add}": 1, "holdfast_memcached_errors_total{error=other,operation=add}": 0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// bulky is a backend that removes several keys in one request.
+type bulky struct {
+	locking.Backend
+	answers []error
+}
+
+func (b *bulky) DeleteAll(context.Context, []string, [][]byte) []error { return b.answers }
+
+// TestBulkStaysBulk: a backend that can remove several keys at once still can, and
+// each key's failure counts.
+func TestBulkStaysBulk(t *testing.T) {
+	m := New(Options{})
+	if _, can := m.Backend(memory.New()).(locking.BulkDeleter); can {
+		t.Error("a backend that can't remove several at once can")
+	}
+	deleter, can := m.Backend(&bulky{answers: []error{nil, locking.ErrMissing, locking.ErrUnclear, locking.ErrUnclear}}).(locking.BulkDeleter)
+	if !can {
+		t.Fatal("a backend that can remove several at once can't")
+	}
+	if all := deleter.DeleteAll(t.Context(), nil, nil); len(all) != 4 {
+		t.Errorf("%d answers", len(all))
+	}
+	got := series(t, m)
+	if got["holdfast_memcached_duration_seconds{operation=delete_all} count"] != 1 || got["holdfast_memcached_errors_total{error=unclear,operation=delete_all}"] != 2 {
+		t.Errorf("numbers: %v", got)
+	}
+}

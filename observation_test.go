@@ -1,0 +1,217 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/collectortest"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// observedConfig is a replica with a job that is triggered by hand.
+func observedConfig(t *testing.T, keys string) *configs.Config {
+	t.Helper()
+	config, err := configs.Parse("holdfast.yaml", []byte(`
+database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))+`"}
+replica: {name: replica-a}
+admin: {listen: "127.0.0.1:0"}
+jobs: [{name: hello, handler: greet, tables: [orders], retry: {attempts: 2, delay: 10ms}}]
+`+keys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// observed runs a replica whose job fails once with a text that is no UTF-8, and
+// returns its page's address, the run of a trigger and what it logged.
+func observed(t *testing.T, keys string) (page string, run jobs.Record, log *bytes.Buffer, stop func() error) {
+	t.Helper()
+	ended := make(chan jobs.Event, 16)
+	greet := jobs.Handle("greet", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+		_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("own").Start(ctx, "greeting")
+		defer span.End()
+		run.Log().Info().Msg("hello")
+		if run.Attempt == 1 {
+			return errors.New("no\xff luck")
+		}
+		return nil
+	})
+	log = &bytes.Buffer{}
+	out := zerolog.SyncWriter(log)
+	replica, err := holdfast.New(observedConfig(t, keys), holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(out), out),
+		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop = running(replica)
+	triggered, err := triggerWhenKnown(t, replica)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range ended {
+		if e.Kind == jobs.EventFinished {
+			break
+		}
+	}
+	return "http://" + replica.AdminAddr(), triggered, log, stop
+}
+
+// triggerWhenKnown triggers the job once the store knows it.
+func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record, err error) {
+	t.Helper()
+	for range 1000 {
+		run, err = replica.Operations().Trigger(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
+		if !errors.Is(err, jobs.ErrNotFound) {
+			return run, err
+		}
+		time.Sleep(10 * time.Millisecond) // nothing tells of it
+	}
+	return run, err
+}
+
+func ask(t *testing.T, address string) string {
+	t.Helper()
+	reply, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(reply.Body)
+	if err != nil || reply.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s %v", address, reply.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+// TestRunIsTraced follows one run from its trigger to a collector, the page, the
+// log and the metrics.
+func TestRunIsTraced(t *testing.T) {
+	c := collectortest.New(t)
+	page, run, log, stop := observed(t, "tracing: {endpoint: '"+c.URL+"', link: 'https://tempo.example.com/{trace_id}'}\n")
+	id := jobs.TraceID(run.ID)
+
+	var shown struct {
+		TraceID string `json:"trace_id"`
+		State   jobs.State
+	}
+	if err := json.Unmarshal([]byte(ask(t, page+"/api/v1/runs/"+run.ID.String())), &shown); err != nil || shown.TraceID != id || shown.State != jobs.Succeeded {
+		t.Errorf("the API shows %+v, %v", shown, err)
+	}
+	if body := ask(t, page+"/runs/"+run.ID.String()); !strings.Contains(body, `href="https://tempo.example.com/`+id+`"`) {
+		t.Error("the page does not lead to the trace")
+	}
+	scraped := ask(t, page+"/metrics")
+	for _, line := range []string{
+		`holdfast_firings_total{job="hello",kind="adopted"} 1`, `holdfast_attempts_total{job="hello"} 2`, `holdfast_retries_total{job="hello"} 1`,
+		`holdfast_runs_total{job="hello",state="succeeded"} 1`, `holdfast_runs_total{job="hello",state="failed"} 0`, `holdfast_lateness_seconds_count{job="hello"} 1`,
+		`holdfast_grants_total{mode="exclusive",resource="public/orders"} 2`, `holdfast_lock_hold_seconds_count{resource="public/orders"} 2`,
+		`holdfast_starts_total{outcome="granted"} 2`, `holdfast_ready 1`, `holdfast_session 1`, `holdfast_jobs 1`, `holdfast_sessions_opened_total 1`,
+		`holdfast_store_duration_seconds_count{operation="start"} 2`, `holdfast_workers 32`, `holdfast_trace_spans_total{result="failed"} 0`,
+	} {
+		if !strings.Contains(scraped, line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	if strings.Contains(scraped, run.ID.String()) || strings.Contains(scraped, "luck") {
+		t.Error("a run or a text is in the metrics")
+	}
+	begun := time.Now()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the end took %s", took)
+	}
+	checkTree(t, c.Spans(), id)
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, run.ID.String()) && (strings.Contains(line, `"message":"hello"`) || strings.Contains(line, "run ended")) && !strings.Contains(line, `"trace_id":"`+id+`"`) {
+			t.Errorf("a line without the trace: %s", line)
+		}
+	}
+	if !strings.Contains(log.String(), id) {
+		t.Errorf("the log does not tell of the trace: %s", log)
+	}
+}
+
+// checkTree holds that all spans of the run are in its trace, each within what it
+// belongs to, and what failed says so.
+func checkTree(t *testing.T, spans []collectortest.Span, id string) {
+	t.Helper()
+	names := map[string]string{} // by span
+	for _, s := range spans {
+		names[s.ID] = s.Name
+		if s.Trace != id {
+			t.Errorf("%s is in trace %s, want %s", s.Name, s.Trace, id)
+		}
+		if s.Ended.Before(s.Began) {
+			t.Errorf("%s ended before it began", s.Name)
+		}
+	}
+	var got []string
+	for _, s := range spans {
+		got = append(got, names[s.Parent]+" > "+s.Name)
+		failed := s.Name == "attempt 1" || s.Name == "handler" && names[s.Parent] == "attempt 1"
+		if s.Failed != failed || failed && (s.Words != "no\uFFFD luck" || len(s.Events) != 1 || s.Events[0]["exception.message"] != s.Words) {
+			t.Errorf("%s: failed %v, %q, %v", s.Name, s.Failed, s.Words, s.Events)
+		}
+		if s.Name == "run hello" && (s.Marks["holdfast.state"] != "succeeded" || s.Marks["holdfast.resources"] != "job:hello public/orders") {
+			t.Errorf("the run's: %v", s.Marks)
+		}
+	}
+	want := []string{
+		" > run hello", "run hello > queue", "run hello > attempt 1", "attempt 1 > lock", "attempt 1 > start", "attempt 1 > handler", "handler > greeting", "attempt 1 > finish",
+		"run hello > attempt 2", "attempt 2 > rest", "attempt 2 > lock", "attempt 2 > start", "attempt 2 > handler", "handler > greeting", "attempt 2 > finish",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("spans:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestNothingIsTracedUnlessAsked: no span, no trace on page or in log, and nobody
+// is sent anything; nor where the collector is not there, but that runs go on.
+func TestNothingIsTracedUnlessAsked(t *testing.T) {
+	c := collectortest.New(t)
+	for keys, traced := range map[string]bool{"": false, "tracing: {endpoint: '" + c.URL + "', sample: 0}": false, "tracing: {endpoint: 'http://127.0.0.1:1'}": true} {
+		page, run, log, stop := observed(t, keys+"\n")
+		body := ask(t, page+"/api/v1/runs/"+run.ID.String())
+		if !strings.Contains(body, `"succeeded"`) || strings.Contains(body, "trace_id") != traced {
+			t.Errorf("%s: %s", keys, body)
+		}
+		begun := time.Now()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: the end took %s", keys, took)
+		}
+		if strings.Contains(log.String(), "trace_id") != traced {
+			t.Errorf("%s: the log has %s", keys, log)
+		}
+		if said := strings.Count(log.String(), "spans could not be sent"); traced != (said == 1) {
+			t.Errorf("%s: %d lines about faults: %s", keys, said, log)
+		}
+	}
+	if n := c.Requests(); n != 0 {
+		t.Errorf("%d requests to a collector that nothing is for", n)
+	}
+}

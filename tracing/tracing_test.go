@@ -1,0 +1,182 @@
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-dev/holdfast/internal/collectortest"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var _ jobs.Tracing = (*Tracing)(nil)
+
+func open(t *testing.T, o Options) *Tracing {
+	t.Helper()
+	traced, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = traced.Shutdown(ctx) // where the test has not done so
+	})
+	return traced
+}
+
+// TestShareOfRuns: as many runs are traced as asked for, whatever their ids are
+// made of, and who is at a small share is at each larger one.
+func TestShareOfRuns(t *testing.T) {
+	const runs = 20000
+	shares := []float64{0, 0.001, 0.1, 0.5, 1}
+	var traced []*Tracing
+	for _, share := range shares {
+		traced = append(traced, &Tracing{least: least(share)})
+	}
+	for name, draw := range map[string]func() uuid.UUID{"random": uuid.New, "by time": func() uuid.UUID { return uuid.Must(uuid.NewV7()) }} {
+		counts := make([]int, len(shares))
+		for range runs {
+			run, before := draw(), false
+			for i := range shares {
+				is := traced[i].Traces(run)
+				if before && !is {
+					t.Fatalf("%s: %s is traced at %v and not at %v", name, run, shares[i-1], shares[i])
+				}
+				if before = is; is {
+					counts[i]++
+				}
+			}
+		}
+		for i, share := range shares {
+			want := share * runs
+			if off := float64(counts[i]) - want; off*off > 36*max(want*(1-share), 0) { // 6 standard deviations
+				t.Errorf("%s: of %d runs %d are traced at %v", name, runs, counts[i], share)
+			}
+		}
+	}
+}
+
+// TestSpansAreSent: under the run's own id, with who sends them and what it is
+// told to send along, and texts cut.
+func TestSpansAreSent(t *testing.T) {
+	c := collectortest.New(t)
+	cluster, run, begun := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
+	traced := open(t, Options{
+		Endpoint: c.URL, Headers: map[string]string{"Authorization": "Bearer xyz"}, Ratio: 1, Service: "nightly", Version: "v9", Replica: "replica-a",
+		Cluster: cluster, Log: zerolog.Nop(),
+	})
+	ctx, root := traced.Root(run, "run x", begun)
+	_, child := root.TracerProvider().Tracer("test").Start(ctx, "child", trace.WithAttributes(attribute.String("long", strings.Repeat("x", 2*maxText))))
+	child.End()
+	root.End()
+	if err := traced.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spans := c.Spans()
+	if len(spans) != 2 {
+		t.Fatalf("spans: %+v", spans)
+	}
+	if spans[0].Name != "child" || spans[0].Parent != spans[1].ID || spans[1].Parent != "" || !spans[1].Began.Equal(begun.Round(0)) || len(spans[0].Marks["long"]) != maxText {
+		t.Errorf("spans: %.300v", spans)
+	}
+	for _, s := range spans {
+		if s.Trace != strings.ReplaceAll(run.String(), "-", "") || s.Trace != jobs.TraceID(run) {
+			t.Errorf("%s is in trace %s, the run is %s", s.Name, s.Trace, run)
+		}
+	}
+	resource, headers := c.Sender()
+	for key, want := range map[string]string{
+		"service.name": "nightly", "service.version": "v9", "service.instance.id": "replica-a", "holdfast.cluster.id": cluster.String(),
+	} {
+		if resource[key] != want {
+			t.Errorf("%s is %q, want %q", key, resource[key], want)
+		}
+	}
+	if headers.Get("Authorization") != "Bearer xyz" {
+		t.Errorf("headers: %v", headers)
+	}
+	if sent, failed, dropped := traced.Spans(); sent != 2 || failed != 0 || dropped != 0 {
+		t.Errorf("%d sent, %d failed, %d dropped", sent, failed, dropped)
+	}
+}
+
+// endSpans ends so many, and returns how long that took.
+func endSpans(traced *Tracing, n int) time.Duration {
+	begun := time.Now()
+	for range n {
+		_, span := traced.Root(uuid.New(), "run", begun)
+		span.End()
+	}
+	return time.Since(begun)
+}
+
+// TestDeafCollectorHoldsUpNobody: one that never answers, or answers with faults,
+// takes no time of whoever ends spans; what it does not take is counted, and told
+// once; the end comes in time.
+func TestDeafCollectorHoldsUpNobody(t *testing.T) {
+	stuck := make(chan struct{})
+	for name, answer := range map[string]http.HandlerFunc{
+		"silent": func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-stuck:
+			case <-r.Context().Done():
+			}
+		},
+		"refusing": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room", http.StatusBadRequest) },
+		"busy":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "later", http.StatusServiceUnavailable) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := collectortest.New(t)
+			c.Answer(answer)
+			var log bytes.Buffer
+			traced := open(t, Options{Endpoint: c.URL, Ratio: 1, Service: "s", Log: zerolog.New(zerolog.SyncWriter(&log))})
+			const ended = 3 * queue
+			if took := endSpans(traced, ended); took > 5*time.Second {
+				t.Errorf("%d spans took %s", ended, took)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			begun := time.Now()
+			err := traced.Shutdown(ctx)
+			if took := time.Since(begun); took > 5*time.Second || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the end took %s: %v", took, err)
+			}
+			for deadline := time.Now().Add(20 * time.Second); traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("what is left is still being sent")
+				}
+			}
+			if sent, failed, dropped := traced.Spans(); sent != 0 || failed == 0 || name != "refusing" && dropped == 0 || failed+dropped != ended {
+				t.Errorf("%d sent, %d failed, %d dropped of %d", sent, failed, dropped, ended)
+			}
+			if lines := strings.Count(log.String(), "spans could not be sent"); lines != 1 {
+				t.Errorf("%d lines: %s", lines, log.String())
+			}
+			if endSpans(traced, 1); traced.sender.waiting.Load() != 0 {
+				t.Error("a span waits that nobody sends any more")
+			}
+		})
+	}
+	close(stuck)
+}
+
+// TestCollectorThatIsNotThere: nothing is asked at start, and nothing fails.
+func TestCollectorThatIsNotThere(t *testing.T) {
+	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s", Log: zerolog.Nop()})
+	endSpans(traced, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := traced.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
