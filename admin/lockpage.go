@@ -115,7 +115,8 @@ type lockTab struct {
 	Here       bool
 }
 
-// lockTabs links the pages of locks, each with the resource that is looked at.
+// lockTabs links the pages of locks, with the resource that is looked at where
+// they can show one alone.
 func lockTabs(f Frame) []lockTab {
 	path, query, _ := strings.Cut(f.Address, "?")
 	kept := url.Values{}
@@ -125,7 +126,7 @@ func lockTabs(f Frame) []lockTab {
 	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false}, {"/locks/contention", "Contention", false}, {"/locks/forecast", "Forecast", false}}
 	for i, tab := range tabs {
 		tabs[i].Here = tab.Path == path
-		if i > 0 {
+		if tab.Path == "/locks/timeline" || tab.Path == "/locks/forecast" {
 			tabs[i].Path = address(tab.Path, kept)
 		}
 	}
