@@ -47,6 +47,16 @@ func instant(name, says string) parameter {
 	return parameter{name, says + " An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.", object{"type": "string", "maxLength": longestText}}
 }
 
+// stretch is a length of time up to now, or between two instants.
+func stretch(byDefault string) []parameter {
+	var names []string
+	for _, s := range windowSpans() {
+		names = append(names, s.Name)
+	}
+	span := object{"type": "string", "enum": names, "default": byDefault}
+	return []parameter{{"span", "How long, where from and until are not both given.", span}, instant("from", "The beginning."), instant("until", "The end.")}
+}
+
 func limit(byDefault int) parameter {
 	return parameter{"limit", "How many at most.", object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
 }
@@ -69,6 +79,13 @@ func operations() map[string]operation {
 			text("text", "In a name, or in that of a job or replica that holds or waits."), someOf("state", "Only these.", []string{"held", "waiting", "free"}),
 			text("under", "This resource and what lies beneath."), text("after", "The page after this, as a Link header names it."),
 		}},
+		"GET /api/v1/locks/timeline": {summary: "What ran, waited and was skipped on each table, the youngest first; restarts of memcached.", answer: reflect.TypeFor[timeline](), lists: true,
+			query: append(stretch("1h"), text("resource", "This resource and what lies beneath."),
+				parameter{"skip", "How many lanes to pass over.", object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
+		"GET /api/v1/locks/contention": {summary: "Which jobs kept which waiting, and how long.", answer: reflect.TypeFor[contentions](),
+			query: append(stretch("24h"), text("resource", "This resource and what lies beneath."))},
+		"GET /api/v1/locks/forecast": {summary: "Who will find whom in their way in the next 24 hours, by the cron table of the replica that answers.", answer: reflect.TypeFor[forecast](),
+			query: []parameter{text("resource", "This resource and what lies beneath.")}},
 		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](), lists: true, query: []parameter{
 			text("text", "In the name or the description, upper or lower case."), text("group", "Of this group."),
 			someOf("state", "Of waiting and running: jobs that have such a run; of others: whose last run ended so.", jobs.States()),

@@ -120,7 +120,7 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	}
 	live := q.window.from.IsZero() && q.window.until.IsZero()
 	show(s, w, r, page[timeline]{
-		template: "timeline.html", section: "/locks", title: "Timeline of locks", twin: p.with("/api/v1/locks/timeline"), live: live,
+		template: "timeline.html", section: "/locks", title: "Timeline of locks", twin: p.with("/api/v1/locks/timeline"), live: live, topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
 		question: func(ctx context.Context, beat pulse) (timeline, error) {
 			t, err := s.reader.timeline(ctx, beat.now, q)
 			if err != nil {
