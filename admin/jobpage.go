@@ -54,12 +54,6 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: cut(name, 100), live: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
 		question: func(ctx context.Context, p pulse) (JobDetail, error) { return s.reader.job(ctx, p.now, name) },
-		complete: func(d *JobDetail, f *Frame) *Overview {
-			if !d.Pending {
-				f.Every, f.Refresh = 0, 0
-			}
-			return nil
-		},
 	})
 }
 

@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -16,9 +14,8 @@ func TestTimelineByKeyboard(t *testing.T) {
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
-	site := httptest.NewServer(newServer(t, night()).Handler())
-	defer site.Close()
-	visit(t, window, screens()[2], site.URL+"/locks/timeline?refresh=off")
+	site := siteIn(t, window, newServer(t, night()).Handler())
+	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
 	if n := evaluate[int](t, window, `document.querySelectorAll('.chart [tabindex="0"]').length`); n != 1 {
 		t.Errorf("the chart has %d stops of the tab key", n)
 	}
@@ -57,12 +54,9 @@ func TestTimelineByKeyboard(t *testing.T) {
 
 // TestFoldedStaysFolded has the tree ask again after somebody folded a part away.
 func TestFoldedStaysFolded(t *testing.T) {
-	o := contention()
-	o.Refresh = time.Second
 	window := tab(t, browser(t))
-	site := httptest.NewServer(newServer(t, o).Handler())
-	defer site.Close()
-	visit(t, window, screens()[2], site.URL+"/locks")
+	site := siteIn(t, window, hasty(t, contention()).Handler())
+	visit(t, window, screens()[2], site+"/locks")
 	evaluate[string](t, window, `(() => { const e = document.querySelector("details[data-key=public]"); e.open = false; e.dataset.old = ""; return ""; })()`)
 	until(t, window, `!("old" in document.querySelector("details[data-key=public]").dataset)`)
 	until(t, window, `!document.querySelector("details[data-key=public]").open`)
