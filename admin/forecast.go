@@ -164,12 +164,12 @@ func (f *forecast) Summary() string {
 	case f.Jobs == 0:
 		return "No two jobs of the cron table want the same, so none can be in another's way."
 	case likely+possible == 0:
-		return fmt.Sprintf("%s no firing is expected to find another in its way: %s of %s that share something were looked at.", reach,
+		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that share something were looked at.", reach,
 			figure(f.Dues, "due", "dues"), figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
-		return fmt.Sprintf("%s no firing should find another in its way; %d will if runs take long.", reach, possible)
+		return fmt.Sprintf("%s, no firing should find another in its way; %d will if runs take long.", reach, possible)
 	}
-	text := fmt.Sprintf("%s %s", reach, verb(likely, "one firing is likely to find another in its way", fmt.Sprintf("%d firings are likely to find another in their way", likely)))
+	text := fmt.Sprintf("%s, %s", reach, verb(likely, "one firing is likely to find another in its way", fmt.Sprintf("%d firings are likely to find another in their way", likely)))
 	if skips > 0 {
 		text += fmt.Sprintf(", and %s", verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
 	}
