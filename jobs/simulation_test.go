@@ -316,7 +316,7 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.Lives() {
-		life := simulation.Life{From: l.From, Beat: l.Beat, TTL: l.TTL}
+		life := simulation.Life{From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
 		if l.Ended != nil {
 			life.Gone = l.Ended.Add(time.Hour)
 		}

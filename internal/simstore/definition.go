@@ -69,6 +69,9 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID, definitions []jobs.D
 		versions[d.Name] = s.define(d)
 		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil || !spec.Removed {
 			l.carried[d.Name] = versions[d.Name]
+			if _, took := l.took[d.Name]; !took {
+				l.took[d.Name] = s.now()
+			}
 		}
 	}
 	s.enforce(versions)

@@ -3,6 +3,7 @@ package simstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ type session struct {
 	draining               bool
 	vitals                 jobs.Vitals
 	carried                map[string]int64
+	took                   map[string]time.Time // since when it carried each, and also when it has ended
 	claims                 map[jobs.Token]uuid.UUID
 }
 
@@ -50,7 +52,7 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 		}
 	}
 	l := &session{
-		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{}, claims: map[jobs.Token]uuid.UUID{},
+		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{}, took: map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
 	}
 	s.sessions[o.ID], s.lives = l, append(s.lives, l)
 	return nil
@@ -106,6 +108,7 @@ type Life struct {
 	From, Beat time.Time // the first, and the last of its heartbeats
 	TTL        time.Duration
 	Ended      *time.Time
+	Took       map[string]time.Time // since when it carried each job
 }
 
 // Lives returns every session there ever was, the oldest first.
@@ -114,7 +117,7 @@ func (s *Store) Lives() []Life {
 	defer s.mu.Unlock()
 	lives := make([]Life, len(s.lives))
 	for i, l := range s.lives {
-		lives[i] = Life{From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended}
+		lives[i] = Life{From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
 	}
 	return lives
 }

@@ -67,6 +67,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version
 func (s *Store) putOutOfForce(name string, d *deed) {
 	for _, l := range s.sessions {
 		delete(l.carried, name)
+		delete(l.took, name)
 	}
 	if j := s.jobs[name]; j != nil && j.version > 0 {
 		s.changes = append(s.changes, Change{At: d.now, Definition: j.last(), Version: j.version, Checked: j.checkedUntil, Removed: true})

@@ -87,7 +87,8 @@ type Decision struct {
 type Life struct {
 	From, Beat time.Time
 	TTL        time.Duration
-	Gone       time.Time // when the store may have forgotten it; zero: never
+	Gone       time.Time            // when the store may have forgotten it; zero: never
+	Took       map[string]time.Time // since when it carried each job
 }
 
 // Interval is a time, its end included.

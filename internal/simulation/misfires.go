@@ -65,7 +65,7 @@ func (c *checked) judge() {
 				c.violateOf(d, "is run late, after %d others", all-1)
 			}
 		case d.Reason == jobs.ReasonSuperseded && (policy != jobs.MisfireRunOnce || once == 0 && !c.waits(d)):
-			c.violateOf(d, "is superseded (%s) by nothing", cause)
+			c.violateOf(d, "is superseded (%s) by nothing: %s", cause, d.Detail)
 		case d.State == jobs.Missed && d.Reason != jobs.ReasonSuperseded && !tooOld && !together.MatchString(d.Detail) &&
 			(policy == jobs.MisfireRunOnce || policy == jobs.MisfireRunAll && all < limitOf(c.job)):
 			c.violateOf(d, "is not run late by %s (%s), though it may be: %s", policy, cause, d.Detail)
@@ -91,7 +91,7 @@ func (c *checked) cause(d Decision) jobs.Reason {
 	for _, at := range []time.Time{d.Firing.Due, start} {
 		paused = paused || c.pausedIn(d.Firing.Job, c.job.Group, at.Add(time.Microsecond)) != nil
 	}
-	switch up := c.upThrough(start, start.Add(c.job.MisfireThreshold)); {
+	switch up := c.upThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); {
 	case d.Reason == jobs.ReasonDeadline, d.Reason == jobs.ReasonSuperseded:
 	case (d.Reason == jobs.ReasonPaused) != paused:
 		c.violateOf(d, "is told of as %s, it was paused: %v", d.Reason, paused)
@@ -118,12 +118,16 @@ const (
 )
 
 // upThrough says whether the store knew at the check of a replica that lived
-// from the one instant to the other.
-func (c *checked) upThrough(from, until time.Time) answer {
+// from the one instant to the other, and had the job. Of one that did not have
+// it the store may know no better.
+func (c *checked) upThrough(job string, from, until time.Time) answer {
 	found := no
 	for _, l := range c.Lives {
+		took, has := l.Took[job]
 		switch {
 		case l.From.After(from):
+		case (!has || took.After(from)) && l.Beat.Add(l.TTL).After(from):
+			found = perhaps
 		case !l.Beat.Before(until) && (l.Gone.IsZero() || l.Gone.After(c.at)):
 			return yes
 		case !l.Beat.Add(l.TTL).Before(until):
@@ -133,10 +137,11 @@ func (c *checked) upThrough(from, until time.Time) answer {
 	return found
 }
 
-// waits reports whether another run of the job may have waited at the check.
+// waits reports whether another scheduled run of the job, or the recovery of one,
+// may have waited at the check.
 func (c *checked) waits(d Decision) bool {
-	return slices.ContainsFunc(c.byJob[d.Firing.Job], func(r *jobs.Record) bool {
-		return !r.Due.Equal(d.Firing.Due) && !r.CreatedAt.After(c.at) && (r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
+	return slices.ContainsFunc(c.Evidence.Records, func(r jobs.Record) bool {
+		return r.Job == d.Firing.Job && r.Key == "" && !r.Due.Equal(d.Firing.Due) && !r.CreatedAt.After(c.at) && (r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
 	})
 }
 
