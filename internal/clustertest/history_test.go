@@ -123,6 +123,9 @@ INSERT INTO holdfast.grants SELECT d.resource, token, 'shared', 0 FROM holdfast.
 INSERT INTO holdfast.outputs (run, output) SELECT id, repeat('a line of a log' || E'\n', 50) FROM holdfast.runs WHERE state = 'failed' AND created_at > now() - interval '2 days';
 INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 seconds', 'operator-' || n %% 7, 'page', 'replica-' || n %% 3, CASE WHEN n %% 5000 = 0 THEN 'release' ELSE 'pause' END,
     'job job-' || lpad((n %% %[1]d)::text, 5, '0'), 'as agreed', NULL, '' FROM generate_series(1, %[2]d / 100) n;
+INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until) SELECT gen_random_uuid(), 'job-' || lpad((n %% %[1]d)::text, 5, '0'),
+    'job-' || lpad((n * 31 %% %[1]d)::text, 5, '0'), 'table:s' || n %% 20 || '/t' || n %% 500, 'running', t - interval '1 minute', t
+    FROM generate_series(1, %[2]d / 50) n, LATERAL (SELECT now() - interval '29 days' + n * (interval '29 days' / (%[2]d / 50)) AS t) past;
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) SELECT gen_random_uuid(), 'job', 'job-' || lpad(n::text, 5, '0'), now(), 'ada', 'as agreed' FROM generate_series(0, 9) n`
 
 // indexesOfRuns are those that are made anew, once the runs are there.
@@ -181,11 +184,17 @@ func (h *history) addresses() []string {
 		parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour}, parameter{"before=" + h.middle, "after=" + h.middle})...)
 	pages = append(pages, combined("/audit", parameter{"actor=operator-3", "actor=nobody"}, parameter{"action=pause", "action=drain"},
 		parameter{"target=job+job-00007", "target=run+x"})...)
+	for _, page := range []string{"/locks/timeline", "/locks/contention"} {
+		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"}, parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
+	}
+	pages = append(pages, combined("/locks/forecast", parameter{"resource=s7", "resource=s7%2Ft7"})...)
+	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
 	var all []string
 	for _, page := range pages {
 		all = append(all, page, twin(page))
 	}
-	return all
+	// The twin of /locks is a list; the tree has its own.
+	return append(all, combined("/api/v1/locks/tree", parameter{"text=t7", "text=nothing"}, parameter{"state=waiting", "state=held"}, parameter{"under=s7", "under=s7%2Ft7"})...)
 }
 
 func twin(page string) string {
