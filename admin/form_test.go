@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,4 +149,24 @@ func TestUndeliveredIsPaged(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	answered[refusedAct](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
+}
+
+// TestStalePagesOfferNoActs: while the store does not answer none can be done.
+func TestStalePagesOfferNoActs(t *testing.T) {
+	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
+	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs", "/runs/" + id(10).String(), "/replicas"} {
+		o := acted(contention())
+		handler := newServer(t, o).Handler()
+		if body := get(t, handler, path).Body.String(); !links.MatchString(body) && path != "/jobs" {
+			t.Errorf("%s offers nothing", path)
+		}
+		o.Store.(*history).err = down().Store.(*history).err
+		reply := get(t, handler, path)
+		if reply.Code != http.StatusServiceUnavailable || !strings.Contains(reply.Body.String(), `class="stale"`) {
+			t.Errorf("%s: %d, expected what was seen last", path, reply.Code)
+		}
+		if offered := links.FindString(reply.Body.String()); offered != "" {
+			t.Errorf("%s is stale, and offers %s", path, offered)
+		}
+	}
 }

@@ -155,7 +155,7 @@ func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame, que
 	if !ok {
 		return pulse{}, nil, http.StatusServiceUnavailable, nil
 	}
-	f.Stale, f.Age = true, age
+	f.Stale, f.Age, f.Acts = true, age, false // no act can be done now
 	copied := *last
 	return beat, &copied, http.StatusServiceUnavailable, nil
 }

@@ -5,7 +5,7 @@ import "net/http"
 // lockGallery has the states of the pages of locks.
 func lockGallery() []galleryState {
 	return []galleryState{
-		{name: "locks", options: contention(), path: "/locks", has: []string{
+		{name: "locks", options: acted(contention()), path: "/locks", has: []string{
 			"public/orders keeps three runs waiting, the oldest for 40 min, held by rollup-sales on replica-1 for 42 min.",
 			"vendor-api", "1 of 5 slots", "Release by force", "held by job prune-orders on replica-2",
 		}},

@@ -140,21 +140,12 @@ func lockStates() map[string]string {
 // nodeList is what lies beneath a node, as seen from now by who may release it
 // or not.
 type nodeList struct {
-	Now      time.Time
-	Node     *lockNode
-	Operator bool
+	Now  time.Time
+	Node *lockNode
+	Acts bool
 }
 
-// newNodeList takes who looks, or whether that is an operator.
-func newNodeList(now time.Time, node *lockNode, who any) (nodeList, error) {
-	switch who := who.(type) {
-	case Identity:
-		return nodeList{now, node, who.Role == Operator}, nil
-	case bool:
-		return nodeList{now, node, who}, nil
-	}
-	return nodeList{}, fmt.Errorf("%T is nobody who looks", who)
-}
+func newNodeList(now time.Time, node *lockNode, acts bool) nodeList { return nodeList{now, node, acts} }
 
 // stage1Words says what stage 1 says of a lock.
 func stage1Words(l Lock) string {
