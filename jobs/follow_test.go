@@ -157,6 +157,25 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 	}
 }
 
+// A follower has no next due to which a firing could give way: behind one that
+// waits for a lock there is no place.
+func TestFollowersDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		work := &journal{takes: map[string]time.Duration{"hog": 5 * time.Minute}}
+		load := follower(t, "load", "extract")
+		load.Resources, load.Overlap = job(t, "load", time.Hour, "orders").Resources, jobs.OverlapQueue
+		load.Wait = retry.Policy{Elapsed: 20 * time.Minute, Delay: 5 * time.Second}
+		stop := c.start(c.options("a", work.handlers(), once(t, "hog", 30*time.Second, "orders"), job(t, "extract", time.Minute), load))
+		time.Sleep(6*time.Minute + 30*time.Second)
+		stop()
+		want := "00:01:00, 00:02:00 skipped older_waiter, 00:03:00 skipped older_waiter, 00:04:00 skipped older_waiter, 00:05:00 skipped older_waiter, 00:06:00"
+		if got := c.ranFor("load"); got != want {
+			t.Errorf("load ran for %s, expected %s", got, want)
+		}
+	})
+}
+
 func TestFollowersFireBehindARecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -122,9 +122,17 @@ type blockage struct {
 	queued  bool // another firing of the job waits for the same already
 }
 
-// final reports whether waiting is not what the job asks for.
+// final reports whether waiting is not what the job asks for. A job that follows
+// others has no next due to which a firing behind one that waits could give way:
+// they would pile up.
 func (b *blockage) final(f *firing) bool {
-	return b.reason == ReasonOverlap && !f.late && (f.entry.Overlap == OverlapSkip || b.queued)
+	switch {
+	case f.late:
+		return false
+	case b.reason == ReasonOlderWaiter && b.ownJob(f):
+		return len(f.entry.Schedule.After()) > 0 && f.firing.Key == ""
+	}
+	return b.reason == ReasonOverlap && (f.entry.Overlap == OverlapSkip || b.queued)
 }
 
 // ownJob reports whether an earlier run of the job itself is in the way.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -62,7 +64,7 @@ func (o *oracle) judgeTriggers() {
 		k := key{t.Request.Job, t.Request.Key}
 		before, again := first[k]
 		switch {
-		case again && before.Run != t.Run:
+		case again && before.Run != t.Run && !o.recovered(t.Run):
 			o.violate("key %s of %s: promised twice, as run %s and run %s", k.key, k.job, before.Run, t.Run)
 		case again && !bytes.Equal(before.Request.Params, t.Request.Params):
 			o.violate("key %s of %s: promised with params %s, and then with %s", k.key, k.job, before.Request.Params, t.Request.Params)
@@ -79,6 +81,13 @@ func (o *oracle) judgeTriggers() {
 			o.violate("%s: promised although paused since %s", told(r), p.At)
 		}
 	}
+}
+
+// recovered reports whether the run is a recovery: whoever asks again is told of
+// the last of a firing.
+func (o *oracle) recovered(run uuid.UUID) bool {
+	r := o.byRun[run]
+	return r != nil && r.Recovery > 0
 }
 
 // judgeParams asks that each call had the params of its job, and over them those
