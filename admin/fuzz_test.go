@@ -20,8 +20,8 @@ const mark = `<zq"'&zq>`
 type fuzzed struct {
 	route      int // of the table, from its beginning again where it ends
 	path       string
-	name, text string // of a parameter
-	query      string // what is beside it, as it is sent
+	name, text string // of a parameter, or of a form's field
+	query      string // what is beside a parameter, as it is sent
 	body       string
 	marked     bool // path, text and body have the mark
 }
@@ -41,15 +41,20 @@ func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	if err != nil {
 		plain = raw
 	}
-	query := f.query
-	if f.name != "" {
-		query = strings.TrimPrefix(query+"&"+url.QueryEscape(f.name)+"="+url.QueryEscape(f.text), "&")
+	form := r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/")
+	query, pair := f.query, url.QueryEscape(f.name)+"="+url.QueryEscape(f.text)
+	switch {
+	case f.name == "":
+	case form:
+		query, f.body = "", "key=zq&"+pair
+	default:
+		query = strings.TrimPrefix(query+"&"+pair, "&")
 	}
 	request := httptest.NewRequest(r.method, "/", strings.NewReader(f.body))
 	request.URL = &url.URL{Path: plain, RawPath: raw, RawQuery: query}
 	request.RequestURI = request.URL.RequestURI()
 	request.Host = "localhost"
-	if r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") {
+	if form {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	return r, passing(request)
@@ -73,6 +78,14 @@ func FuzzRequests(f *testing.F) {
 	for i, hostile := range []string{"\x00", "\xff", "../..", strings.Repeat("x", 1001), "%", "\u202e", "9999999999999999999", "0001-01-01T00:00:00Z", "a,b", "path:a/b", "null"} {
 		for _, name := range []string{"limit", "job", "state", "from", "after", "before", "resource", "at", "topics", "since", "next", "refresh", "text", "action"} {
 			f.Add(i*7+len(name), hostile, name, hostile, "a=b;c=%zz", `{"params": {"a": `+fmt.Sprintf("%q", hostile)+`}, "token": 1e99, "job": [], "version": -1}`, i%2 == 0)
+		}
+	}
+	for i, r := range routes {
+		for _, name := range []string{"reason", "params", "job", "key", "even_paused", "end_transaction", "version", "resource", "holder", "user", "password"} {
+			if r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") {
+				f.Add(i, "", name, "{name: a, schedule: '* * * * *', handler: sql}", "", "", i%2 == 0)
+				f.Add(i, "", name, `{"zq": "zq"}`, "", "", i%2 == 1)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, at int, path, name, text, query, body string, marked bool) {
@@ -125,6 +138,9 @@ func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httpte
 func sentNames(request *http.Request, r route) []string {
 	names := []string{"query", "body", "form", "id is", "session is", "action", "Idempotency-Key", "job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
 	sent, _ := url.ParseQuery(request.URL.RawQuery) // what can't be read is not named
+	for name := range request.PostForm {
+		names = append(names, htmlInner(cut(name, 100)))
+	}
 	for name := range sent {
 		names = append(names, jsonInner(cut(name, 100)), htmlInner(cut(name, 100)))
 	}
