@@ -545,3 +545,41 @@ func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
 		}
 	})
 }
+
+// late is Grants whose heartbeats, where somebody waits, are answered late.
+type late struct{ locking.Grants }
+
+func (l late) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+	beat, err := l.Grants.Heartbeat(ctx, session)
+	if len(beat.Waiting) > 0 {
+		time.Sleep(2 * time.Second)
+	}
+	return beat, err
+}
+
+// What waited as a heartbeat was answered, and was granted before the answer
+// came, is not withdrawn for a place that nobody knows of.
+func TestPlaceThatIsGrantedDuringAHeartbeatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		first := lock(t, d.start(t, "replica-1"), "a")
+		second := start(t, d.entries, locking.Options{Grants: late{d.grants}, Session: locking.Session{Replica: "replica-2"}, Log: zerolog.Nop()})
+		if err := second.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		go func() { // its heartbeat at 5 s sees the place, and is answered at 7 s
+			time.Sleep(6 * time.Second)
+			if err := first.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		granted, err := second.Acquire(t.Context(), locking.Owner{}, exclusive(t, "a"), retry.Policy{Elapsed: 10 * time.Second, Delay: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := granted.Release(t.Context()); err != nil {
+			t.Errorf("the lock did not stand: %v", err)
+		}
+	})
+}

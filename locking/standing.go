@@ -112,7 +112,9 @@ func (s *standing) locks() map[Token]*Lock {
 }
 
 // strangers returns the claims and places that the session has and nobody here
-// knows of: what was asked was given up, and the reply was lost.
+// knows of: what was asked was given up, and the reply was lost. What had a
+// place as the beat was answered may have been granted since: a withdrawal
+// would take its claim.
 func (s *standing) strangers(beat Beat) (claims []Token, places []uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,11 +124,21 @@ func (s *standing) strangers(beat Beat) (claims []Token, places []uuid.UUID) {
 		}
 	}
 	for _, id := range beat.Waiting {
-		if _, asked := s.asking[id]; !asked {
+		if _, asked := s.asking[id]; !asked && !s.holds(id) {
 			places = append(places, id)
 		}
 	}
 	return claims, places
+}
+
+// holds reports whether a lock of that id is held. s.mu is held.
+func (s *standing) holds(id uuid.UUID) bool {
+	for _, lock := range s.held {
+		if lock.id == id.String() {
+			return true
+		}
+	}
+	return false
 }
 
 // lose ends all locks, and those that are granted from now on.
