@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
 )
@@ -187,3 +188,29 @@ func TestMiddlewareIsAroundTheHandler(t *testing.T) {
 }
 
 type contextKey struct{}
+
+func FuzzMergeParams(f *testing.F) {
+	for _, seed := range [][2]string{{`{"a": 1}`, `{"b": [2]}`}, {`{"a": 1}`, `{"a": null}`}, {"", "{}"}, {"null", "[]"}, {"{", "1"}, {`{"a": 1e999}`, `{"\u0000": "\ud800"}`}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, own, moment string) {
+		if len(own)+len(moment) > 10_000 {
+			return
+		}
+		merge := func(own json.RawMessage) (json.RawMessage, error) {
+			return jobs.MergeParams(own, json.RawMessage(moment))
+		}
+		speedtest.Within10ms(t, own+" and "+moment, func() { _, _ = merge(json.RawMessage(own)) })
+		merged, err := merge(json.RawMessage(own))
+		var bad *jobs.ParamsError
+		if err != nil {
+			if !errors.As(err, &bad) {
+				t.Errorf("%q over %q: %v", moment, own, err)
+			}
+			return
+		}
+		if again, err := merge(merged); err != nil || string(again) != string(merged) {
+			t.Errorf("%q over %q is %s, and then %s, %v", moment, own, merged, again, err)
+		}
+	})
+}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 )
 
 func TestNames(t *testing.T) {
@@ -243,6 +245,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		speedtest.Within10ms(t, name, func() { _, _ = Path(name) })
 		r, err := Path(name)
 		if err != nil {
 			if !errors.Is(err, ErrBadName) || !r.IsZero() {
@@ -258,6 +261,25 @@ func FuzzPath(f *testing.F) {
 		}
 		if err := CheckKey(keyOf("namespace", r.Key())); err != nil {
 			t.Fatalf("%q: %v", name, err)
+		}
+	})
+}
+
+func FuzzParseDisplay(f *testing.F) {
+	for _, seed := range []string{"public/orders", "path:a/b", "slot:vendor-api", "job:a b", "group:%2F", "memo:x", ":", "table:", "x:y", "a//b", "\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		speedtest.Within10ms(t, text, func() { _, _ = ParseDisplay(text) })
+		r, err := ParseDisplay(text)
+		if err != nil {
+			if !errors.Is(err, ErrBadName) || !r.IsZero() {
+				t.Fatalf("%q gave %v, %v", text, r, err)
+			}
+			return
+		}
+		if again, err := ParseDisplay(r.String()); err != nil || again != r {
+			t.Fatalf("%q became %q and then %v, %v", text, r, again, err)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 )
 
 func TestTable(t *testing.T) {
@@ -96,6 +98,7 @@ func FuzzTable(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
+		speedtest.Within10ms(t, name, func() { _, _ = Table(name, "public") })
 		r, err := Table(name, "public")
 		if err != nil {
 			if !errors.Is(err, ErrBadName) || !r.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
@@ -27,7 +28,7 @@ func FuzzParseText(f *testing.F) {
 			return
 		}
 		in := zones[int(pick)%len(zones)]
-		within10ms(t, text, func() {
+		speedtest.Within10ms(t, text, func() {
 			if s, err := schedule.ParseText(text, in); err == nil {
 				s.Next(time.Unix(from, 0))
 			}
@@ -59,7 +60,7 @@ func FuzzRecurrence(f *testing.F) {
 		r := schedule.Recurrence{Every: every, At: at, Between: between, On: on, From: from}
 		var s schedule.Schedule
 		var err error
-		within10ms(t, r.String(), func() { s, err = schedule.Parse(schedule.Spec{Recurrence: r}, nil) })
+		speedtest.Within10ms(t, r.String(), func() { s, err = schedule.Parse(schedule.Spec{Recurrence: r}, nil) })
 		if err != nil {
 			return
 		}
@@ -89,7 +90,7 @@ func FuzzCalendar(f *testing.F) {
 			var c *schedule.Calendar
 			var err error
 			spec.Name = "c"
-			within10ms(t, "reading", func() { c, err = schedule.NewCalendar(spec) })
+			speedtest.Within10ms(t, "reading", func() { c, err = schedule.NewCalendar(spec) })
 			if err != nil {
 				continue
 			}

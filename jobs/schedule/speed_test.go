@@ -6,24 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
-
-// within10ms holds that something takes under ten milliseconds. Of some tries
-// the fastest counts, for the machine may be busy with something else.
-func within10ms(t *testing.T, name string, do func()) {
-	t.Helper()
-	const limit = slowdown * 10 * time.Millisecond
-	fastest := time.Hour
-	for range 10 {
-		begun := time.Now()
-		do()
-		if fastest = min(fastest, time.Since(begun)); fastest < limit {
-			return
-		}
-	}
-	t.Errorf("%s: %s, expected under %s", name, fastest, limit)
-}
 
 // slowTexts are what takes longest to read, or to find a due for.
 func slowTexts() []string {
@@ -41,7 +26,7 @@ func TestNextIsQuick(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "Africa/Casablanca"} {
 		in := zone(t, name)
 		for _, text := range slowTexts() {
-			within10ms(t, text+" in "+name, func() {
+			speedtest.Within10ms(t, text+" in "+name, func() {
 				if s, err := schedule.ParseText(text, in); err == nil {
 					s.Preview(from, 1, true)
 				}
@@ -67,8 +52,8 @@ func TestNextIsQuickWithCalendars(t *testing.T) {
 		c := calendar(t, spec)
 		for _, text := range []string{"0 3 * * *", "* * * * * *", "every:1s", "0 0 29 2 *"} {
 			s := parse(t, text, zone(t, "Europe/Berlin")).WithCalendars(c)
-			within10ms(t, text+" without "+name, func() { s.Next(from) })
-			within10ms(t, text+" with what excludes it, "+name, func() { s.Preview(from, 1, true) })
+			speedtest.Within10ms(t, text+" without "+name, func() { s.Next(from) })
+			speedtest.Within10ms(t, text+" with what excludes it, "+name, func() { s.Preview(from, 1, true) })
 		}
 	}
 }

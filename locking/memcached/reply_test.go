@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/holdfast-dev/holdfast/internal/speedtest"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
@@ -182,6 +183,7 @@ func FuzzReply(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
+		speedtest.Within10ms(t, "parsing", func() { _, _ = memcached.Parse(bytes.NewReader(said)) })
 		h, err := memcached.Parse(bytes.NewReader(said))
 		if err != nil {
 			return
