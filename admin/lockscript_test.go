@@ -61,3 +61,22 @@ func TestFoldedStaysFolded(t *testing.T) {
 	until(t, window, `!("old" in document.querySelector("details[data-key=public]").dataset)`)
 	until(t, window, `!document.querySelector("details[data-key=public]").open`)
 }
+
+// TestTimelinePrints: on paper there is the whole chart, and nothing to click.
+func TestTimelinePrints(t *testing.T) {
+	window := tab(t, browser(t))
+	site := siteIn(t, window, newServer(t, night()).Handler())
+	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
+	if _, err := chromedp.Call(window, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{
+		`getComputedStyle(document.querySelector(".windows")).display`:                    "none",
+		`getComputedStyle(document.querySelector(".timeline")).overflow`:                  "visible",
+		`String(document.querySelector(".chart .bar").getBoundingClientRect().width > 0)`: "true",
+	} {
+		if got := evaluate[string](t, window, what); got != want {
+			t.Errorf("%s is %s, expected %s", what, got, want)
+		}
+	}
+}
