@@ -1,0 +1,38 @@
+// Package soak tells tests whether this run is the long one.
+//
+// The tests of this project run at two lengths. `make test` runs what every
+// change must pass, within minutes. `make soak` runs the same tests for longer,
+// and those that only a long run can serve: a simulated year, every state of
+// every page, long histories. It sets HOLDFAST_SOAK=1, which this package reads.
+//
+// An environment variable rather than a build tag: every test is compiled and
+// vetted at both lengths.
+package soak
+
+import (
+	"os"
+	"testing"
+)
+
+// variable is set to anything but the empty string in a soak.
+const variable = "HOLDFAST_SOAK"
+
+// Running reports whether this is a soak.
+func Running() bool { return os.Getenv(variable) != "" }
+
+// Only skips a test that belongs to the soak alone, unless this is one. What it
+// proves must be proven in small by a test that `make test` runs.
+func Only(t testing.TB) {
+	t.Helper()
+	if !Running() {
+		t.Skip("runs in `make soak` only")
+	}
+}
+
+// Pick returns how much a test does: short in `make test`, long in a soak.
+func Pick[T any](short, long T) T {
+	if Running() {
+		return long
+	}
+	return short
+}
