@@ -153,6 +153,29 @@ func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
 	})
 }
 
+// A firing whose start meets a held row queues for a worker without its locks:
+// nobody knows for how long.
+func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		stuck, long := once(t, "stuck", 10*time.Second, "orders"), once(t, "long", 11*time.Second, "sales")
+		o := c.options("a", takes(time.Minute), stuck, long)
+		o.Workers = 1
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(), until: time.Now().Add(11500 * time.Millisecond)}
+		stop := c.start(o)
+		stopOther := c.start(c.options("b", takes(time.Second), once(t, "other", 20*time.Second, "orders")))
+		time.Sleep(3 * time.Minute)
+		stopOther()
+		stop()
+		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].StartedAt.Sub(r[0].Due) > time.Second {
+			t.Errorf("other: %+v, expected that it ran at once", r)
+		}
+		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("stuck: %v", got)
+		}
+	})
+}
+
 func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -36,6 +36,7 @@ type firing struct {
 	begun    bool     // it has started, now or in an earlier attempt
 	written  bool     // the store has a row of it
 	aside    bool     // an operator keeps this replica from starting it, and no other begins it
+	rowHeld  bool     // its last start was refused with ErrRowHeld
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
@@ -139,6 +140,12 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 		if found == nil && f.aside && f.stepAside(stop) {
 			continue
 		}
+		if found == nil && f.rowHeld {
+			if f.rest(stop, startBackoff) {
+				continue
+			}
+			f.leave(blocked)
+		}
 		if found == nil {
 			return 0, nil, errEnded
 		}
@@ -235,15 +242,20 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 }
 
 // start asks the store for the claim. It returns a token, or what is in the
-// way, or neither where the firing has ended for this replica. Without an
-// answer it asks for as long as the session lives, however late the firing is:
-// a start whose reply was lost may have left a waiting run that nobody else
-// looks after.
+// way, or neither: then the firing has ended for this replica, or rowHeld or
+// aside say that it goes on.
+//
+// While it is not known whether an earlier try took effect, it keeps the worker
+// and asks for as long as the session lives, however late the firing is: the run
+// may have its claim already, and would be executed by nobody. After stop it asks
+// for a session's TTL at most.
 func (f *firing) start(stop context.Context) (Token, *blockage) {
 	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
-	for held := false; ; {
-		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, held)
-		held = errors.Is(err, ErrRowHeld)
+	var stopped time.Time
+	for unknown := false; ; {
+		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, f.rowHeld)
+		f.rowHeld = errors.Is(err, ErrRowHeld)
+		unknown = unknown || !f.rowHeld
 		switch {
 		case err == nil:
 			return f.started(result)
@@ -252,9 +264,17 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 		case !errors.Is(err, ErrUnavailable):
 			f.fail(err)
 			return 0, nil
-		case !f.rest(stop, startBackoff):
+		case !unknown: // the store has answered that it did nothing
 			return 0, nil
 		}
+		if stopped.IsZero() && stop.Err() != nil {
+			stopped = time.Now()
+		}
+		if !stopped.IsZero() && time.Since(stopped) > f.ttl {
+			f.log.Warn().Err(err).Msg("outcome of the start is unknown, the replica stops without it")
+			return 0, nil
+		}
+		pause(f.session.ctx, startBackoff)
 	}
 }
 

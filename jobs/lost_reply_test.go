@@ -19,11 +19,13 @@ import (
 type losing struct {
 	jobs.Store
 	from, until time.Time
+	job         string // whose; "" for all
 }
 
 func (l *losing) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	results, err := l.Store.Start(ctx, session, requests)
-	if now := time.Now(); now.After(l.from) && now.Before(l.until) {
+	of := l.job == "" || slices.ContainsFunc(requests, func(r jobs.StartRequest) bool { return r.Firing.Job == l.job })
+	if now := time.Now(); of && now.After(l.from) && now.Before(l.until) {
 		return nil, fmt.Errorf("start: %w: the reply is lost", jobs.ErrUnavailable)
 	}
 	return results, err
@@ -47,5 +49,38 @@ func TestStartWhoseReplyIsLostIsAskedAgainUntilItIsKnown(t *testing.T) {
 			t.Errorf("short: %v, want that it ran when orders was free", got)
 		}
 		stop()
+	})
+}
+
+// A run that may have been granted keeps its worker: it would be executed by
+// nobody while it queued for another.
+func TestStartWhoseReplyIsLostKeepsItsWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		short, long := once(t, "short", 10*time.Second, "orders"), once(t, "long", 11*time.Second, "sales")
+		o := c.options("a", takes(time.Minute), short, long)
+		o.Workers = 1
+		o.Store = &losing{Store: c.store, job: "short", from: time.Now().Add(9 * time.Second), until: time.Now().Add(12 * time.Second)}
+		stop := c.start(o)
+		time.Sleep(3 * time.Minute)
+		stop()
+		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("short: %v, expected that its run went on once its start was known", got)
+		}
+	})
+}
+
+// The same while the replica stops: the run goes on within the grace.
+func TestStartWhoseReplyIsLostIsAskedAgainWhileTheReplicaStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		o := c.options("a", takes(time.Second), once(t, "short", 10*time.Second, "orders"))
+		o.Store = &losing{Store: c.store, from: time.Now().Add(9900 * time.Millisecond), until: time.Now().Add(12 * time.Second)}
+		stop := c.start(o)
+		time.Sleep(11 * time.Second)
+		stop()
+		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) {
+			t.Errorf("short: %v, expected that its run went on", got)
+		}
 	})
 }
