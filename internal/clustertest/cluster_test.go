@@ -26,21 +26,22 @@ const (
 
 // settings are what tests vary in the replicas' configuration.
 type settings struct {
-	stock     bool   // the stock binary instead of the one with the ledger
-	url       string // of the database; "" for a clone of the template, made by newCluster
-	heartbeat string // 500ms unless set
-	expires   string // 5s unless set
-	grace     string // 30s unless set
-	lease     string // 10s unless set
-	servers   string // of memcached, in YAML; "" for the cluster's own
-	memcached string // more keys under locking.memcached: ", key: value"
-	more      string // more keys under locking
-	wait      string // two tries unless set
-	misfire   string // 30s unless set
-	admin     string // more keys under admin: ", key: value"
-	refresh   string // of pages; 5s unless set
-	history   string // how long runs are kept; 720h unless set
-	jobs      string // the cron table, in YAML
+	stock     bool          // the stock binary instead of the one with the ledger
+	url       string        // of the database; "" for a clone of the template, made by newCluster
+	heartbeat string        // 500ms unless set
+	expires   string        // 5s unless set
+	grace     string        // 30s unless set
+	lease     string        // 10s unless set
+	servers   string        // of memcached, in YAML; "" for the cluster's own
+	memcached string        // more keys under locking.memcached: ", key: value"
+	more      string        // more keys under locking
+	wait      string        // two tries unless set
+	misfire   string        // 30s unless set
+	admin     string        // more keys under admin: ", key: value"
+	refresh   string        // of pages; 5s unless set
+	history   string        // how long runs are kept; 720h unless set
+	jobs      string        // the cron table, in YAML
+	limit     time.Duration // for all that the test waits for; clusterLimit unless set
 }
 
 // cluster is replicas of one configuration on a database and a memcached of
@@ -61,7 +62,8 @@ func newCluster(t *testing.T, s settings) *cluster {
 	if s.url == "" {
 		s.url = preparedServer(t).Clone(t, template)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), clusterLimit, fmt.Errorf("the test did not end within %s", clusterLimit))
+	limit := cmp.Or(s.limit, clusterLimit)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test did not end within %s", limit))
 	t.Cleanup(cancel)
 	c := &cluster{t: t, ctx: ctx, settings: s, dir: t.TempDir(), url: s.url, replicas: map[string]*replicas.Process{}}
 	var err error
