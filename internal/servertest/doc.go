@@ -6,8 +6,9 @@
 // test binary dies first (on Linux). A server that is not installed is an error
 // that names the Debian package; nothing is ever skipped.
 //
-// Starting PostgreSQL takes about a second, so a test binary starts one for all
-// its tests in TestMain, and each test takes a database of its own:
+// Starting PostgreSQL takes about a second, so a test binary has one for all
+// its tests in TestMain, and each test takes a database of its own. `make test`
+// starts one for all packages, and a test binary that runs alone its own:
 //
 //	var server *servertest.Postgres
 //

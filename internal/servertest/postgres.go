@@ -26,6 +26,8 @@ type Postgres struct {
 	settings   []string
 	credential *syscall.Credential
 	databases  atomic.Int64
+	shared     bool   // another process runs it
+	prefix     string // of the names of databases
 
 	mu      sync.Mutex
 	port    int
@@ -38,6 +40,23 @@ type Postgres struct {
 // connections and never waits for the disk. Settings such as "fsync=on" or
 // "max_connections=20" go after these and win.
 func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgres, error) {
+	p, err := newPostgres(dir, settings)
+	if err != nil {
+		return nil, err
+	}
+	if p.ownsDir = dir == ""; p.ownsDir {
+		if p.dir, err = os.MkdirTemp("", "postgres-"); err != nil {
+			return nil, fmt.Errorf("folder for PostgreSQL: %w", err)
+		}
+	}
+	if err := p.create(ctx); err != nil {
+		return nil, errors.Join(err, p.removeDir())
+	}
+	return p, nil
+}
+
+// newPostgres returns a server that has no files yet and does not run.
+func newPostgres(dir string, settings []string) (*Postgres, error) {
 	initdb, err := FindBinary("initdb", "postgresql")
 	if err != nil {
 		return nil, err
@@ -45,17 +64,9 @@ func StartPostgres(ctx context.Context, dir string, settings ...string) (*Postgr
 	if initdb, err = filepath.EvalSymlinks(initdb); err != nil { // its neighbours are where it really is
 		return nil, fmt.Errorf("folder of PostgreSQL's programs: %w", err)
 	}
-	p := &Postgres{bin: filepath.Dir(initdb), settings: settings}
+	p := &Postgres{bin: filepath.Dir(initdb), dir: dir, settings: settings}
 	if p.credential, err = account("postgres"); err != nil {
 		return nil, err
-	}
-	if p.dir, p.ownsDir = dir, dir == ""; p.ownsDir {
-		if p.dir, err = os.MkdirTemp("", "postgres-"); err != nil {
-			return nil, fmt.Errorf("folder for PostgreSQL: %w", err)
-		}
-	}
-	if err := p.create(ctx); err != nil {
-		return nil, errors.Join(err, p.removeDir())
 	}
 	return p, nil
 }
@@ -67,6 +78,11 @@ func (p *Postgres) create(ctx context.Context) error {
 	if err := p.initdb(ctx); err != nil {
 		return err
 	}
+	return p.startSomewhere(ctx)
+}
+
+// startSomewhere starts the server on a free port.
+func (p *Postgres) startSomewhere(ctx context.Context) error {
 	var err error
 	for range startTries {
 		if p.port, err = freePort(); err != nil {
@@ -104,14 +120,27 @@ func (p *Postgres) prepareDir() error {
 	return nil
 }
 
+// initdb makes the data folder, or copies the one that the environment names.
 func (p *Postgres) initdb(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(), "-U", "postgres",
-		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if pristine := os.Getenv(pristineVariable); pristine != "" {
+		return p.command(ctx, p.credential, "cp", "-Rp", pristine, p.dataDir())
+	}
+	return p.command(ctx, p.credential, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(),
+		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions",
+		"--wal-segsize=1") // MB: there is little to write and to copy
+}
+
+// command runs a program in the server's folder and waits for its end.
+func (p *Postgres) command(
+	ctx context.Context, as *syscall.Credential, program string, args ...string,
+) error {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	DieWithParent(cmd.SysProcAttr, syscall.SIGKILL)
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(output))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(program), err, bytes.TrimSpace(output))
 	}
 	return nil
 }
@@ -126,7 +155,7 @@ func (p *Postgres) Addr() string { return address(p.port) }
 
 // URL returns the address of a database, for the superuser.
 func (p *Postgres) URL(database string) string {
-	return "postgres://postgres@" + p.Addr() + "/" + database + "?sslmode=disable"
+	return "postgres://postgres@" + p.Addr() + "/" + p.databaseName(database) + "?sslmode=disable"
 }
 
 func (p *Postgres) start(ctx context.Context) error {
@@ -173,8 +202,11 @@ func (p *Postgres) saysReady(pid int) bool {
 }
 
 // Stop ends the server with all its connections and removes the folder if it
-// is a temporary one. It may be called again.
+// is a temporary one. It may be called again. A shared server goes on.
 func (p *Postgres) Stop() error {
+	if p.shared {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return errors.Join(p.end(syscall.SIGINT), p.removeDir())
@@ -183,6 +215,9 @@ func (p *Postgres) Stop() error {
 // Kill ends the server as a crash would: at once, without a checkpoint. What
 // was committed is there again after Start.
 func (p *Postgres) Kill() error {
+	if p.shared {
+		return errShared
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.end(syscall.SIGQUIT)
@@ -190,6 +225,9 @@ func (p *Postgres) Kill() error {
 
 // Start starts the server again after a Kill, on the same port.
 func (p *Postgres) Start(ctx context.Context) error {
+	if p.shared {
+		return errShared
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process.running() {
@@ -201,6 +239,9 @@ func (p *Postgres) Start(ctx context.Context) error {
 // Restart ends the server in good order, with all its connections, and starts
 // it again on the same port.
 func (p *Postgres) Restart(ctx context.Context) error {
+	if p.shared {
+		return errShared
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.end(syscall.SIGINT); err != nil {
@@ -212,6 +253,9 @@ func (p *Postgres) Restart(ctx context.Context) error {
 // Pause stops all the server's processes from running without ending them:
 // connections stay open and nothing is answered until Resume.
 func (p *Postgres) Pause() error {
+	if p.shared {
+		return errShared
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.each(Freeze)
@@ -219,6 +263,9 @@ func (p *Postgres) Pause() error {
 
 // Resume ends a Pause.
 func (p *Postgres) Resume() error {
+	if p.shared {
+		return errShared
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.each(Thaw)
@@ -251,6 +298,13 @@ func (p *Postgres) end(signal syscall.Signal) error {
 		return err
 	}
 	return p.process.end(signal, stopGrace)
+}
+
+// running reports whether the server runs; a shared one always does.
+func (p *Postgres) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shared || p.process.running()
 }
 
 func (p *Postgres) removeDir() error {
