@@ -3,12 +3,22 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/scheduler
 PACKAGES ?= ./...
+RUNS ?= 5
+FUZZTIME ?= 30s
+
+# testrun runs go test, and leaves no process and no file behind: go doc ./internal/testrun
+TESTRUN := bin/testrun
+# Lint runs vet. Tests need no symbol tables: without them binaries are linked in half the time.
+TESTFLAGS := -race -shuffle=on -vet=off -ldflags='-s -w'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test short lint bench warehouse fuzz tools clean
+.PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench warehouse
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@awk '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		match($$0, /^[a-z-]+:.*## /) { split($$0, t, ":"); printf "  %-16s %s\n", t[1], substr($$0, RLENGTH + 1) }' $(MAKEFILE_LIST)
+
+##@ Use
 
 run: build ## run one replica with nothing installed: jobs fire at once, the page is on http://127.0.0.1:8080
 	$(BIN) run -c configs/embedded.yaml
@@ -19,8 +29,19 @@ demo: build ## three replicas in one process, contending for tables: pages on po
 build: ## build bin/scheduler
 	$(GO) build -o $(BIN) ./cmd/scheduler
 
-test: tools ## all tests, integration included, with the race detector, in random order
-	$(GO) test -race -shuffle=on -timeout 30m $(PACKAGES)
+clean: ## remove what was built
+	rm -rf bin
+
+##@ Check
+
+test: tools testrun ## all tests with real servers and the race detector, in random order; prints the slowest
+	GO='$(GO)' exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
+
+soak: tools testrun ## the same tests for longer, and the long proofs; about 35 minutes
+	HOLDFAST_SOAK=1 GO='$(GO)' exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m $(PACKAGES)
+
+test-under-load: tools testrun ## make test RUNS times (5) beside one busy loop per processor; all must pass
+	GO='$(GO)' exec $(TESTRUN) -runs $(RUNS) -busy $$(nproc) -- $(TESTFLAGS) -timeout 20m $(PACKAGES)
 
 short: ## tests that need no servers
 	$(GO) test -short ./...
@@ -31,21 +52,22 @@ lint: ## vet, staticcheck, gofmt, go mod tidy
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) mod tidy -diff
 
-bench: tools ## three replica processes with 200 and 1,000 jobs a second, and the locks beside plain memcached
-	$(GO) run ./examples/bench
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./jobs/...
-
-FUZZTIME ?= 30s
-
 fuzz: ## each fuzz target for FUZZTIME, 30s unless said otherwise
 	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's/(.*)\/[^/]+_test.go:func (Fuzz.*)/\1 \2/' | sort -u | \
 	while read -r package target; do echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; done
 
-warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
-	$(GO) run ./examples/warehouse
-
-tools: ## install the servers that integration tests need, or say what is missing
+tools: ## install the servers that tests need, or say what is missing
 	@bash .ci/tools
 
-clean: ## remove what was built
-	rm -rf bin
+# With the race detector, as the tests: the packages that both need are compiled once.
+testrun:
+	@$(GO) build -race -ldflags='-s -w' -o $(TESTRUN) ./internal/testrun
+
+##@ Measure
+
+bench: tools ## three replica processes with 200 and 1,000 jobs a second, and the locks beside plain memcached
+	$(GO) run ./examples/bench
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./locking/... ./jobs/...
+
+warehouse: tools ## roll-ups beside pgbench, without locks and with them: deadlocks and totals
+	$(GO) run ./examples/warehouse

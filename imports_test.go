@@ -27,6 +27,7 @@ var onlyIn = map[string][]string{
 	"github.com/goccy/go-yaml":                {"configs"},
 	module + "/internal/servertest":           nil, // tests, examples and other internals only
 	module + "/internal/soak":                 nil,
+	module + "/internal/testrun":              nil,
 	module + "/internal/replicas":             nil,
 	module + "/internal/browsertest":          nil,
 	"github.com/chromedp/chromedp":            nil,
@@ -78,7 +79,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory", "internal/replicas", "internal/simstore", "internal/simulation", "internal/soak"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
+		if entry.IsDir() && (slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory", "internal/replicas", "internal/simstore", "internal/simulation", "internal/soak", "internal/testrun"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
 			return filepath.SkipDir // they use everything, and nothing uses them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

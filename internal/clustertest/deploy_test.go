@@ -12,7 +12,7 @@ import (
 func TestDeployThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: %s, params: {statement: SELECT 1}}\n"
-	c := newCluster(t, settings{stock: true, expires: "2s", misfire: "10s", jobs: fmt.Sprintf(tick, "10s")})
+	c := newCluster(t, settings{stock: true, misfire: "10s", jobs: fmt.Sprintf(tick, "10s")})
 	fires := func(names ...string) time.Time {
 		t.Helper()
 		since := askOne[time.Time](c, "SELECT clock_timestamp()")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/soak"
 )
 
 // The size of the history that TestLongHistory asks for, unless the environment
@@ -22,7 +24,9 @@ import (
 // while it has no runs.
 const (
 	fewJobs = 300
-	fewRuns = 20_000
+	fewRuns = 2_000
+	// Times are compared with slowest where there are more than in a soak.
+	soakRuns = 20_000
 	// slowest is how long an answer may take, once the history is long.
 	slowest = 300 * time.Millisecond
 )
@@ -47,9 +51,9 @@ type timing struct {
 // combination of parameters, each with what much and what little is of.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
-	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs), runs: fromEnvironment(t, "HOLDFAST_RUNS", fewRuns)}
+	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs), runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
 	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"), jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
-	if h.runs > fewRuns { // it may take more than a test has
+	if h.runs > soakRuns { // it may take more than a test has
 		h.ctx = t.Context()
 	}
 	h.start("a") // which writes the jobs
@@ -60,8 +64,12 @@ func TestLongHistory(t *testing.T) {
 	h.start("a")
 	h.base = h.replicas["a"].URL
 	h.middle = askOne[string](h.cluster, `SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
-	for _, path := range h.addresses() {
-		h.time(path)
+	// The combinations of parameters are a soak's: here a sample of them.
+	every := soak.Pick(17, 1)
+	for i, path := range h.addresses() {
+		if i%every == 0 {
+			h.time(path)
+		}
 	}
 	h.tell()
 }
@@ -237,7 +245,7 @@ func (h *history) time(path string) {
 	h.t.Helper()
 	var took []time.Duration
 	var size int
-	for len(took) == 0 || h.runs > fewRuns && took[0] > slowest/6 && len(took) < 5 {
+	for len(took) == 0 || h.runs > soakRuns && took[0] > slowest/6 && len(took) < 5 {
 		began := time.Now()
 		status, body := h.get(h.base + path)
 		took, size = append(took, time.Since(began)), len(body)
@@ -291,7 +299,7 @@ func (h *history) tell() {
 	}
 	slices.Sort(lines)
 	h.t.Logf("%d jobs, %d runs:\n%s", h.jobs, h.runs, strings.Join(lines, "\n"))
-	if h.runs <= fewRuns { // which says nothing
+	if h.runs <= soakRuns { // which says nothing
 		return
 	}
 	slices.SortFunc(h.times, func(a, b timing) int { return cmp.Compare(b.p50, a.p50) })

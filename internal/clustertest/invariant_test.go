@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/soak"
 )
 
-// runFor is how long the cluster runs in TestInvariantsOfACluster.
-const (
-	runForVariable = "HOLDFAST_CLUSTER_SECONDS"
-	runFor         = 20 * time.Second
-)
+// runForVariable is how many seconds the clusters run in TestInvariantsOfACluster and
+// in TestEachDueOfProcessesEndsOnce.
+const runForVariable = "HOLDFAST_CLUSTER_SECONDS"
 
 // contendingJobs is a cron table of 30 jobs that are due every second and
 // share 12 tables, some of which they name in opposite orders. A third of them
@@ -60,10 +60,10 @@ func contendingSQL(name, tables, keys string) string {
 // what had to happen.
 func TestInvariantsOfACluster(t *testing.T) {
 	table, names := contendingJobs()
-	c := newCluster(t, settings{expires: "3s", misfire: "3s", jobs: table, wait: "{attempts: 20, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}"})
+	c := newCluster(t, settings{misfire: "3s", jobs: table, wait: "{attempts: 20, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}"})
 	c.start("a", "b", "c")
 	from := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
-	length := lengthOfRun(t)
+	length := lengthOfRun(t, 10*time.Second)
 	until := from.Add(length)
 
 	const reached = `SELECT clock_timestamp() >= $1`
@@ -99,11 +99,12 @@ func TestInvariantsOfACluster(t *testing.T) {
 	}
 }
 
-func lengthOfRun(t *testing.T) time.Duration {
+// lengthOfRun returns short in a short run, and a minute in a soak.
+func lengthOfRun(t *testing.T, short time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv(runForVariable)
 	if text == "" {
-		return runFor
+		return soak.Pick(short, time.Minute)
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 4 || seconds > 120 {

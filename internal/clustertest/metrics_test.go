@@ -58,7 +58,7 @@ func (c *cluster) recorded() map[string]float64 {
 // the store has, each once, and tell of memcached's restart and of a death.
 func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{stock: true, expires: "3s", memcached: ", watch_every: 100ms", jobs: firesEverySecond + `
+	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms", jobs: firesEverySecond + `
   - {name: rival, schedule: {every: 1s}, handler: sql, tables: [ledger, others], params: {statement: SELECT pg_sleep(0.3)}, wait: {attempts: 1}}
   - {name: hold, handler: command, tables: [held], params: {command: [sleep, "60"]}}
 `})

@@ -97,7 +97,7 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 func TestLossOfPostgreSQLForLongerThanASession(t *testing.T) {
 	t.Parallel()
 	pg, url := ownPostgres(t)
-	c := newCluster(t, settings{url: url, expires: "2s", misfire: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
+	c := newCluster(t, settings{url: url, misfire: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
 		ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
 	c.start("a", "b")
 	c.trigger("hold")

@@ -104,7 +104,7 @@ func TestStopWhenTheGraceIsOver(t *testing.T) {
 // to be.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{grace: "1h", expires: "1500ms", jobs: ledgerJob("hold", "t", "", "gate: never")})
+	c := newCluster(t, settings{grace: "1h", jobs: ledgerJob("hold", "t", "", "gate: never")})
 	c.start("a", "b")
 	c.trigger("hold")
 	held := c.begun("hold", 0)

@@ -50,9 +50,9 @@ func kindsOfJobs(at time.Time) string {
 // simulation's oracle judge what became of each due.
 func TestEachDueOfProcessesEndsOnce(t *testing.T) {
 	t.Parallel()
-	length := lengthOfRun(t)
+	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
 	c := newCluster(t, settings{
-		expires: "3s", misfire: "3s", jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
+		expires: "4s", misfire: "3s", jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
 		wait: "{attempts: 10, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}",
 	})
 	c.start("a", "b", "c", "d")

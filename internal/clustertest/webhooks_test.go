@@ -48,7 +48,7 @@ webhooks:
     jobs: ["fail*"]
     headers: [{name: X-Replica, value: "${REPLICA}"}]`
 	const failing = "  - {name: failing, handler: command, params: {command: [sh, -c, exit 3]}}\n  - {name: other, handler: command, params: {command: [sh, -c, exit 3]}}\n"
-	c := newCluster(t, settings{expires: "2s", more: hooks, jobs: failing})
+	c := newCluster(t, settings{more: hooks, jobs: failing})
 	t.Cleanup(func() { // before the server waits for its connections
 		select {
 		case <-dead:

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 )
 
@@ -21,10 +22,11 @@ const (
 	// secondsVariable is how many seconds a cluster of processes works after
 	// its faults.
 	secondsVariable = "HOLDFAST_LOCKHISTORY_SECONDS"
-	defaultSeconds  = 5
+	shortSeconds    = 1
+	soakSeconds     = 20
 	maxSeconds      = 60 // the search keeps the square of a history's length in memory
 
-	ttlOfWorkers = 1500 * time.Millisecond
+	ttlOfWorkers = 4 * time.Second
 	faultsLimit  = 2 * time.Minute
 )
 
@@ -80,7 +82,7 @@ func TestRaces(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		c.start(name, workerSpec{Replica: name, Workers: 8, Wanted: few, Longest: 40 * time.Millisecond, Hasty: true})
 	}
-	c.awaitGrants(ctx, 100)
+	c.awaitGrants(ctx, soak.Pick(25, 100))
 	c.finish()
 }
 
@@ -88,7 +90,7 @@ func secondsToWork(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv(secondsVariable)
 	if text == "" {
-		return defaultSeconds * time.Second
+		return time.Duration(soak.Pick(shortSeconds, soakSeconds)) * time.Second
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 1 || seconds > maxSeconds {

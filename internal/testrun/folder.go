@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const folderPrefix = "holdfast-test-"
+
+// folder is where the tests of one run keep their temporary files.
+type folder struct {
+	path string
+	lock *os.File // in it, held while this process lives
+}
+
+// newFolder makes a folder beneath parent, and removes those of runs that were
+// killed. Servers that run as another user may enter it.
+func newFolder(parent string) (*folder, error) {
+	if err := removeStale(parent); err != nil {
+		return nil, err
+	}
+	path, err := os.MkdirTemp(parent, folderPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("create folder of the run: %w", err)
+	}
+	f := &folder{path: path}
+	if err := os.Chmod(path, 0o755); err != nil {
+		return nil, errors.Join(fmt.Errorf("create folder of the run: %w", err), f.remove())
+	}
+	if f.lock, err = lockFolder(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.remove())
+	}
+	return f, nil
+}
+
+// environment has the tests use the folder.
+func (f *folder) environment() []string { return []string{"TMPDIR=" + f.path} }
+
+func (f *folder) remove() error {
+	err := os.RemoveAll(f.path)
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Close())
+	}
+	return err
+}
+
+// removeStale removes the folders in parent whose runs have ended without it. A
+// folder that has no lock yet is being made.
+func removeStale(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return fmt.Errorf("look for folders of earlier runs: %w", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(parent, entry.Name())
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), folderPrefix) {
+			continue
+		}
+		if _, err := os.Stat(lockPath(path)); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		lock, err := lockFolder(path)
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, os.ErrPermission) {
+			continue // it is in use, or another user's
+		}
+		if err != nil {
+			return fmt.Errorf("lock %s: %w", path, err)
+		}
+		if err := errors.Join(os.RemoveAll(path), lock.Close()); err != nil {
+			return fmt.Errorf("remove the folder of an earlier run: %w", err)
+		}
+	}
+	return nil
+}
+
+func lockPath(path string) string { return filepath.Join(path, "lock") }
+
+// lockFolder returns an error that is EWOULDBLOCK while another process holds the
+// lock. Children do not inherit it.
+func lockFolder(path string) (*os.File, error) {
+	file, err := os.OpenFile(lockPath(path), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report prints the events of go test -json as go test prints without -json, and
+// remembers how long tests took.
+type report struct {
+	out      io.Writer
+	packages map[string]*packageReport
+	took     []duration
+	counts   map[string]int // tests by how they ended: pass, fail, skip
+}
+
+// packageReport is what one package has printed and not ended.
+type packageReport struct {
+	tests map[string]*strings.Builder
+	order []string // of the tests, as they began
+	lines []string // of the package itself
+}
+
+// duration is how long one test took.
+type duration struct {
+	pkg, test string
+	took      time.Duration
+}
+
+// event is a line of go test -json; `go doc test2json` describes it.
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // s
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, packages: make(map[string]*packageReport), counts: make(map[string]int)}
+}
+
+// read handles events until there are no more. Other lines are printed as they are.
+func (r *report) read(events io.Reader) error {
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil || e.Action == "" {
+				r.print(string(line))
+			} else {
+				r.handle(e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the events of go test: %w", err)
+		}
+	}
+}
+
+func (r *report) print(text string) {
+	// The exit code tells of failures even if nobody reads them.
+	_, _ = io.WriteString(r.out, text)
+}
+
+func (r *report) handle(e event) {
+	if e.Action == "build-output" {
+		r.print(e.Output)
+		return
+	}
+	p := r.packages[e.Package]
+	if p == nil {
+		p = &packageReport{tests: make(map[string]*strings.Builder)}
+		r.packages[e.Package] = p
+	}
+	switch {
+	case e.Test == "" && e.Action == "output":
+		p.lines = append(p.lines, e.Output)
+	case e.Test == "":
+		r.endPackage(e, p)
+	case e.Action == "output":
+		p.test(e.Test).WriteString(e.Output)
+	case e.Action == "pass" || e.Action == "skip" || e.Action == "fail":
+		r.endTest(e, p)
+	}
+}
+
+func (p *packageReport) test(name string) *strings.Builder {
+	if p.tests[name] == nil {
+		p.tests[name] = &strings.Builder{}
+		p.order = append(p.order, name)
+	}
+	return p.tests[name]
+}
+
+// endTest prints what the test printed if it failed.
+func (r *report) endTest(e event, p *packageReport) {
+	r.counts[e.Action]++
+	if !strings.Contains(e.Test, "/") {
+		took := time.Duration(e.Elapsed * float64(time.Second))
+		r.took = append(r.took, duration{e.Package, e.Test, took})
+	}
+	if e.Action == "fail" {
+		r.print(p.test(e.Test).String())
+	}
+	delete(p.tests, e.Test)
+	p.order = slices.DeleteFunc(p.order, func(name string) bool { return name == e.Test })
+}
+
+// endPackage prints the last line of a package. Of a package that failed it
+// prints all, and the output of tests that did not end.
+func (r *report) endPackage(e event, p *packageReport) {
+	switch e.Action {
+	case "pass", "skip":
+		if len(p.lines) > 0 {
+			r.print(p.lines[len(p.lines)-1])
+		}
+	case "fail":
+		for _, name := range p.order {
+			r.print(p.tests[name].String())
+		}
+		for _, line := range p.lines {
+			r.print(line)
+		}
+	default: // start
+		return
+	}
+	delete(r.packages, e.Package)
+}
