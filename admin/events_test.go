@@ -24,6 +24,7 @@ type changes struct {
 	asked int
 	heard map[*func()]bool
 	err   error
+	begin chan struct{} // unless nil, listening begins once it is closed
 }
 
 func newChanges() *changes {
@@ -42,6 +43,13 @@ func (c *changes) Marks(context.Context) (jobs.Marks, error) {
 }
 
 func (c *changes) Listen(ctx context.Context, heard func()) error {
+	if c.begin != nil {
+		select {
+		case <-c.begin:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	c.mu.Lock()
 	c.heard[&heard] = true
 	c.mu.Unlock()
@@ -237,12 +245,37 @@ func TestActsAreToldAtOnce(t *testing.T) {
 		_, listener, end := piped(t, o)
 		reader := watch(t, listener, "")
 		reader.wants("the beginning", jobs.Topics()...)
+		synctest.Wait() // the hub listens
 		asked := c.questions()
 		begun := time.Now()
 		c.act()
 		reader.wants("an act", jobs.Topics()...)
 		if took := time.Since(begun); took > 0 || c.questions() > asked {
 			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
+		}
+		reader.Close()
+		end()
+	})
+}
+
+// TestActsBeforeListeningBeganAreToldThen has an operator act after the hub's
+// first look and before it listens: a stream hears of it as soon as the hub
+// listens, not at the next look.
+func TestActsBeforeListeningBeganAreToldThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := live(t)
+		c.begin = make(chan struct{})
+		_, listener, end := piped(t, o)
+		reader := watch(t, listener, "")
+		reader.wants("the beginning", jobs.Topics()...)
+		synctest.Wait()
+		c.move(jobs.TopicJobs, jobs.TopicAudit)
+		c.act()
+		begun := time.Now()
+		close(c.begin)
+		reader.wants("an act that nobody heard", jobs.TopicJobs, jobs.TopicAudit)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it was told %s after listening began", took)
 		}
 		reader.Close()
 		end()

@@ -48,6 +48,7 @@ type hub struct {
 	source Changes
 	ask    func(ctx context.Context, question func(ctx context.Context) error) error
 	heard  chan struct{} // holds a value when somebody has acted
+	began  chan struct{} // holds a value when listening has begun
 
 	ctx   context.Context // ends with close
 	close context.CancelCauseFunc
@@ -73,7 +74,10 @@ type stream struct {
 }
 
 func newHub(source Changes, ask func(ctx context.Context, question func(ctx context.Context) error) error) *hub {
-	h := &hub{source: source, ask: ask, heard: make(chan struct{}, 1), streams: make(map[*stream]bool)}
+	h := &hub{
+		source: source, ask: ask, streams: make(map[*stream]bool),
+		heard: make(chan struct{}, 1), began: make(chan struct{}, 1),
+	}
 	h.ctx, h.close = context.WithCancelCause(context.Background())
 	return h
 }
@@ -156,12 +160,15 @@ func (h *hub) follow() {
 	}
 }
 
-// hear tells of acts until it is time to look; it returns false when ctx ended
-// before.
+// hear tells of acts until it is time to look: after a while, and at once when
+// listening begins, because nobody hears an act between the last look and that.
+// It returns false when ctx ended before.
 func (h *hub) hear(ctx context.Context, until <-chan time.Time) bool {
 	for {
 		select {
 		case <-until:
+			return true
+		case <-h.began:
 			return true
 		case <-h.heard:
 			h.tell(nil)
@@ -186,18 +193,24 @@ func (h *hub) listen(ctx context.Context) {
 		var listens atomic.Bool
 		begun := time.Now()
 		_ = h.source.Listen(ctx, func() { // why it ended is logged by the replica, which listens too
-			if !listens.Swap(true) {
-				return
-			}
-			select {
-			case h.heard <- struct{}{}:
-			default:
+			if listens.Swap(true) {
+				signal(h.heard)
+			} else {
+				signal(h.began)
 			}
 		})
 		if time.Since(begun) > listenRarest {
 			delay = listenAgain
 		}
 		wait(ctx, delay)
+	}
+}
+
+// signal puts a value into a channel that holds one, unless it has one already.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -248,10 +261,7 @@ func (h *hub) tell(now position) {
 			st.seen = now
 		}
 		if len(st.news) > 0 {
-			select {
-			case st.wake <- struct{}{}:
-			default:
-			}
+			signal(st.wake)
 		}
 	}
 }
