@@ -120,10 +120,11 @@ func newFamily(t *testing.T) family {
 	return f
 }
 
-// grandchild is a shell script that says "ready" once its trap is set and
-// then does not end by itself.
+// grandchild is a shell script that does not end by itself. It says "ready" once its
+// trap is set and its own child takes signals: a shell that has just forked drops them,
+// and what it then starts outlives the signal for as long as the grace.
 func (f family) grandchild(trap string) string {
-	return `sh -c 'trap "` + trap + `" TERM; echo ready; while :; do sleep 1000 & wait; done' >` + f.path
+	return `sh -c 'trap "` + trap + `" TERM; while :; do sh -c "echo ready; exec sleep 1000" & wait; done' >` + f.path
 }
 
 func (f family) expect(t *testing.T, want string) {
