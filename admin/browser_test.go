@@ -7,53 +7,82 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 )
-
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	return browsertest.Start(t)
-}
 
 // tab opens a tab in which answers with an error are no error on the console:
 // they are what many of these pages are meant to be.
-func tab(t *testing.T, browser context.Context) context.Context {
+func tab(t *testing.T) context.Context {
 	t.Helper()
 	const refused = "Failed to load resource: the server responded with a status of "
-	return browsertest.Tab(t, browser, refused+"503", refused+"404", refused+"400", refused+"409", refused+"422")
+	return chromium.Tab(t, refused+"503", refused+"404", refused+"400", refused+"409", refused+"422")
 }
 
 type screen = browsertest.Screen
 
 func screens() []screen { return browsertest.Screens() }
 
-// TestScreenshots looks at every state of every page: that it is no wider than
-// its window, that it has no error on the console, and that axe-core finds
-// nothing serious. With HOLDFAST_GALLERY it writes pictures into the folder that
+// mainPages are the states of the gallery that TestScreenshots looks at unless it
+// runs in a soak: each kind of page once.
+func mainPages() []string {
+	return []string{
+		"contention", "empty", "hostile", "stale", "down", "memcached", "drift",
+		"locks", "timeline", "contention-matrix", "forecast", "jobs", "job", "explain",
+		"runs", "run-failed", "run-running", "replicas", "audit", "webhooks",
+		"trigger-wrong-params", "release", "add-wrong",
+	}
+}
+
+// pictured returns the states of the gallery to look at, in the gallery's order.
+func pictured(t *testing.T) []galleryState {
+	t.Helper()
+	all := galleryStates()
+	wanted := soak.Pick(mainPages(), nil)
+	if only := os.Getenv("HOLDFAST_GALLERY_ONLY"); only != "" {
+		wanted = strings.Split(only, ",")
+	}
+	if wanted == nil {
+		return all
+	}
+	picked := slices.DeleteFunc(all, func(s galleryState) bool { return !slices.Contains(wanted, s.name) })
+	if len(picked) != len(wanted) {
+		t.Fatalf("the gallery has %d of the states %q", len(picked), wanted)
+	}
+	return picked
+}
+
+// TestScreenshots looks at the main pages, in a soak at every state of every page:
+// a page is no wider than its window, writes no error to the console, and axe-core
+// finds nothing serious. With HOLDFAST_GALLERY it writes pictures into the folder that
 // it names; HOLDFAST_GALLERY_ONLY names the states.
 func TestScreenshots(t *testing.T) {
-	folder, wanted := os.Getenv("HOLDFAST_GALLERY"), os.Getenv("HOLDFAST_GALLERY_ONLY")
-	window, auditor := tab(t, browser(t)), newAuditor(t)
-	for n, state := range galleryStates() {
-		if wanted != "" && !strings.Contains(","+wanted+",", ","+state.name+",") {
-			continue
-		}
+	t.Parallel()
+	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t), make(chan context.Context, 2)
+	for range cap(windows) {
+		windows <- tab(t)
+	}
+	looked := screens()
+	if folder == "" && !soak.Running() {
+		looked = []screen{looked[0], looked[3]}
+	}
+	for n, state := range pictured(t) {
 		t.Run(state.name, func(t *testing.T) {
+			t.Parallel()
+			window := <-windows
+			t.Cleanup(func() { windows <- window })
 			server := newServer(t, state.options)
 			if state.before != nil {
 				state.before(t, server)
 			}
 			address := siteIn(t, window, state.handler(server)) + state.address()
-			looked := screens()
-			if folder == "" {
-				looked = []screen{looked[0], looked[3]}
-			}
-			for i, s := range append(looked, screen{Name: "reflow", Width: 320, Scheme: "light"}) {
+			for i, s := range append(slices.Clip(looked), screen{Name: "reflow", Width: 320, Scheme: "light"}) {
 				if browsertest.Resize(t, window, s); i == 0 {
 					browsertest.Visit(t, window, address)
 				}
@@ -63,7 +92,7 @@ func TestScreenshots(t *testing.T) {
 				if i == len(looked) { // as narrow as WCAG has it, and as wide as it must be
 					continue
 				}
-				if folder != "" || n%2 == i { // which is slow: by turns each kind of page is seen in both
+				if len(looked) > 2 || n%2 == i { // by turns each kind of page is seen in both: axe-core is slow
 					auditor.look(t, window, s.Name)
 				}
 				if folder != "" {

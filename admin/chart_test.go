@@ -279,6 +279,13 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 	h := o.Store.(*history)
 	h.jobs = h.jobs[:500]
 	o.Store = slowLengths{h}
+	o.Dues = func(_ string, from time.Time, n int) []time.Time {
+		dues := make([]time.Time, n)
+		for i := range dues {
+			dues[i] = from.Truncate(6 * time.Hour).Add(time.Duration(i+1) * 6 * time.Hour)
+		}
+		return dues
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(o)
 		for i, want := range []string{"of 400 of 500 jobs so far", "", ""} {

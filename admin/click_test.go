@@ -20,9 +20,10 @@ import (
 // without: from where an act begins, over the page that says what it means, to
 // what has become of it.
 func TestActsByClicking(t *testing.T) {
-	shown := browser(t)
+	t.Parallel()
 	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
@@ -31,7 +32,7 @@ func TestActsByClicking(t *testing.T) {
 			_, running, waiting := stage(t, store)
 			site := httptest.NewServer(realServer(t, store, "replica-1"))
 			defer site.Close()
-			window := tab(t, shown)
+			window := tab(t)
 			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +106,8 @@ func follow(t *testing.T, window context.Context, selector string) {
 // TestKeysGoThroughAForm tabs through a page of an act: first what was not done,
 // then the fields in their order, then the button.
 func TestKeysGoThroughAForm(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	o, _ := withActs(contention())
 	state := galleryState{sent: sent("params", `{"row": 3}`)}
 	site := httptest.NewServer(state.handler(newServer(t, o)))

@@ -184,9 +184,18 @@ func writeGallery(t *testing.T, folder, name string, s *Server, body string) {
 	}
 }
 
+// newServer is New with pages that all tests share: parsing and escaping the
+// templates takes longer than all else that most tests do.
 func newServer(t *testing.T, o Options) *Server {
 	t.Helper()
-	server, err := New(o)
+	if err := o.check(); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := build(o, pages)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ const whereFocusIs = `(() => {
 // document, each stop in sight, with an outline, and nothing before it. The first
 // leads past the navigation.
 func TestKeyboardGoesEverywhere(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
 	for _, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off", "/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
 		for _, s := range []screen{screens()[0], screens()[3]} {
@@ -93,7 +94,8 @@ const spaced = `* { line-height: 1.5 !important; letter-spacing: .12em !importan
 
 // TestTextMayBeSpaced: nothing is cut off, nothing is wider than the window.
 func TestTextMayBeSpaced(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs", "/runs/" + id(10).String(), "/replicas", "/audit", "/jobs/rollup-sales/trigger"} {
 		site := siteIn(t, window, newServer(t, acted(contention())).Handler())
 		visit(t, window, screens()[0], site+path)

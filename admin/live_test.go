@@ -58,7 +58,8 @@ func (s *replicaSite) comes(name string) {
 // TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
 // tell at once, and what happened while one replica took over from another.
 func TestPageShowsWhatItIsToldOf(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/replicas")
 	site.comes("replica-of-the-look")
@@ -74,7 +75,8 @@ func TestPageShowsWhatItIsToldOf(t *testing.T) {
 
 // TestPageAsksAtMostOnceASecond however much happens.
 func TestPageAsksAtMostOnceASecond(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/replicas")
 	site.comes("replica-first")
@@ -94,7 +96,8 @@ func TestPageAsksAtMostOnceASecond(t *testing.T) {
 
 // TestPageIsLeftAloneUnderSomebodysHands: what is filled in stays.
 func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/runs")
 	site.changes.move(jobs.TopicRuns)

@@ -10,7 +10,8 @@ import (
 // TestTimelineByKeyboard goes from bar to bar by arrow keys, from Tokyo: the
 // whole chart is one stop of the tab key, and what is picked is told beneath it.
 func TestTimelineByKeyboard(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestTimelineByKeyboard(t *testing.T) {
 
 // TestFoldedStaysFolded has the tree ask again after somebody folded a part away.
 func TestFoldedStaysFolded(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := siteIn(t, window, hasty(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/locks")
 	evaluate[string](t, window, `(() => { const e = document.querySelector("details[data-key=public]"); e.open = false; e.dataset.old = ""; return ""; })()`)
@@ -64,7 +66,8 @@ func TestFoldedStaysFolded(t *testing.T) {
 
 // TestTimelinePrints: on paper there is the whole chart, and nothing to click.
 func TestTimelinePrints(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())
 	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
 	if _, err := chromedp.Call(window, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
@@ -39,18 +38,9 @@ func TestEachActHappensOnce(t *testing.T) {
 		if testing.Short() {
 			t.Skip("needs PostgreSQL")
 		}
-		pg, err := servertest.StartPostgres(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := pg.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-		database := pg.Database(t)
+		url := database.Database(t)
 		open := func(migrate bool) jobs.Store {
-			store, err := postgres.Open(t.Context(), postgres.Options{URL: database, Migrate: migrate, Log: zerolog.Nop()})
+			store, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: migrate, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
 			}

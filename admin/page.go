@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -29,10 +30,17 @@ const (
 	shownPauses    = 5
 )
 
-// pages renders the templates.
-type pages struct{ set *template.Template }
+// pages renders the templates. It holds nothing of one server.
+type pages struct {
+	set    *template.Template
+	assets *assets // that the templates link to
+}
 
-func newPages(a *assets) (*pages, error) {
+func newPages() (*pages, error) {
+	a, err := newAssets()
+	if err != nil {
+		return nil, fmt.Errorf("admin assets: %w", err)
+	}
 	set, err := template.New("").Funcs(template.FuncMap{
 		"asset":     a.url,
 		"at":        newMoment,
@@ -75,7 +83,10 @@ func newPages(a *assets) (*pages, error) {
 		"targetGroup": func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetGroup, Name: name} },
 		"targetAll":   func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
 	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
-	return &pages{set: set}, err
+	if err != nil {
+		return nil, fmt.Errorf("admin templates: %w", err)
+	}
+	return &pages{set, a}, nil
 }
 
 // write renders to a buffer first: a template that breaks leaves no half page.

@@ -37,7 +37,8 @@ func until(t *testing.T, window context.Context, expression string) {
 // TestTimesAreThoseOfTheViewer looks at the page from Tokyo, where its day is
 // the next in part.
 func TestTimesAreThoseOfTheViewer(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 
 // TestInstantsAreFilledInByTheViewersClock sends a form from Tokyo.
 func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
-	window := tab(t, browser(t))
+	t.Parallel()
+	window := tab(t)
 	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +93,7 @@ func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 // TestLivePartIsReplaced has the page ask again: it shows what is new, keeps
 // the focus, and says when the replica no longer answers.
 func TestLivePartIsReplaced(t *testing.T) {
+	t.Parallel()
 	o := contention()
 	h := o.Store.(*history)
 	var gone, answers atomic.Int64
@@ -110,8 +113,7 @@ func TestLivePartIsReplaced(t *testing.T) {
 		handler.ServeHTTP(w, r)
 	}))
 	defer site.Close()
-	window, cancel := chromedp.NewContext(browser(t)) // its console has the errors that are meant
-	defer cancel()
+	window := chromium.Tab(t, "") // its console has the errors that are meant
 	visit(t, window, screens()[2], site.URL+"/replicas")
 	evaluate[bool](t, window, `document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
 	h.replicas = append(h.replicas[:3:3], beating(9, "replica-9", time.Second, 0))
@@ -134,12 +136,13 @@ func TestLivePartIsReplaced(t *testing.T) {
 // TestSignedOutPageGoesToTheDoor: what comes in place of a part, once the
 // sign-in has ended, is another page.
 func TestSignedOutPageGoesToTheDoor(t *testing.T) {
+	t.Parallel()
 	o := contention()
 	o.Users, o.Hosts = []User{user(t, "anna", "correct horse", Operator)}, []string{pageHost}
 	handler := hasty(t, o).Handler()
 	cookie := cookieOf(t, handler, "anna", "correct horse")
 	var out atomic.Bool
-	window := tab(t, browser(t))
+	window := tab(t)
 	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !out.Load() {
 			r.AddCookie(cookie)
@@ -154,10 +157,11 @@ func TestSignedOutPageGoesToTheDoor(t *testing.T) {
 // TestPageWithoutScripts turns scripts off: the page reloads itself and says
 // its times in UTC.
 func TestPageWithoutScripts(t *testing.T) {
+	t.Parallel()
 	o := contention()
 	handler := hasty(t, o).Handler()
 	var asked atomic.Int64
-	window := tab(t, browser(t))
+	window := tab(t)
 	site := siteIn(t, window, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			asked.Add(1)

@@ -16,6 +16,12 @@ import (
 
 // The server's own limits: a slow or greedy client loses its connection, not
 // the replica its memory.
+// patience is how long clients may take to send a request.
+type patience struct {
+	header  time.Duration
+	request time.Duration // with its header and body
+}
+
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -38,6 +44,7 @@ type Server struct {
 	certificate *certificate // nil: plain HTTP
 	last        lastSeen
 	hub         *hub // nil: nobody is told of changes
+	patience    patience
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -50,15 +57,16 @@ func New(options Options) (*Server, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
+	pages, err := newPages()
+	if err != nil {
+		return nil, err
+	}
+	return build(options, pages)
+}
+
+// build is New with options that were checked, and pages, which servers may share.
+func build(options Options, pages *pages) (*Server, error) {
 	options.Refresh = cmp.Or(options.Refresh, DefaultRefresh)
-	assets, err := newAssets()
-	if err != nil {
-		return nil, fmt.Errorf("admin assets: %w", err)
-	}
-	pages, err := newPages(assets)
-	if err != nil {
-		return nil, fmt.Errorf("admin templates: %w", err)
-	}
 	accounts, err := newAccounts(options)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
@@ -68,7 +76,8 @@ func New(options Options) (*Server, error) {
 		log:      options.Log.With().Str("component", "admin").Logger(),
 		reader:   newReader(options),
 		pages:    pages,
-		assets:   assets,
+		assets:   pages.assets,
+		patience: patience{readHeaderTimeout, readTimeout},
 		accounts: accounts,
 	}
 	if options.Changes != nil {
@@ -139,8 +148,8 @@ func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           inWork(s.Handler()),
 		ConnContext:       inContext,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
+		ReadHeaderTimeout: s.patience.header,
+		ReadTimeout:       s.patience.request,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

@@ -1,11 +1,36 @@
-// Package browsertest looks at pages with Debian's chromium, for tests: headless,
-// one process a test, and each tab fails its test on what a page writes to its
-// console as an error, which is also where a broken content policy is told.
+// Package browsertest looks at pages with Debian's chromium, for tests. The browser
+// has no window. A tab fails its test when the page writes an error to its console;
+// the browser also reports a broken content policy there.
+//
+// A browser takes about a second of CPU time to start, so the tests of a package
+// share one:
+//
+//	var shared browsertest.Browser
+//
+//	func TestMain(m *testing.M) {
+//		code := m.Run()
+//		if err := shared.Stop(); err != nil {
+//			fmt.Fprintln(os.Stderr, err)
+//			code = max(code, 1)
+//		}
+//		os.Exit(code)
+//	}
+//
+//	func TestPage(t *testing.T) {
+//		t.Parallel()
+//		tab := shared.Tab(t)
+//		…
+//	}
+//
+// On Linux the kernel ends the browser when the test binary dies first. The browser
+// keeps its profile in the folder for temporary files.
 package browsertest
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,39 +42,131 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/servertest"
 )
 
-// untilLimit bounds how long a page may take to become what is awaited.
-const untilLimit = time.Minute
+const (
+	untilLimit = 2 * time.Minute       // for a page to become as awaited
+	untilAsks  = 20 * time.Millisecond // between two looks at the page
+	stopLimit  = 10 * time.Second      // for the browser to end by itself
+)
 
-// Start starts a browser that ends with the test, and returns the context in
-// which chromedp opens tabs. With -short the test is skipped.
+// Browser is a browser that tests share. The zero value is ready for use: its first
+// tab starts the process. Its methods may be called concurrently.
+type Browser struct {
+	mu      sync.Mutex
+	started bool
+	ctx     context.Context // in which chromedp opens tabs
+	close   func() error
+	err     error // of the start
+}
+
+// Tab opens a tab with cookies and a window of its own, which the test's end closes.
+// Tabs of tests that run in parallel do not affect each other: each has the focus of
+// its own window. An error in the page fails the test, unless its text contains one
+// of the expected texts. With -short the test is skipped.
+func (b *Browser) Tab(t testing.TB, expected ...string) context.Context {
+	t.Helper()
+	skipShort(t)
+	ctx, err := b.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, ctx, expected, chromedp.WithNewBrowserContext())
+}
+
+func (b *Browser) start() (context.Context, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started {
+		b.started = true
+		b.ctx, b.close, b.err = launch(context.Background())
+	}
+	return b.ctx, b.err
+}
+
+// Stop ends the browser and its children, and removes its profile. It may be called
+// again, and where no tab was opened.
+func (b *Browser) Stop() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.close == nil {
+		return nil
+	}
+	err := b.close()
+	b.close = nil
+	return err
+}
+
+// Start starts a browser for one test, which ends it, and returns the context in
+// which [Tab] opens tabs. With -short the test is skipped.
 func Start(t testing.TB, options ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	skipShort(t)
+	// Not only until the test's context ends: its cleanups still use the browser.
+	ctx, stop, err := launch(context.WithoutCancel(t.Context()), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ctx
+}
+
+func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
-	path, err := servertest.FindBinary("chromium", "chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
-	// Not only until the test's context ends: its cleanups still use the browser.
-	allocated, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(all, options...)...)
-	t.Cleanup(cancel)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
 }
 
-// Tab opens a tab. What it says as an error fails the test, unless it has one of
-// the expected texts.
+// launch starts a browser. The function returned ends it, and returns when its
+// processes have ended and its profile is removed.
+func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (context.Context, func() error, error) {
+	path, err := servertest.FindBinary("chromium", "chromium")
+	if err != nil {
+		return nil, nil, err
+	}
+	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
+	allocated, freed := chromedp.NewExecAllocator(parent, append(all, options...)...)
+	ctx, end := chromedp.NewContext(allocated)
+	if err := chromedp.Do(ctx); err != nil {
+		end()
+		freed()
+		return nil, nil, fmt.Errorf("start of chromium: %w", err)
+	}
+	stop := func() error {
+		defer freed()
+		defer end()
+		limited, cancel := context.WithTimeout(ctx, stopLimit) // then it is killed
+		defer cancel()
+		if err := chromedp.Cancel(limited); err != nil {
+			return fmt.Errorf("end of chromium: %w", err)
+		}
+		return nil
+	}
+	return ctx, stop, nil
+}
+
+// Tab opens a tab that shares its cookies with the other tabs of the browser, and
+// that the test's end closes. An error in the page fails the test, unless its text
+// contains one of the expected texts.
 func Tab(t testing.TB, browser context.Context, expected ...string) context.Context {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	return open(t, browser, expected)
+}
+
+func open(t testing.TB, browser context.Context, expected []string, options ...chromedp.ContextOption) context.Context {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser, options...)
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Only one window of a browser has the focus. Pages of tests in parallel each
+	// believe that theirs has it.
+	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	complain := func(text, where string) {
@@ -60,7 +177,7 @@ func Tab(t testing.TB, browser context.Context, expected ...string) context.Cont
 		}
 		t.Errorf("error in the page: %s (%s)", text, where)
 	}
-	err := chromedp.Listen(ctx, func(event any) {
+	err = chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
 			t.Errorf("exception in the page: %s: %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
@@ -148,7 +265,7 @@ func Until(t testing.TB, tab context.Context, expression string) {
 	ctx, cancel := context.WithTimeout(tab, untilLimit)
 	defer cancel()
 	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression))
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(untilAsks)))
 		if err == nil {
 			return
 		}

@@ -1,0 +1,27 @@
+package admin
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+)
+
+// What the tests of this package share.
+var (
+	database *servertest.Postgres
+	chromium browsertest.Browser // the first tab starts it
+	parsed   = sync.OnceValues(newPages)
+)
+
+func TestMain(m *testing.M) {
+	code := servertest.Main(m, func(pg *servertest.Postgres) { database = pg })
+	if err := chromium.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
