@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	sessionTTL     = 3 * time.Second
+	sessionTTL     = 5 * time.Second
 	requestTimeout = 2 * time.Second
 	changeTime     = 2 * time.Millisecond // what a move takes on the disk
 	atWork         = 256                  // requests at a time on a node; more are turned away

@@ -18,7 +18,7 @@ import (
 
 const (
 	lockLease  = 2 * time.Minute
-	sessionTTL = 3 * time.Second
+	sessionTTL = 5 * time.Second
 	maxTries   = 3 // of a message, before it is left alone for a while
 	idleTime   = 10 * time.Millisecond
 )

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -27,7 +28,7 @@ func TestLocksEndDeadlocksAndWrongTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{without: 10 * time.Second, with: 10 * time.Second, scale: 2, clients: 4, program: program}
+	o := options{without: soak.Pick(8*time.Second, 20*time.Second), with: soak.Pick(6*time.Second, 20*time.Second), scale: 2, clients: 4, program: program}
 	m, err := measure(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)

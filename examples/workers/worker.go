@@ -22,7 +22,7 @@ const (
 
 const (
 	slots      = 3
-	sessionTTL = 3 * time.Second
+	sessionTTL = 5 * time.Second
 	workTime   = 20 * time.Millisecond
 	otherWork  = 3 * time.Millisecond
 )
