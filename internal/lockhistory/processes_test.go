@@ -161,7 +161,7 @@ func (c *cluster) freezeWithLock(ctx context.Context, name string) {
 // freezeInTransaction pauses a worker between the fence check and the commit.
 func (c *cluster) freezeInTransaction(ctx context.Context, name string) {
 	c.Helper()
-	const inTransaction = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle in transaction')`
+	const inTransaction = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND state = 'idle in transaction')`
 	c.workers[name].freeze(ctx, c.T, func() (inside bool) {
 		if err := c.conn.QueryRow(ctx, inTransaction, name).Scan(&inside); err != nil {
 			c.Fatal(err)

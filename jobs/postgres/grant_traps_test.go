@@ -692,7 +692,7 @@ func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 // pause that is just over.
 func (s *stage) awaitTransaction(who string, done <-chan bool) {
 	s.t.Helper()
-	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'transactionid')", who) {
+	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND wait_event = 'transactionid')", who) {
 		select {
 		case result := <-done:
 			s.t.Fatalf("%s went through without waiting: %v", who, result)

@@ -144,7 +144,7 @@ END $$`, who, condition, gate))
 func awaitWaiting[T any](s *stage, who string, done <-chan T) {
 	s.t.Helper()
 	for {
-		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock')", who) {
+		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND wait_event_type = 'Lock')", who) {
 			return
 		}
 		select {

@@ -110,7 +110,7 @@ func TestSweepWaitsInTheBackendThatItNames(t *testing.T) {
 	if !tracer.inside[backendID] || !tracer.inside[lockClaim] {
 		t.Errorf("inside a transaction: the backend's id %v, the wait %v", tracer.inside[backendID], tracer.inside[lockClaim])
 	}
-	if n := query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"); n != 0 {
+	if n := query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"); n != 0 {
 		t.Errorf("%d transactions are left open", n)
 	}
 	if swept, err = sweeper.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {

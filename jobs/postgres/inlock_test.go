@@ -89,7 +89,7 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 	go func() { done <- s.a.InLock(t.Context(), lock, insert(t.Context())) }()
 	awaitWaiting(s, "a", done) // in its commit
 	go func() { released <- lock.Release(t.Context()) }()
-	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
+	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
 		continue // until the release waits too
 	}
 	if _, err := s.locker(s.b, "b").TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests); !errors.Is(err, locking.ErrHeld) {

@@ -334,7 +334,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 		rows               int
 	}{
 		{"committed", "SELECT pg_advisory_unlock(4242)", "succeeded", 1},
-		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'a' AND wait_event_type = 'Lock'", "running", 0},
+		{"not committed", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND wait_event_type = 'Lock'", "running", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t)
@@ -352,7 +352,7 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 			awaitWaiting(s, "a", done) // in its commit
 			proxy.DropReplies(true)
 			s.exec(c.after)
-			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a' AND state = 'active'") > 0 {
+			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND state = 'active'") > 0 {
 				continue // until the commit has ended, one way or the other
 			}
 			proxy.DropReplies(false)
