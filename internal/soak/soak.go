@@ -10,6 +10,8 @@
 package soak
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -35,4 +37,17 @@ func Pick[T any](short, long T) T {
 		return long
 	}
 	return short
+}
+
+// Checks has each property that rapid tests in this binary be checked n times,
+// unless this is a soak or the command line says otherwise. It is for packages
+// whose properties ask a server, and is called at the beginning of TestMain.
+func Checks(n int) error {
+	if Running() {
+		return nil
+	}
+	if err := flag.Set("rapid.checks", fmt.Sprint(n)); err != nil {
+		return fmt.Errorf("limit the checks of rapid: %w", err)
+	}
+	return nil
 }

@@ -1,7 +1,10 @@
 package soak_test
 
 import (
+	"flag"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/holdfast-dev/holdfast/internal/soak"
 )
@@ -29,5 +32,23 @@ func TestLengths(t *testing.T) {
 				t.Errorf("the test ran: %v", ran)
 			}
 		})
+	}
+}
+
+func TestChecks(t *testing.T) {
+	before := flag.Lookup("rapid.checks").Value.String()
+	t.Cleanup(func() {
+		if err := flag.Set("rapid.checks", before); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("HOLDFAST_SOAK", "")
+	if err := soak.Checks(7); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	rapid.Check(t, func(*rapid.T) { checked++ })
+	if checked != 7 {
+		t.Errorf("checked %d times, expected 7", checked)
 	}
 }

@@ -42,8 +42,8 @@ type rule struct {
 	hold func(c *check)
 }
 
-// Run checks every rule, each against a store of its own from open. The store
-// is closed by whoever opened it, in a cleanup of t.
+// Run checks every rule, each against a store of its own from open, several at
+// once. The store is closed by whoever opened it, in a cleanup of t.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	groups := []struct {
 		name  string
@@ -60,6 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
 			for _, r := range group.rules {
 				t.Run(r.name, func(t *testing.T) { r.hold(newCheck(t, open(t))) })
 			}

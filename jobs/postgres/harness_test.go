@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -24,6 +25,9 @@ var server *servertest.Postgres
 const template = "migrated"
 
 func TestMain(m *testing.M) {
+	if err := soak.Checks(20); err != nil {
+		panic(err)
+	}
 	os.Exit(servertest.Main(m, func(p *servertest.Postgres) {
 		server = p
 		if err := migrateTemplate(p); err != nil {
