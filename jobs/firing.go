@@ -201,6 +201,8 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip || before == nil || before.reason != ReasonOverlap {
 				return nil, nil // it may be this very firing on another replica, or one waits already: the store knows
 			}
+		} else if before == nil && f.neverGivesWay() {
+			return nil, nil // only the store knows whether an earlier firing of the job waits already
 		}
 		return nil, &blockage{reason: reason, blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
 	case f.skipUnavailable:
@@ -337,7 +339,7 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 // waits no more.
 func (f *firing) skip(b *blockage, end Reason) {
 	detail := b.words()
-	if !b.final(f) && b.reason != "" {
+	if b.final(f) == "" && b.reason != "" {
 		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.patience.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {

@@ -38,8 +38,8 @@ func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
 	delay, more := f.patience.tries.Next(time.Now())
 	now := f.clock.now()
 	switch {
-	case b.final(f):
-		return 0, b.reason
+	case b.final(f) != "":
+		return 0, b.final(f)
 	case f.waitsForItsTurn(b):
 		f.patience.turn = true
 		if !more {
@@ -122,17 +122,24 @@ type blockage struct {
 	queued  bool // another firing of the job waits for the same already
 }
 
-// final reports whether waiting is not what the job asks for. A job that follows
-// others has no next due to which a firing behind one that waits could give way:
-// they would pile up.
-func (b *blockage) final(f *firing) bool {
+// final returns why the firing must not wait, or "" where it may.
+func (b *blockage) final(f *firing) Reason {
 	switch {
 	case f.late:
-		return false
-	case b.reason == ReasonOlderWaiter && b.ownJob(f):
-		return len(f.entry.Schedule.After()) > 0 && f.firing.Key == ""
+		return ""
+	case b.reason == ReasonOverlap && (f.entry.Overlap == OverlapSkip || b.queued):
+		return ReasonOverlap
+	case f.neverGivesWay() && (b.queued || b.reason == ReasonOlderWaiter && b.ownJob(f)):
+		return ReasonOlderWaiter
 	}
-	return b.reason == ReasonOverlap && (f.entry.Overlap == OverlapSkip || b.queued)
+	return ""
+}
+
+// neverGivesWay reports whether there is no next scheduled time at which the firing
+// would stop waiting. Such firings of one job must not wait one behind another: they
+// would pile up for as long as a lock is held.
+func (f *firing) neverGivesWay() bool {
+	return len(f.entry.Schedule.After()) > 0 && f.firing.Key == ""
 }
 
 // ownJob reports whether an earlier run of the job itself is in the way.

@@ -192,8 +192,8 @@ type StartResult struct {
 	Token   Token
 	Blocker *Blocker
 	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
-	// Queued says, with ReasonOverlap, that another run of the job has waited for
-	// it to be free for longer.
+	// Queued says, of one that is blocked, that another run of the job has waited
+	// longer for the job's name, whatever the blocker is.
 	Queued bool
 }
 

@@ -90,7 +90,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 			r.wants = q.Requests
 		}
 		told := *blocker
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r, p)}
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r)}
 	}
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
@@ -161,15 +161,16 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 	return first
 }
 
-// queued reports whether another run has waited for longer for the name of its
-// job, which p keeps from r.
-func (s *Store) queued(r *run, p *party) bool {
-	if p.reason() != jobs.ReasonOverlap {
+// queued reports whether another run has waited longer for the name of the job of
+// r, which waits.
+func (s *Store) queued(r *run) bool {
+	wantsName := func(w locking.Request) bool { return w.Resource.Kind() == locking.KindJob }
+	if !slices.ContainsFunc(r.wants, wantsName) {
 		return false
 	}
 	for _, other := range s.waiting {
 		_, lives := s.living(other.session)
-		if lives && other != r && older(other, r, r.WaitSince) && slices.ContainsFunc(other.wants, func(w locking.Request) bool { return w.Resource == p.Resource }) {
+		if lives && other != r && other.Job == r.Job && older(other, r, r.WaitSince) && slices.ContainsFunc(other.wants, wantsName) {
 			return true
 		}
 	}

@@ -124,6 +124,22 @@ var placeRules = []rule{
 		c.must(c.Store.End(c.ctx, gone))
 		c.queued(s, request("a", 3, own), false)
 	}},
+	{"of those that another job keeps waiting all but the oldest are told too", func(c *check) {
+		s := c.session("one")
+		own := ownName("a")
+		holder := request("b", 1, table("s/t"))
+		older, younger, alone := request("a", 2, own, table("s/t")), request("a", 3, own, table("s/t")), request("c", 4, table("s/t"))
+		token := c.granted(s, holder)
+		for range 2 {
+			for r, want := range map[*jobs.StartRequest]bool{&older: false, &younger: true, &alone: false} {
+				if result := c.start(s, *r)[0]; result.Reason != jobs.ReasonLockHeld || result.Queued != want {
+					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, queued: %v", r.Firing.Job, r.Firing.Due, result, want)
+				}
+			}
+		}
+		c.finished(holder, token, jobs.Succeeded)
+		c.granted(s, older)
+	}},
 	{"who wants the same table is in no queue of the job", func(c *check) {
 		s := c.session("one")
 		own := ownName("a")

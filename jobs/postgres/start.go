@@ -136,8 +136,8 @@ WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (
 ON CONFLICT (run) DO NOTHING`
 
 	// startOutcomes reads what became of each run, now or in an earlier try
-	// whose reply was lost. Of one that an earlier run of its job keeps waiting it
-	// looks for another that has waited for longer.
+	// whose reply was lost. Of one that waits it looks for another run of its job
+	// that has waited longer.
 	startOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
     coalesce(q.version > 0 AND j.version <> q.version, false),
@@ -153,7 +153,7 @@ LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job CO
 LEFT JOIN LATERAL (
     SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
     CROSS JOIN LATERAL (` + livingWaiter + `) o
-    WHERE r.state = 'waiting' AND r.reason = 'overlap' LIMIT 1) queued ON queued.run <> q.run`
+    WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
 // Start decides on each request in one round trip.

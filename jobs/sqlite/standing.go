@@ -160,11 +160,13 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 	return first
 }
 
-// queued reports whether another run has waited for longer for the name of a
-// job that keeps the run waiting.
-func (st *standing) queued(run uuid.UUID, since int64, job locking.Resource) bool {
-	return slices.ContainsFunc(st.exact[job], func(p *party) bool {
-		return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
+// queued reports whether another run has waited longer for the name of the run's
+// job.
+func (st *standing) queued(run uuid.UUID, since int64, requests []locking.Request) bool {
+	return slices.ContainsFunc(requests, func(r locking.Request) bool {
+		return r.Resource.Kind() == locking.KindJob && slices.ContainsFunc(st.exact[r.Resource], func(p *party) bool {
+			return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
+		})
 	})
 }
 

@@ -138,7 +138,7 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	var err error
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
-		result.Queued = result.Reason == jobs.ReasonOverlap && st.standing.queued(run.ID, since, p.Resource)
+		result.Queued = st.standing.queued(run.ID, since, r.Requests)
 		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		st.wait(run, r.Requests)
