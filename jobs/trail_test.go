@@ -121,8 +121,9 @@ func TestTrail(t *testing.T) {
 		var log bytes.Buffer
 		a, b := c.options("a", []jobs.Registration{handler}, table...), c.options("b", []jobs.Registration{handler}, table...)
 		a.Tracing, b.Tracing = s, s
-		a.Log = zerolog.New(zerolog.SyncWriter(&log))
-		b.Log, a.LogOutput, b.LogOutput = a.Log, zerolog.SyncWriter(&log), zerolog.SyncWriter(&log)
+		out := zerolog.SyncWriter(&log) // one: each has a lock of its own
+		a.Log, b.Log = zerolog.New(out), zerolog.New(out)
+		a.LogOutput, b.LogOutput = out, out
 		stopA, stopB := c.start(a), c.start(b)
 		time.Sleep(2 * time.Minute)
 		stopA()
