@@ -253,6 +253,7 @@ func TestForecastOfSemaphores(t *testing.T) {
 // TestForecastOfTenThousandIsBounded: it ends where as many dues have come as are
 // looked at, and says so.
 func TestForecastOfTenThousandIsBounded(t *testing.T) {
+	t.Parallel()
 	begun := time.Now()
 	f, err := newServer(t, rush()).reader.lookAhead(t.Context(), noon, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,8 +36,10 @@ type history struct {
 	restart []jobs.Restart
 	audit   []jobs.Audited
 
+	mu         sync.Mutex // of what follows: pages ask at once
 	filters    []jobs.RunFilter
 	jobFilters []jobs.JobFilter
+	places     map[string]int // in jobs, by name
 }
 
 func (h *history) Now(context.Context) (time.Time, error) { return h.now, h.err }
@@ -74,7 +77,9 @@ func (h *history) Drift(context.Context, int) ([]jobs.JobDrift, error) { return 
 
 // Runs filters; runs are kept youngest first.
 func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
+	h.mu.Lock()
 	h.filters = append(h.filters, f)
+	h.mu.Unlock()
 	place := func(c *jobs.RunCursor) int {
 		if c == nil {
 			return 0
@@ -83,7 +88,8 @@ func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	}
 	before, after := place(f.Before), place(f.After)
 	var found []jobs.Record
-	for i, run := range h.runs {
+	for i := range h.runs {
+		run := &h.runs[i] // thousands of them are not copied
 		switch {
 		case f.Before != nil && i <= before, f.After != nil && i >= after,
 			len(f.States) > 0 && !slices.Contains(f.States, run.State),
@@ -94,8 +100,8 @@ func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 			f.Resource != nil && !h.locksIt(run.Job, *f.Resource):
 			continue
 		}
-		run.Output = ""
-		found = append(found, run)
+		found = append(found, *run)
+		found[len(found)-1].Output = ""
 	}
 	limit := min(len(found), f.Limit)
 	if f.After != nil && f.Before == nil {
@@ -105,21 +111,24 @@ func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 }
 
 func (h *history) locksIt(job string, resource locking.Resource) bool {
-	return slices.ContainsFunc(h.jobs, func(v jobs.JobView) bool {
-		return v.Name == job && slices.ContainsFunc(v.Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
-	})
+	place := h.place(job)
+	return place >= 0 && slices.ContainsFunc(h.jobs[place].Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
 }
 
 func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
+	h.mu.Lock()
 	h.jobFilters = append(h.jobFilters, f)
+	h.mu.Unlock()
 	var found []jobs.JobView
 	last := h.lastRuns()
-	for _, v := range h.jobs {
-		v = h.complete(v, last)
+	for i := range h.jobs {
+		if j := &h.jobs[i]; f.Group != "" && j.Group != f.Group || f.After != "" && j.Name <= f.After || f.Before != "" && j.Name >= f.Before {
+			continue
+		}
+		v := h.complete(h.jobs[i], last)
 		switch {
 		case f.Text != "" && !strings.Contains(strings.ToLower(v.Name+v.Description), strings.ToLower(f.Text)),
-			f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
-			f.Paused != nil && *f.Paused != (len(v.Pauses) > 0), f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
+			f.Source != "" && v.Source != f.Source, f.Paused != nil && *f.Paused != (len(v.Pauses) > 0),
 			f.State.Final() && f.State != "" && (v.Last == nil || v.Last.State != f.State),
 			f.State != "" && !f.State.Final() && !slices.ContainsFunc(h.runs, func(r jobs.Record) bool { return r.Job == v.Name && r.State == f.State }):
 			continue
@@ -150,9 +159,9 @@ func (h *history) complete(v jobs.JobView, last map[string]*jobs.Record) jobs.Jo
 
 func (h *history) lastRuns() map[string]*jobs.Record {
 	last := make(map[string]*jobs.Record)
-	for i, run := range h.runs {
-		if last[run.Job] == nil && run.State.Final() {
-			last[run.Job] = &h.runs[i]
+	for i := range h.runs {
+		if run := &h.runs[i]; last[run.Job] == nil && run.State.Final() {
+			last[run.Job] = run
 		}
 	}
 	return last
@@ -169,21 +178,44 @@ func (h *history) Job(_ context.Context, name string) (jobs.JobView, error) {
 
 // dues are those of the job's schedule, as a replica has them.
 func (h *history) dues(job string, from time.Time, n int) []time.Time {
-	for _, v := range h.jobs {
-		if v.Name != job {
-			continue
-		}
-		zone, err := time.LoadLocation(v.Zone)
-		if err != nil {
-			panic(err)
-		}
-		parsed, err := schedule.ParseText(v.Schedule, zone)
-		if err != nil {
-			return nil // not of this replica's table
-		}
-		return parsed.Upcoming(from, n)
+	place := h.place(job)
+	if place < 0 {
+		return nil
 	}
-	return nil
+	v := &h.jobs[place]
+	zone, err := time.LoadLocation(v.Zone)
+	if err != nil {
+		panic(err)
+	}
+	parsed, err := schedule.ParseText(v.Schedule, zone)
+	if err != nil {
+		return nil // not of this replica's table
+	}
+	return parsed.Upcoming(from, n)
+}
+
+// place returns where a job is in jobs; -1 where it is not.
+func (h *history) place(job string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i, known := h.places[job]; known && i < len(h.jobs) && h.jobs[i].Name == job {
+		return i
+	}
+	if len(h.places) == len(h.jobs) { // nothing was added since
+		if _, known := h.places[job]; !known {
+			return -1
+		}
+	}
+	h.places = make(map[string]int, len(h.jobs))
+	for i := range h.jobs {
+		if _, known := h.places[h.jobs[i].Name]; !known {
+			h.places[h.jobs[i].Name] = i
+		}
+	}
+	if i, known := h.places[job]; known {
+		return i
+	}
+	return -1
 }
 
 func (h *history) Groups(context.Context) ([]jobs.Group, error) {
@@ -214,8 +246,8 @@ func (h *history) Resources(context.Context) ([]locking.Resource, error) {
 
 func (h *history) Outcomes(_ context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
 	found := make(map[string][]jobs.Outcome)
-	for _, r := range h.runs {
-		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
+	for i := range h.runs {
+		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
 				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 			})
@@ -230,7 +262,8 @@ func (h *history) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, e
 }
 
 func (h *history) JobTallies(_ context.Context, job string, since time.Time) (all []jobs.Tally, err error) {
-	for _, r := range h.runs {
+	for i := range h.runs {
+		r := &h.runs[i]
 		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
 			continue
 		}
@@ -271,8 +304,9 @@ func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
 func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
 	var found []jobs.Stretch
 	counts := make(map[string]int)
-	for _, r := range h.runs {
-		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) || r.State.Final() && ended(r).Before(f.From) {
+	for i := range h.runs {
+		r := &h.runs[i]
+		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) || r.State.Final() && ended(*r).Before(f.From) {
 			continue
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {

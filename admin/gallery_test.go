@@ -140,6 +140,7 @@ func one() Options {
 // TestGallery renders every state of every page. With HOLDFAST_GALLERY set to
 // a folder it writes them there, to look at.
 func TestGallery(t *testing.T) {
+	t.Parallel()
 	folder := galleryFolder(t)
 	for _, state := range galleryStates() {
 		t.Run(state.name, func(t *testing.T) {

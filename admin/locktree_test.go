@@ -111,6 +111,7 @@ func TestTreeIsNarrowed(t *testing.T) {
 // TestTreeOfTenThousandIsPaged walks it by its links: each name that is free is
 // on one page, and no page is large.
 func TestTreeOfTenThousandIsPaged(t *testing.T) {
+	t.Parallel()
 	handler := newServer(t, manyLocks()).Handler()
 	for start, want := range map[string]int{"/locks": 10_000 - 304 + shownBusy, "/locks?state=held": 304, "/locks?under=tenant_007": 50} {
 		seen, pages := map[string]bool{}, 0

@@ -26,6 +26,7 @@ import (
 // replicas: one line comes into the audit log, and both clicks lead to the same
 // page and the same words.
 func TestEachActHappensOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 		if err != nil {

@@ -102,6 +102,7 @@ func TestInstantsOfParameters(t *testing.T) {
 // TestPagesGoOnAndBack walks each list by its links, to its end and back to
 // its beginning: both ways meet the same, each once.
 func TestPagesGoOnAndBack(t *testing.T) {
+	t.Parallel()
 	for path, of := range map[string]string{
 		"/jobs?limit=70&group=region-03": `href="(/jobs/[^"]*)"`,
 		"/runs?limit=700":                `<td role="cell" data-label="Due" class="run"><a href="([^"]*)"`,
@@ -145,6 +146,7 @@ func TestPagesGoOnAndBack(t *testing.T) {
 
 // TestTwinsLinkOnAndBack does the same with the API.
 func TestTwinsLinkOnAndBack(t *testing.T) {
+	t.Parallel()
 	handler := newServer(t, tenThousand()).Handler()
 	for _, path := range []string{"/api/v1/jobs?limit=100&group=region-03", "/api/v1/runs?limit=1000"} {
 		var forth, back []string

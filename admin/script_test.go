@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,11 +97,11 @@ func TestLivePartIsReplaced(t *testing.T) {
 	t.Parallel()
 	o := contention()
 	h := o.Store.(*history)
-	var gone, answers atomic.Int64
+	var gone atomic.Bool
+	var mu sync.RWMutex // of the history
 	handler := hasty(t, o).Handler()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answers.Add(1)
-		if gone.Load() > 0 {
+		if gone.Load() {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
 				err = conn.Close()
@@ -110,13 +111,17 @@ func TestLivePartIsReplaced(t *testing.T) {
 			}
 			return
 		}
+		mu.RLock()
+		defer mu.RUnlock()
 		handler.ServeHTTP(w, r)
 	}))
 	defer site.Close()
 	window := chromium.Tab(t, "") // its console has the errors that are meant
 	visit(t, window, screens()[2], site.URL+"/replicas")
 	evaluate[bool](t, window, `document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
+	mu.Lock()
 	h.replicas = append(h.replicas[:3:3], beating(9, "replica-9", time.Second, 0))
+	mu.Unlock()
 	until(t, window, `document.body.textContent.includes("replica-9")`)
 	if got := evaluate[string](t, window, `document.activeElement.getAttribute("href")`); got != "/jobs/report%2Fweekly" {
 		t.Errorf("the focus is on %q", got)
@@ -124,12 +129,12 @@ func TestLivePartIsReplaced(t *testing.T) {
 	if !evaluate[bool](t, window, `document.querySelector(".offline").hidden`) {
 		t.Error("the page says that its replica does not answer")
 	}
-	gone.Store(1)
+	gone.Store(true)
 	until(t, window, `!document.querySelector(".offline").hidden`)
 	if !strings.Contains(evaluate[string](t, window, `document.body.textContent`), "replica-9") {
 		t.Error("what was shown is gone with the replica")
 	}
-	gone.Store(0)
+	gone.Store(false)
 	until(t, window, `document.querySelector(".offline").hidden`)
 }
 
