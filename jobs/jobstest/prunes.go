@@ -102,6 +102,8 @@ var pruneRules = []rule{
 		created := c.record(r.Run, jobs.Running).CreatedAt
 		time.Sleep(20 * time.Millisecond)
 		c.finished(r, token, jobs.Succeeded)
+		later := request("a", 2) // or the first would stay as the last of its job
+		c.finished(later, c.granted(s, later), jobs.Succeeded)
 		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
 	}},
