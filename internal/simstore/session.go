@@ -74,7 +74,8 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (job
 	for token, run := range l.claims {
 		claims[token] = run
 	}
-	return jobs.Beat{Now: l.beat, Claims: claims, Definitions: s.definitions}, nil
+	// Not the beat's own time, which is drawn ahead of the clock where several write at once.
+	return jobs.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
 }
 
 // End implements jobs.Sessions.
@@ -105,6 +106,7 @@ func (s *Store) Expire(id uuid.UUID) {
 
 // Life is one session's time, as its heartbeats tell.
 type Life struct {
+	Replica    string
 	From, Beat time.Time // the first, and the last of its heartbeats
 	TTL        time.Duration
 	Ended      *time.Time
@@ -117,7 +119,7 @@ func (s *Store) Lives() []Life {
 	defer s.mu.Unlock()
 	lives := make([]Life, len(s.lives))
 	for i, l := range s.lives {
-		lives[i] = Life{From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
+		lives[i] = Life{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
 	}
 	return lives
 }
