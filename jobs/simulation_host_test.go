@@ -26,6 +26,7 @@ func (l *simulatedLocks) flush() { l.items.Store(memory.New()) }
 // lockWay is one life's way to stage 1.
 type lockWay struct {
 	locks *simulatedLocks
+	plant func(key string) bool // simulated.plantAdd, may be nil
 	blind atomic.Bool
 }
 
@@ -40,6 +41,9 @@ func (w *lockWay) Add(ctx context.Context, key string, value []byte, ttl time.Du
 	b, err := w.reach()
 	if err != nil {
 		return err
+	}
+	if w.plant != nil && w.plant(key) {
+		return fmt.Errorf("add: %w", locking.ErrNotStored)
 	}
 	return b.Add(ctx, key, value, ttl)
 }
@@ -119,7 +123,7 @@ func (h *simulatedHost) wait() {
 func (h *simulatedHost) begin() {
 	h.lives++
 	l := &simulatedLife{
-		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks}, deploy: h.deploy.Load(),
+		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks, plant: h.c.how.plantAdd}, deploy: h.deploy.Load(),
 		ended: make(chan struct{}),
 	}
 	l.rough = simstore.Faults{
@@ -242,7 +246,11 @@ func (h *simulatedHost) suffer(e simulation.Event) {
 	if l == nil {
 		return
 	}
-	h.c.during(e.For, func(on bool) {
+	over := h.c.wrong
+	if e.Act == simulation.Blind {
+		over = h.c.wrongWithLocks
+	}
+	h.c.during(e.For, over(), func(on bool) {
 		if l.dead.Load() {
 			return
 		}

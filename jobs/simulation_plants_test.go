@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )
@@ -146,23 +148,25 @@ func (p *planted) Start(ctx context.Context, session uuid.UUID, requests []jobs.
 	return results, err
 }
 
-// The oracle finds each of these mistakes, and without one nothing: it is no
-// oracle that is always content.
-func TestOracleFindsWhatIsWrong(t *testing.T) {
-	t.Parallel()
+// plant is a mistake that the oracle is to find.
+type plant struct {
+	name string
+	// how often there are faults, and operators do something, against the usual
+	many, people float64
+	into         planted
+	job          func(job *jobs.Job) // what replicas believe that a job is
+	add          func(key string) bool
+	want         string // of a violation; "" for none
+	everyTime    bool   // not in a soak alone
+}
+
+// plants returns all of them, with a memory of their own.
+func plants() []plant {
 	var once atomic.Bool
 	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
-	type fault struct {
-		name string
-		// how often there are faults, and operators do something, against the usual
-		many, people float64
-		into         planted
-		job          func(job *jobs.Job) // what replicas believe that a job is
-		want         string              // of a violation; "" for none
-	}
-	faults := []fault{
-		{name: "nothing", many: 1},
-		{name: "a due that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
+	return []plant{
+		{everyTime: true, name: "nothing", many: 1},
+		{everyTime: true, name: "a due that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
 			misfired: func(m *jobs.Misfired) bool {
 				return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") && once.CompareAndSwap(false, true)
 			},
@@ -181,14 +185,14 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 				return lost
 			},
 		}},
-		{name: "a firing that another has runs again", want: "no record", into: planted{
+		{everyTime: true, name: "a firing that another has runs again", want: "no record", into: planted{
 			started: func(_ jobs.StartRequest, result *jobs.StartResult) {
 				if result.Outcome == jobs.StartDuplicate && once.CompareAndSwap(false, true) {
 					result.Outcome, result.Token = jobs.StartGranted, 1<<40
 				}
 			},
 		}, many: 1},
-		{name: "conflicts are not seen", want: "at the same time", into: planted{start: func(r *jobs.StartRequest) { r.Requests = nil }}},
+		{everyTime: true, name: "conflicts are not seen", want: "at the same time", into: planted{start: func(r *jobs.StartRequest) { r.Requests = nil }}},
 		{name: "a due runs that there is not", want: "never due", into: planted{start: func(r *jobs.StartRequest) {
 			if r.Firing.Key == "" && once.CompareAndSwap(false, true) {
 				r.Firing.Due = r.Firing.Due.Add(-time.Millisecond)
@@ -219,6 +223,9 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 			}
 			return false
 		}}, many: 3},
+		{everyTime: true, name: "no replica passes a gate", want: "had workers free", add: func(key string) bool {
+			return strings.Contains(key, ":gate:") && crc32.ChecksumIEEE([]byte(key))%5 == 0
+		}},
 		{name: "nothing waits on for a lock", want: "is to wait until", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireSkip }},
 		{name: "all waits on for a lock", want: "waited on for a lock", job: func(job *jobs.Job) { job.MisfireBy.LockHeld = jobs.MisfireRunOnce }},
 		{name: "a repeated trigger runs again", want: "promised twice", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Key = uuid.NewString() }}},
@@ -237,16 +244,22 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{orders: func(o *jobs.Orders) { o.Specs = nil }}},
 		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
 	}
-	if raceDetector { // what is raced for does not depend on what the oracle looks for
-		faults = faults[:2]
-	}
-	for _, c := range faults {
+}
+
+// The oracle finds each of these mistakes, and without one nothing: it is no
+// oracle that is always content.
+func TestOracleFindsWhatIsWrong(t *testing.T) {
+	for i, c := range plants() {
 		t.Run(c.name, func(t *testing.T) {
-			once.Store(false)
+			if !c.everyTime {
+				soak.Only(t)
+			}
+			t.Parallel()
+			c := plants()[i] // subtests share no memory
 			how := hour(1)
-			how.within, how.settle, how.deploys = 15*time.Minute, 20*time.Minute, 1
+			how.within, how.settle, how.deploys = soak.Pick(6*time.Minute, 15*time.Minute), soak.Pick(10*time.Minute, 20*time.Minute), 1
 			how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
-			how.plantJob = c.job
+			how.plantJob, how.plantAdd = c.job, c.add
 			how.plant = func(link jobs.Store) jobs.Store {
 				into := c.into
 				into.Store = link

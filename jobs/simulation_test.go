@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/simstore"
 	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -42,6 +43,8 @@ type simulated struct {
 	// believe that a job is.
 	plant    func(link jobs.Store) jobs.Store
 	plantJob func(job *jobs.Job)
+	// plantAdd reports whether an add to the advisory locks is refused for no reason.
+	plantAdd func(key string) bool
 }
 
 // year is a cluster of five with 200 jobs for that long, at a pace that makes
@@ -65,27 +68,23 @@ func hour(seed uint64) simulated {
 
 func often(n float64) simulation.Often { return simulation.Often{Faults: n, People: n} }
 
+// The race detector makes simulated time about fifteen times as dear: with it a soak
+// goes through five months, without it through the year.
 func TestSimulatedYear(t *testing.T) {
-	within := 365 * 24 * time.Hour
-	switch {
-	case raceDetector:
-		within = 5 * 24 * time.Hour
-	case testing.Short():
-		within = 30 * 24 * time.Hour
+	t.Parallel()
+	const day = 24 * time.Hour
+	long := 365 * day
+	if raceDetector {
+		long = 150 * day
 	}
+	within := soak.Pick(5*day, long)
 	seed := seedOf(t, 5)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a quarter of the time
 	verify(t, year(seed, within))
 }
 
 func TestSimulatedHours(t *testing.T) {
-	first, n := seedOf(t, 7000), 6
-	switch {
-	case raceDetector:
-		n = 1
-	case testing.Short():
-		n = 2
-	}
+	first, n, within := seedOf(t, 7000), soak.Pick(1, 4), soak.Pick(20*time.Minute, time.Hour)
 	if text := os.Getenv("HOLDFAST_SIMULATIONS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
@@ -96,7 +95,9 @@ func TestSimulatedHours(t *testing.T) {
 		seed := first + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			verify(t, hour(seed))
+			how := hour(seed)
+			how.within, how.settle = within, within
+			verify(t, how)
 		})
 	}
 }
@@ -164,6 +165,7 @@ type simulatedCluster struct {
 
 	mu        sync.Mutex
 	disturbed []*simulation.Interval
+	hindered  []*simulation.Interval // of disturbed, when replicas could not start what was due
 }
 
 func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
@@ -249,9 +251,9 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 	case simulation.Partition, simulation.Cut, simulation.Blind, simulation.Rough:
 		h.order(func() { h.suffer(e) })
 	case simulation.Outage:
-		c.during(e.For, func(on bool) { c.store.SetDown(on) })
+		c.during(e.For, c.wrong(), func(on bool) { c.store.SetDown(on) })
 	case simulation.NoLocks:
-		c.during(e.For, func(on bool) { c.locks.down.Store(on) })
+		c.during(e.For, c.wrongWithLocks(), func(on bool) { c.locks.down.Store(on) })
 	case simulation.Flush:
 		c.locks.flush()
 	case simulation.Deploy:
@@ -271,9 +273,8 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 	}
 }
 
-// during has something be wrong for a time.
-func (c *simulatedCluster) during(d time.Duration, set func(on bool)) {
-	over := c.wrong()
+// during has something be wrong for a time, and calls over in the end.
+func (c *simulatedCluster) during(d time.Duration, over func(), set func(on bool)) {
 	set(true)
 	time.AfterFunc(d, func() {
 		set(false)
@@ -281,18 +282,39 @@ func (c *simulatedCluster) during(d time.Duration, set func(on bool)) {
 	})
 }
 
-// wrong notes that something is, until the returned function is called and all
-// that follows from it is over.
+// wrong notes that something is, which may keep replicas from starting what is due,
+// until the returned function is called and all that follows from it is over.
 func (c *simulatedCluster) wrong() (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := &simulation.Interval{From: c.now(), To: c.now().Add(100 * 365 * 24 * time.Hour)}
-	c.disturbed = append(c.disturbed, i)
+	endDisturbed, endHindered := c.since(&c.disturbed, c.how.aftermath), c.since(&c.hindered, 0)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		i.To = c.now().Add(c.how.aftermath)
+		endDisturbed()
+		endHindered()
 	}
+}
+
+// wrongWithLocks is wrong for what only the advisory locks suffer: the store decides
+// alone, and what is due starts.
+func (c *simulatedCluster) wrongWithLocks() (over func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := c.since(&c.disturbed, c.how.aftermath)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		end()
+	}
+}
+
+// since notes an interval that begins now, and ends so long after end is called. Both
+// are called with the lock held.
+func (c *simulatedCluster) since(intervals *[]*simulation.Interval, after time.Duration) (end func()) {
+	i := &simulation.Interval{From: c.now(), To: c.now().Add(100 * 365 * 24 * time.Hour)}
+	*intervals = append(*intervals, i)
+	return func() { i.To = c.now().Add(after) }
 }
 
 // rollOut restarts hosts with the table, one after the other.
@@ -316,7 +338,7 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.Lives() {
-		life := simulation.Life{From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
+		life := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
 		if l.Ended != nil {
 			life.Gone = l.Ended.Add(time.Hour)
 		}
@@ -342,6 +364,10 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 	}
 	for _, job := range c.tables[len(c.tables)-1] {
 		e.Jobs[job.Name].Carried = true
+	}
+	e.Workers = c.how.workers
+	for _, i := range c.hindered {
+		e.Hindered = append(e.Hindered, *i)
 	}
 	if c.how.ample {
 		e.Disturbed = []simulation.Interval{}

@@ -23,6 +23,7 @@
 //     a replica.
 //   - What was not started in time was decided by the policy for what kept it, and
 //     that is told as it was: a pause, an outage, or that there was no worker.
+//     No replica that could start it had workers free all the time.
 //   - A firing whose wait for a lock ran out gave up when its policy says so, and
 //     firings don't pile up.
 //   - What operators were told is so: a key is one run with its params; what was

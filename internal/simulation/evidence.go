@@ -31,6 +31,11 @@ type Evidence struct {
 	// Obeyed is how long it takes at most until replicas have heard of an act,
 	// while nothing is wrong. 0 is not asked.
 	Obeyed time.Duration
+	// Workers is how many firings each replica has at work at once. 0 is not known.
+	Workers int
+	// Hindered is when something kept a replica from starting what it had taken: its
+	// process or its way to the store, not the advisory locks. It is known with Workers.
+	Hindered []Interval
 	// Disturbed is when something was wrong, from its beginning until all that
 	// follows from it was over. Where it is nil nobody asks what was wrong.
 	Disturbed []Interval
@@ -85,6 +90,7 @@ type Decision struct {
 // Life is the time of one session, from its beginning to the last time that it
 // was confirmed, and how long after that it may have lived.
 type Life struct {
+	Replica    string
 	From, Beat time.Time
 	TTL        time.Duration
 	Gone       time.Time            // when the store may have forgotten it; zero: never
@@ -124,10 +130,12 @@ func (h *History) near(t time.Time, d time.Duration) bool {
 
 // quiet reports whether nothing was wrong from then to then.
 func (e *Evidence) quiet(from, to time.Time) bool {
-	if e.Disturbed == nil {
-		return false
-	}
-	return !slices.ContainsFunc(e.Disturbed, func(d Interval) bool { return !d.From.After(to) && !from.After(d.To) })
+	return e.Disturbed != nil && !anyMeets(e.Disturbed, from, to)
+}
+
+// anyMeets reports whether one of the intervals has an instant from then to then.
+func anyMeets(intervals []Interval, from, to time.Time) bool {
+	return slices.ContainsFunc(intervals, func(i Interval) bool { return !i.From.After(to) && !from.After(i.To) })
 }
 
 // quietFor is quiet for a job, of which a pause is told.
@@ -141,7 +149,13 @@ func (o *oracle) quietFor(job string, from, to time.Time) bool {
 			group = f.Job.Group
 		}
 	}
-	return !slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
+	return !o.pausedWithin(job, group, from, to)
+}
+
+// pausedWithin reports whether the job was paused at any time from then to then, or
+// resumed shortly before.
+func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
+	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
 		return p.Covers(job, group) && !p.At.After(to) && (p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
 	})
 }

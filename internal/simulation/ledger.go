@@ -41,7 +41,8 @@ type Execution struct {
 	// Begun is when the handler was called, Acted when it last found its claim
 	// standing: what it did until then took effect. Acted is zero if it never did.
 	Begun, Acted time.Time
-	Ended        bool  // it returned
+	Ended        bool // it returned
+	EndedAt      time.Time
 	Err          error // what it returned
 }
 
@@ -70,9 +71,10 @@ func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.
 				l.act(e)
 			}
 		})
+		now := l.Now()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		e.Ended, e.Err = true, err
+		e.Ended, e.EndedAt, e.Err = true, now, err
 		return err
 	})
 }

@@ -97,6 +97,10 @@ func (c *checked) cause(d Decision) jobs.Reason {
 		c.violateOf(d, "is told of as %s, it was paused: %v", d.Reason, paused)
 	case d.Reason == jobs.ReasonMisfire && up == yes, d.Reason == jobs.ReasonNoWorker && up == no:
 		c.violateOf(d, "is told of as %s, a replica was up from then on: %v", d.Reason, up == yes)
+	case d.Reason == jobs.ReasonNoWorker:
+		if idle := c.idleThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); idle != "" {
+			c.violateOf(d, "is told of as %s, and %s had workers free all the time", d.Reason, idle)
+		}
 	}
 	switch {
 	case paused:
@@ -135,6 +139,35 @@ func (c *checked) upThrough(job string, from, until time.Time) answer {
 		}
 	}
 	return found
+}
+
+// idleThrough returns the name of a replica that could have started a firing of the job
+// from the one instant to the other and had workers free, or "". It names none where
+// something hindered replicas, the job was paused for a part of the time, its group has
+// a limit on each replica, or another definition came into force.
+func (c *checked) idleThrough(job string, from, until time.Time) string {
+	wide, end := from.Add(-c.Margin), until.Add(c.Margin)
+	if c.Workers == 0 || c.job.GroupLimits.PerReplica > 0 || len(c.Jobs[job].between(wide, end)) != 1 ||
+		anyMeets(c.Hindered, wide, end) || c.pausedWithin(job, c.job.Group, wide, end) {
+		return ""
+	}
+	for _, l := range c.Lives {
+		took, has := l.Took[job]
+		if has && !took.After(wide) && !l.From.After(wide) && !l.Beat.Before(until) && c.atWork(l.Replica, from, until) < c.Workers {
+			return l.Replica
+		}
+	}
+	return ""
+}
+
+// atWork returns how many handlers a replica called or had called in that time.
+func (c *checked) atWork(replica string, from, until time.Time) (n int) {
+	for _, x := range c.Evidence.Executions {
+		if x.Replica == replica && !x.Begun.After(until) && (!x.Ended || !x.EndedAt.Before(from)) {
+			n++
+		}
+	}
+	return n
 }
 
 // waits reports whether another scheduled run of the job, or the recovery of one,
