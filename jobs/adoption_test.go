@@ -129,7 +129,7 @@ func TestFiringWhoseNoteIsRefusedIsTakenUpAgain(t *testing.T) {
 
 func TestTriggerDoesNotStarveBehindDuesThatNeverEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		handlers, calls := counting(900 * time.Millisecond)
 		table := []jobs.Job{job(t, "extra", 24*time.Hour)}
 		for _, name := range []string{"one", "two", "three"} {

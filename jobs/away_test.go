@@ -11,6 +11,7 @@ import (
 
 // A job that was rolled back and is deployed again is not what was missed since.
 func TestJobThatIsDeployedAgainBeginsAnew(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
 		rolled, kept := job(t, "rolled", 10*time.Minute), job(t, "kept", time.Hour)

@@ -36,7 +36,7 @@ func TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight(t *testing.T) {
 
 func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words string) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		table := []jobs.Job{job(t, "job", time.Second), once(t, "by-hand", 100*time.Hour)}
 		right, off := c.options("right", takes(time.Millisecond), table...), c.options("off", takes(time.Millisecond), table...)
 		store := &skewed{Store: c.store}

@@ -41,6 +41,7 @@ func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to
 }
 
 func TestJitterDelaysTheStartAndNotTheDue(t *testing.T) {
+	t.Parallel()
 	for name, most := range map[string]time.Duration{
 		"shorter than the interval":        8 * time.Second,
 		"longer than the interval":         time.Minute, // dues overtake each other
@@ -48,7 +49,7 @@ func TestJitterDelaysTheStartAndNotTheDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newLongCluster(t)
+				c := newCluster(t)
 				begun := time.Now()
 				var stops []func()
 				for _, replica := range []string{"a", "b", "c"} {
@@ -66,7 +67,7 @@ func TestJitterDelaysTheStartAndNotTheDue(t *testing.T) {
 
 func TestDuesOvertakeEachOtherByTheirDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, time.Minute)))
 		time.Sleep(10 * time.Minute)
 		stop()
@@ -80,7 +81,7 @@ func TestDuesOvertakeEachOtherByTheirDelays(t *testing.T) {
 // A replica that restarts has what it had delayed still before it.
 func TestDelayedDuesOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		begun := time.Now()
 		const most = 2 * time.Minute
 		for range 4 {

@@ -50,7 +50,7 @@ func (c *cluster) byReplica(job string) string {
 
 func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		before, after := twoDefinitions(t)
 		stopOld := c.start(c.options("old", takes(0), before))
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -293,7 +293,7 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID, requests []j
 // leave its jobs to it, though it may take a while to get going.
 func TestDuesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		before, after := twoDefinitions(t)
 		stopOld := c.start(c.options("old", takes(0), before))
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -367,7 +367,7 @@ func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
 // each other.
 func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		both, brought, gone := job(t, "both", 5*time.Second, "orders"), job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
 		old := []jobs.Job{both, gone}
 		recent := []jobs.Job{both, brought}

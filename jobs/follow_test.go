@@ -160,6 +160,7 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 // A follower has no next due to which a firing could give way: behind one that
 // waits for a lock there is no place.
 func TestFollowersDoNotPileUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"hog": 5 * time.Minute}}
@@ -177,6 +178,7 @@ func TestFollowersDoNotPileUp(t *testing.T) {
 }
 
 func TestFollowersFireBehindARecovery(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		dying := &faultyStore{Store: c.store}

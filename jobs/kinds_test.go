@@ -12,6 +12,7 @@ import (
 // TestEachKindOfScheduleFires has replicas at the end of a January, a Monday,
 // and looks at what each kind of schedule has fired half an hour later.
 func TestEachKindOfScheduleFires(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC))) // nothing runs yet
 		feast, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "feast", Exclude: schedule.TimesSpec{Dates: []string{"2000-02-01"}}})

@@ -64,7 +64,7 @@ func TestStateGoesFromRunToRun(t *testing.T) {
 // when a later one fails, and the next attempt goes on from there.
 func TestWorkInPartsKeepsItsParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		var parts []int
 		handler := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
 			var done watermark

@@ -40,6 +40,7 @@ func (l *laborious) CheckMisfires(ctx context.Context, checks []jobs.MisfireChec
 }
 
 func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		jobs    int
 		perJob  time.Duration
@@ -53,7 +54,7 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cl := newLongCluster(t)
+				cl := newCluster(t)
 				table := make([]jobs.Job, c.jobs)
 				for i := range table {
 					table[i] = job(t, fmt.Sprintf("job-%03d", i), time.Minute)

@@ -541,7 +541,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 // free whether or not it heeds that.
 func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		told := make(chan error, 1)
 		deaf := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
 			if run.Job == "deaf" {

@@ -60,6 +60,7 @@ func (c *cluster) starts(table []jobs.Job) []jobs.Record {
 }
 
 func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var late []jobs.Job
@@ -146,6 +147,7 @@ func TestPriorityDecidesWhereWorkersAreShort(t *testing.T) {
 // A job of the lowest priority has its turn beside one of the highest that is
 // always due.
 func TestStarvedJobAges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var table []jobs.Job
@@ -431,7 +433,7 @@ func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newLongCluster(t)
+				c := newCluster(t)
 				hog, j := once(t, "hog", 50*time.Second, "orders"), job(t, "job", time.Minute, "orders")
 				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
 				j.Overlap, j.Wait = jobs.OverlapQueue, retry.Policy{Elapsed: time.Hour, Delay: time.Second}
@@ -521,7 +523,7 @@ func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
 // However long an outage was, it is told since when nobody was up.
 func TestOutageIsToldFromItsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		j := job(t, "job", 24*time.Hour)
 		j.Misfire = jobs.MisfireSkip
 		c.outage(50*time.Hour, j)

@@ -14,6 +14,7 @@ import (
 
 // TestHistoryIsKeptAsLongAsAsked has two replicas fire for longer than that.
 func TestHistoryIsKeptAsLongAsAsked(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		table := []jobs.Job{job(t, "job", 20*time.Second), once(t, "long", time.Minute, "orders")}

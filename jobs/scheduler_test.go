@@ -23,8 +23,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// cluster is a store and locks that replicas of one test share. Time inside
-// is the bubble's: hours pass in milliseconds.
+// cluster is a store and locks that replicas of one test share. Its clock is the
+// bubble's: hours pass in milliseconds.
 type cluster struct {
 	t     *testing.T
 	store jobs.Store
@@ -34,7 +34,17 @@ type cluster struct {
 // byHand is who triggers in the tests.
 var byHand = jobs.Act{Actor: "ann", Via: "go"}
 
+// newCluster returns a cluster on the store in memory, which does what every store
+// does, as the conformance suite holds it to.
 func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	return &cluster{t: t, store: simstore.New(), locks: memory.New()}
+}
+
+// newFileCluster is newCluster on a file, for tests of what only a real store does,
+// and for a few of each path through a firing. Its queries take about a hundred times
+// as long, under the race detector more.
+func newFileCluster(t *testing.T) *cluster {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
@@ -42,13 +52,6 @@ func newCluster(t *testing.T) *cluster {
 	}
 	t.Cleanup(store.Close)
 	return &cluster{t: t, store: store, locks: memory.New()}
-}
-
-// newLongCluster is newCluster for tests that go on for many minutes of their
-// clock: its store, which does what every store does, takes no time of ours.
-func newLongCluster(t *testing.T) *cluster {
-	t.Helper()
-	return &cluster{t: t, store: simstore.New(), locks: memory.New()}
 }
 
 // options are those of a replica that fires the jobs with handlers.
@@ -164,8 +167,9 @@ func takes(d time.Duration) []jobs.Registration {
 }
 
 func TestEachFiringRunsOnceInACluster(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), job(t, "one", 10*time.Second, "orders"), job(t, "two", 20*time.Second, "sales"))))
@@ -193,7 +197,7 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 
 func TestHeldTableIsWaitedForThenSkippedWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		long, short := once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders", "sales")
 		stop := c.start(c.options("a", takes(20*time.Second), long, short))
 		time.Sleep(35 * time.Second)
@@ -271,6 +275,7 @@ func TestOverlap(t *testing.T) {
 }
 
 func TestHowAttemptsEnd(t *testing.T) {
+	t.Parallel()
 	boom := errors.New("boom")
 	for name, c := range map[string]struct {
 		handle  func(ctx context.Context, run *jobs.Run, _ struct{}) error
@@ -309,8 +314,9 @@ func TestHowAttemptsEnd(t *testing.T) {
 }
 
 func TestFailedAttemptsAreRepeatedWithTheLocksFreeBetween(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newFileCluster(t)
 		var tokens []jobs.Token
 		flaky := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
 			tokens = append(tokens, run.Token)

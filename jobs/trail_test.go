@@ -97,6 +97,7 @@ func (s *spans) only(t *testing.T, name string) sdk.ReadOnlySpan {
 // TestTrail follows runs that succeed, are tried again, wait, and are skipped, on
 // two replicas: each is told of once, by the replica that had it.
 func TestTrail(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handler := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
