@@ -1,7 +1,11 @@
 package sqlite_test
 
 import (
+	"context"
+	"errors"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -11,10 +15,37 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
+// open opens a store of the test's own, which is migrated already.
 func open(t testing.TB) *sqlite.Store {
 	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "holdfast.db"))
+	file, err := migrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return openAt(t, path)
 }
+
+// migrated returns the file of an empty store: to copy it is cheaper than to make
+// one.
+var migrated = sync.OnceValues(func() (file []byte, err error) {
+	dir, err := os.MkdirTemp("", "holdfast-sqlite-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "holdfast.db")
+	options := sqlite.Options{Exclusive: true, Log: zerolog.Nop()}
+	s, err := sqlite.Open(context.Background(), path, options)
+	if err != nil {
+		return nil, err
+	}
+	s.Close()
+	return os.ReadFile(path)
+})
 
 func openAt(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
