@@ -28,9 +28,7 @@ package browsertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -129,19 +127,13 @@ func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (co
 	if err != nil {
 		return nil, nil, err
 	}
-	folder, err := os.MkdirTemp("", "browser-") // for what it would write into the user's own
-	if err != nil {
-		return nil, nil, fmt.Errorf("folder for chromium: %w", err)
-	}
-	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Env("XDG_CONFIG_HOME="+folder, "XDG_CACHE_HOME="+folder),
-		chromedp.Flag("disable-crashpad-for-testing", true)) // its processes outlive the browser
+	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
 	allocated, freed := chromedp.NewExecAllocator(parent, append(all, options...)...)
 	ctx, end := chromedp.NewContext(allocated)
 	if err := chromedp.Do(ctx); err != nil {
 		end()
 		freed()
-		return nil, nil, errors.Join(fmt.Errorf("start of chromium: %w", err), os.RemoveAll(folder))
+		return nil, nil, fmt.Errorf("start of chromium: %w", err)
 	}
 	stop := func() error {
 		defer freed()
@@ -149,9 +141,9 @@ func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (co
 		limited, cancel := context.WithTimeout(ctx, stopLimit) // then it is killed
 		defer cancel()
 		if err := chromedp.Cancel(limited); err != nil {
-			return errors.Join(fmt.Errorf("end of chromium: %w", err), os.RemoveAll(folder))
+			return fmt.Errorf("end of chromium: %w", err)
 		}
-		return os.RemoveAll(folder)
+		return nil
 	}
 	return ctx, stop, nil
 }
