@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
@@ -172,11 +171,11 @@ func lockServers(config *configs.Config) string {
 // newLocker returns the replica's locker, or nil where there is no stage 1.
 // Its keys carry the cluster's id, so that clusters that share a memcached
 // never meet.
-func newLocker(config *configs.Config, backend *lockBackend, cluster uuid.UUID, told func(locking.Event), log zerolog.Logger) (*locking.Locker, error) {
+func newLocker(config *configs.Config, backend *lockBackend, store jobs.Store, told func(locking.Event), log zerolog.Logger) (*locking.Locker, error) {
 	if backend == nil {
 		return nil, nil
 	}
 	return locking.New(backend.Backend, locking.Options{
-		OnEvent: told, Namespace: cluster.String(), Lease: config.Locking.Lease, Restore: true, Log: log.With().Str("replica", config.Replica.Name).Logger(),
+		OnEvent: told, Namespace: store.ClusterID().String(), Lease: config.Locking.Lease, Restore: true, Sessions: store, Log: log.With().Str("replica", config.Replica.Name).Logger(),
 	})
 }

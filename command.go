@@ -138,7 +138,7 @@ func withStage1(ctx context.Context, config *configs.Config, store jobs.Store, u
 		return err
 	}
 	defer backend.close() //nolint:errcheck // nothing was held
-	locker, err := newLocker(config, backend, store.ClusterID(), nil, zerolog.Nop())
+	locker, err := newLocker(config, backend, store, nil, zerolog.Nop())
 	if err != nil {
 		return err
 	}

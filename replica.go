@@ -129,7 +129,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		return err
 	}
 	r.metrics = metrics.New(metrics.Options{Names: r.config.Metrics.Names, Version: Version()})
-	locker, err := newLocker(r.config, r.timedLocks(), r.store.ClusterID(), r.metrics.Lock, r.log)
+	locker, err := newLocker(r.config, r.timedLocks(), r.store, r.metrics.Lock, r.log)
 	if err != nil {
 		return err
 	}

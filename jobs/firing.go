@@ -221,7 +221,7 @@ func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
 		return nil, errOutage
 	}
 	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
-	lock, err := f.locker.TryAcquire(ctx, owner, f.entry.requests)
+	lock, err := f.locker.TryAcquireIn(ctx, f.session.id, owner, f.entry.requests)
 	if err != nil && !errors.Is(err, locking.ErrHeld) && ctx.Err() == nil {
 		f.unheard(err)
 	}

@@ -42,6 +42,8 @@ func (s *scripted) Open(_ context.Context, session Session) error {
 	return s.fail
 }
 
+func (s *scripted) Living(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, s.fail }
+
 func (s *scripted) Register(_ context.Context, _ uuid.UUID, definitions []Definition) (map[string]int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,6 +101,8 @@ type Sessions interface {
 	// it carries counts no longer: from a further transaction on, or where that
 	// fails from the next sweep.
 	End(ctx context.Context, session uuid.UUID) error
+	// Living is that of locking.Sessions.
+	Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error)
 	// Register says which definitions the session carries, each of another
 	// job, beside what it carried of other jobs before. A definition that was
 	// never seen is drawn the job's next version, which it keeps for good: what

@@ -130,7 +130,7 @@ func (a *attempt) poll(ctx context.Context) error {
 	}
 	value, exists := found[key]
 	c, ours := decode(value, b.Resource.Key())
-	if exists && (b.lock == "" || ours && c.Lock == b.lock) && !(ours && a.nonces.isStray(c.Nonce)) {
+	if exists && (b.lock == "" || ours && c.Lock == b.lock) && !(ours && a.isOrphan(c)) {
 		return &HeldError{Resource: b.Resource, Holder: c.Holder}
 	}
 	a.blocker = nil
@@ -141,7 +141,7 @@ func (a *attempt) poll(ctx context.Context) error {
 // none. What can't be added for another reason is left out, and also what is
 // held where it is decided that the lock is ours: renewals add it later.
 func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
-	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String()}
+	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(), Session: a.life.ID}
 	entries := make([]held, 0, len(a.resources))
 	for _, resource := range a.resources {
 		e, err := a.enterOne(ctx, as, resource)
@@ -204,7 +204,7 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 // begin makes the lock that was granted.
 func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held, token Token) (*Lock, error) {
 	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, entries)
-	lock.id, lock.token, lock.life = a.id.String(), token, a.life
+	lock.id, lock.session, lock.token, lock.life = a.id.String(), a.life.ID, token, a.life
 	if !a.life.Own.add(lock) {
 		lock.end(nil)
 		a.undo(ctx, a.present(entries))

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -31,6 +33,9 @@ type content struct {
 	Nonce    string `json:"nonce"`
 	Resource string `json:"resource"`          // in full, also where the key is a hash
 	Lock     string `json:"lock_id,omitempty"` // where there are Grants
+	// Session is the owner's in the store of the second stage: once it is dead the
+	// entry is anybody's to remove. Zero where there is none.
+	Session uuid.UUID `json:"session,omitzero"`
 	Holder
 }
 

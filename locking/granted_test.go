@@ -47,7 +47,13 @@ func (d *duo) other() *duo {
 // start returns a locker that runs until the bubble's test ends, and is ready.
 func (d *duo) start(t *testing.T, replica string) *locking.Locker {
 	t.Helper()
-	locker := start(t, d.entries, locking.Options{Grants: d.grants, Session: locking.Session{Replica: replica}, Log: zerolog.Nop()})
+	return d.startFor(t, replica, lease)
+}
+
+// startFor is start for entries that last so long.
+func (d *duo) startFor(t *testing.T, replica string, lease time.Duration) *locking.Locker {
+	t.Helper()
+	locker := start(t, d.entries, locking.Options{Lease: lease, Grants: d.grants, Session: locking.Session{Replica: replica}, Log: zerolog.Nop()})
 	if err := locker.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -92,6 +92,7 @@ const MaxGrants = 1000
 // then tells the same outcome. Errors wrap ErrUnavailable where the store could
 // not be asked, or its reply was lost.
 type Grants interface {
+	Sessions
 	// OpenSession registers the session, live for its TTL from now. It returns
 	// ErrSessionLost for the id of one that has ended or expired.
 	OpenSession(ctx context.Context, s Session) error

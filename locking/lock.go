@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Lock is a set of resources that one owner has locked. Its methods may be
@@ -17,6 +19,7 @@ type Lock struct {
 	requests []Request
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	session  uuid.UUID // its entries name it; zero where there is none
 
 	// Where there are Grants, and then never changed:
 	id    string

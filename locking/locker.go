@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/batch"
@@ -35,6 +36,10 @@ type Options struct {
 	// locks live and die with one session, which Run keeps. It implies Restore.
 	// Without it Restore leaves the second stage to the caller.
 	Grants Grants
+	// Sessions, if set, tells which sessions are alive, for locks of TryAcquireIn:
+	// their entries are removed when they are met and their session is dead. Where
+	// there are Grants these tell it, and Sessions is not used.
+	Sessions Sessions
 	// Session names this replica to Grants. Its ID is drawn anew for each
 	// session, and only the first one Succeeds. TTL is 1 s to 24 h, 0 means
 	// 15 s; heartbeats go out at a third of it.
@@ -53,6 +58,7 @@ type Locker struct {
 
 	nonces   *nonces
 	strays   strays
+	owners   *owners
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
 	living   livingLocks
@@ -81,10 +87,10 @@ func New(b Backend, o Options) (*Locker, error) {
 		if err := o.checkSession(); err != nil {
 			return nil, err
 		}
-		o.Restore = true
+		o.Restore, o.Sessions = true, o.Grants
 		l.releases = newReleases(o.Grants)
 	}
-	l.options = o
+	l.options, l.owners = o, newOwners(o.Sessions)
 	if o.Grants != nil {
 		l.keeper = l.newKeeper()
 	}
@@ -124,7 +130,7 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 		return nil, err
 	}
 	if l.keeper == nil {
-		return l.tryAlone(ctx, owner, normalized)
+		return l.tryAlone(ctx, uuid.Nil, owner, normalized)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -137,8 +143,19 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 	return a.try(ctx)
 }
 
+// TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a second
+// stage of its own, in a session of that. Once Options.Sessions says that the
+// session is dead, any replica may remove the lock's entries.
+func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner, requests []Request) (*Lock, error) {
+	normalized, err := Normalize(requests)
+	if err != nil {
+		return nil, err
+	}
+	return l.tryAlone(ctx, session, owner, normalized)
+}
+
 // tryAlone is TryAcquire without Grants.
-func (l *Locker) tryAlone(ctx context.Context, owner Owner, normalized []Request) (*Lock, error) {
+func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner, normalized []Request) (*Lock, error) {
 	resources, err := l.stageOne(normalized)
 	if err != nil {
 		return nil, err
@@ -147,11 +164,12 @@ func (l *Locker) tryAlone(ctx context.Context, owner Owner, normalized []Request
 		return nil, context.Cause(ctx)
 	}
 	sent := time.Now() // the lease counts from here, before the first request
-	entries, err := l.addAll(ctx, owner, sent, resources)
+	entries, err := l.addAll(ctx, content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
 	if err != nil {
 		return nil, err
 	}
 	lock := newLock(ctx, l, owner, sent, normalized, asHeld(entries))
+	lock.session = session
 	if !lock.keep(sent) {
 		lock.end(nil)
 		l.undo(ctx, entries)
@@ -178,8 +196,7 @@ func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
 }
 
 // addAll adds an entry for each resource, in order, or leaves none.
-func (l *Locker) addAll(ctx context.Context, owner Owner, since time.Time, resources []Resource) ([]entry, error) {
-	as := content{Holder: Holder{Owner: owner, Since: since.UTC()}}
+func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]entry, error) {
 	entries := make([]entry, 0, len(resources))
 	for _, resource := range resources {
 		added, err := l.add(ctx, as, resource)
@@ -249,20 +266,26 @@ func (l *Locker) judge(ctx context.Context, e entry, addErr error) (again bool, 
 	case !exists:
 		return true, &HeldError{Resource: e.resource}
 	}
-	held, stray := l.read(e.resource, value)
-	if stray {
-		return l.removeStray(ctx, e.key, value), &HeldError{Resource: e.resource}
+	held, orphan := l.read(e.resource, value)
+	if orphan {
+		return l.removeOrphan(ctx, e.key, value), &HeldError{Resource: e.resource, Holder: held}
 	}
 	return false, &HeldError{Resource: e.resource, Holder: held}
 }
 
-// read says who holds an entry, and whether it is a stray of this Locker.
-func (l *Locker) read(resource Resource, value []byte) (held Holder, stray bool) {
+// read says who holds an entry, and whether it belongs to nothing any more.
+func (l *Locker) read(resource Resource, value []byte) (held Holder, orphan bool) {
 	c, ok := decode(value, resource.Key())
 	if !ok {
 		return Holder{}, false
 	}
-	return c.Holder, l.nonces.isStray(c.Nonce)
+	return c.Holder, l.isOrphan(c)
+}
+
+// isOrphan reports whether an entry belongs to nothing any more: it is a stray of
+// this Locker, or its owner's session is dead.
+func (l *Locker) isOrphan(c content) bool {
+	return l.nonces.isStray(c.Nonce) || l.owners.isDead(c.Session)
 }
 
 // newEntry returns what to store for one attempt at one resource.

@@ -1,6 +1,7 @@
 package locking_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestOptions(t *testing.T) {
 
 func newLocker(t *testing.T, b locking.Backend, o locking.Options) *locking.Locker {
 	t.Helper()
-	o.Namespace, o.Lease = "test", lease
+	o.Namespace, o.Lease = "test", cmp.Or(o.Lease, lease)
 	locker, err := locking.New(b, o)
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func (k *Lock) renewEntry(ctx context.Context, e *held) error {
 // restore adds an entry that vanished, under a nonce of its own. Another's
 // entry is left alone, and looked at again with the next renewal.
 func (k *Lock) restore(ctx context.Context, e *held) error {
-	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id}
+	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id, Session: k.session}
 	added, err := k.locker.add(ctx, as, e.resource)
 	var taken *HeldError
 	if errors.As(err, &taken) {

@@ -22,11 +22,17 @@ const (
 // With Options.Grants it also keeps the session. When ctx ends, all locks end
 // at once, with a *LostError as their cause, and are given back.
 func (l *Locker) Run(ctx context.Context) error {
-	if l.keeper == nil {
-		return l.keepEntries(ctx)
-	}
 	var keeping sync.WaitGroup
-	keeping.Go(func() { l.keepSession(ctx) })
+	if l.keeper != nil {
+		keeping.Go(func() { l.keepSession(ctx) })
+	}
+	if l.options.Sessions != nil {
+		keeping.Go(func() {
+			l.owners.run(ctx, func(err error) {
+				l.options.Log.Debug().Err(err).Msg("owners of lock entries not asked about, their leases decide")
+			})
+		})
+	}
 	defer keeping.Wait()
 	return l.keepEntries(ctx)
 }

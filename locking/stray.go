@@ -81,9 +81,13 @@ func (l *Locker) sweepStrays(ctx context.Context) {
 	}
 }
 
-// removeStray removes an entry that was met and found to be a stray. It
-// reports whether the key may be free now.
-func (l *Locker) removeStray(ctx context.Context, key string, value []byte) bool {
+// removeOrphan removes an entry that was met and found to belong to nothing any
+// more, if it is still exactly the one that was seen. It reports whether the key
+// may be free now.
+func (l *Locker) removeOrphan(ctx context.Context, key string, value []byte) bool {
 	err := l.backend.Delete(ctx, key, value)
+	if err == nil {
+		l.options.Log.Debug().Str("key", key).Msg("lock entry without an owner removed")
+	}
 	return err == nil || errors.Is(err, ErrMissing)
 }

@@ -89,6 +89,14 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	return err
 }
 
+// Living implements jobs.Store.
+func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	begun := time.Now()
+	answer, err := s.Store.Living(ctx, sessions)
+	s.metrics.asked("living", begun, err)
+	return answer, err
+}
+
 // Register implements jobs.Store.
 func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
 	begun := time.Now()

@@ -126,6 +126,11 @@ func (l *Link) End(ctx context.Context, session uuid.UUID) error {
 	return tell(ctx, l, func() error { return l.Store.End(ctx, session) })
 }
 
+// Living implements jobs.Sessions.
+func (l *Link) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	return ask(ctx, l, func() ([]uuid.UUID, error) { return l.Store.Living(ctx, sessions) })
+}
+
 // Register implements jobs.Sessions.
 func (l *Link) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
 	return ask(ctx, l, func() (map[string]int64, error) { return l.Store.Register(ctx, session, definitions) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,6 +77,18 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (job
 	}
 	// Not the beat's own time, which is drawn ahead of the clock where several write at once.
 	return jobs.Beat{Now: s.now(), Claims: claims, Definitions: s.definitions}, nil
+}
+
+// Living implements jobs.Sessions.
+func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
+		_, lives := s.living(id)
+		return !lives
+	}), nil
 }
 
 // End implements jobs.Sessions.

@@ -2,6 +2,7 @@ package jobstest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +73,22 @@ var sessionRules = []rule{
 					c.Errorf("clock offset %v", r.ClockOffset)
 				}
 			}
+		}
+	}},
+	{"only sessions that neither ended nor expired are told as living", func(c *check) {
+		lives, ended, dies := c.session("one"), c.session("two"), c.session("three")
+		asked := []uuid.UUID{ended, uuid.New(), dies, lives}
+		c.must(c.Store.End(c.ctx, ended))
+		got, err := c.Store.Living(c.ctx, asked)
+		c.must(err)
+		if len(got) != 2 || !slices.Contains(got, lives) || !slices.Contains(got, dies) {
+			c.Errorf("living: %v, expected %s and %s", got, lives, dies)
+		}
+		c.Expire(dies)
+		got, err = c.Store.Living(c.ctx, asked)
+		c.must(err)
+		if len(got) != 1 || got[0] != lives {
+			c.Errorf("living: %v, expected %s", got, lives)
 		}
 	}},
 	{"an unknown session is lost", func(c *check) { c.dead(uuid.New()) }},

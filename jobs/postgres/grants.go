@@ -85,6 +85,12 @@ func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat,
 	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
 }
 
+// Living returns those of the sessions that are alive.
+func (g grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	living, err := g.store.living(ctx, sessions)
+	return living, wrapLocks("look at sessions", err)
+}
+
 // EndSession ends a session with its claims and its places.
 func (g grants) EndSession(ctx context.Context, session uuid.UUID) error {
 	return g.pipeline(ctx, "session end", func(b *pgx.Batch) {

@@ -32,6 +32,9 @@ FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
 
+	livingSessions = `
+SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL AND expires_at > clock_timestamp()`
+
 	sessionClaims = `SELECT token, run FROM holdfast.claims WHERE session = $1`
 
 	// FOR UPDATE waits for starts under way, which hold it FOR KEY SHARE.
@@ -86,6 +89,20 @@ func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.B
 		})
 		return err
 	})
+}
+
+// Living returns those of the sessions that are alive.
+func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	living, err := s.living(ctx, sessions)
+	return living, wrap("look at sessions", err)
+}
+
+func (s *Store) living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := s.pool.Query(ctx, livingSessions, sessions)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
 // End ends a session, and then settles what it carried. Where that can't be

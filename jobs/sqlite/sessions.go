@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +54,17 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 		s.lives.succeed(session)
 	}
 	return err
+}
+
+// Living returns those of the sessions that are alive.
+func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	if err := s.exclusively("look at sessions"); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
+		_, lives := s.lives.get(id)
+		return !lives
+	}), nil
 }
 
 // Heartbeat renews a session and returns its claims. It does not wait for the

@@ -19,6 +19,7 @@ const (
 	OpWithdraw Op = "withdraw"
 	OpRelease  Op = "release"
 	OpSweep    Op = "sweep"
+	OpLiving   Op = "living"
 )
 
 // FaultyGrants are grants that pass operations on to other, real ones, and
@@ -127,6 +128,15 @@ func (f *FaultyGrants) Heartbeat(ctx context.Context, session uuid.UUID) (beat l
 		return err
 	})
 	return beat, err
+}
+
+// Living implements locking.Sessions.
+func (f *FaultyGrants) Living(ctx context.Context, sessions []uuid.UUID) (living []uuid.UUID, err error) {
+	err = f.do(ctx, OpLiving, func(ctx context.Context) (err error) {
+		living, err = f.grants.Living(ctx, sessions)
+		return err
+	})
+	return living, err
 }
 
 // EndSession implements locking.Grants.

@@ -20,6 +20,7 @@ func sessionTests() map[string]func(*testing.T, GrantsFixture) {
 		"Expiry":            testSessionExpiry,
 		"Renewal":           testSessionRenewal,
 		"Unknown":           testUnknownSession,
+		"Living":            testLiving,
 		"Ended":             testEndedSession,
 		"EndOfTheExpired":   testEndOfAnExpiredSession,
 		"ExpiredClaimStays": testClaimOfAnExpiredSession,
@@ -55,6 +56,28 @@ func testBeat(t *testing.T, f GrantsFixture) {
 	if _, stands := c.beat(one).Claims[tokenA]; stands {
 		t.Error("a claim that was given back stands")
 	}
+}
+
+func testLiving(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	lives, expires, ended := c.session("lives"), c.session("expires"), c.session("ended")
+	living := func(want ...uuid.UUID) {
+		t.Helper()
+		got, err := c.Living(t.Context(), []uuid.UUID{ended, expires, uuid.New(), lives})
+		c.must("look at sessions", err)
+		slices.SortFunc(got, func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+		slices.SortFunc(want, func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+		if !slices.Equal(got, want) {
+			t.Errorf("%v live, expected %v", got, want)
+		}
+	}
+	living(lives, expires, ended)
+	c.must("end", c.EndSession(t.Context(), ended))
+	living(lives, expires)
+	c.expire(expires)
+	living(lives) // before it is swept, and after
+	c.sweep()
+	living(lives)
 }
 
 func testOpenAgain(t *testing.T, f GrantsFixture) {

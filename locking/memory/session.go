@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -77,6 +78,19 @@ func (g *Grants) Heartbeat(ctx context.Context, id uuid.UUID) (locking.Beat, err
 		}
 	}
 	return beat, nil
+}
+
+// Living implements locking.Sessions.
+func (g *Grants) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	_, end, err := g.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
+		_, err := g.living(id)
+		return err != nil
+	}), nil
 }
 
 // EndSession implements locking.Grants.

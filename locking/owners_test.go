@@ -1,0 +1,190 @@
+package locking_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/lockingtest"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+	"github.com/holdfast-dev/holdfast/retry"
+)
+
+// longLease is that of programs whose work takes long: nobody should wait for it.
+const longLease = 2 * time.Minute
+
+// killAfterAdd makes what the duo's locker does look to all others as if its
+// process were killed behind its next add: it reaches no store any more.
+func (d *duo) killAfterAdd() {
+	var dead atomic.Bool
+	d.entries.Choose(func(op lockingtest.Op, _ string) lockingtest.Fault {
+		if dead.Load() {
+			return lockingtest.Unavailable
+		}
+		dead.Store(op == lockingtest.OpAdd)
+		return lockingtest.None
+	})
+	d.grants.Choose(func(lockingtest.Op) lockingtest.Fault {
+		if dead.Load() {
+			return lockingtest.Unavailable
+		}
+		return lockingtest.None
+	})
+}
+
+// until tries again, each time a moment later, as programs do whose policy is
+// shorter than a second, and returns how long that took.
+func until(t *testing.T, locker *locking.Locker, requests []locking.Request) time.Duration {
+	t.Helper()
+	for begun := time.Now(); ; {
+		k, err := locker.Acquire(t.Context(), locking.Owner{}, requests, retry.Policy{Attempts: 10, Delay: 10 * time.Millisecond})
+		if err == nil {
+			release(t, k)
+			return time.Since(begun)
+		}
+		if !errors.Is(err, locking.ErrHeld) || time.Since(begun) > time.Hour {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A replica that is killed between its add and the grant leaves an entry of
+// which no row tells.
+func TestEntryOfADeadSessionIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		victim, other := d.startFor(t, "a", longLease), d.other()
+		heir, begun := other.startFor(t, "b", longLease), time.Now()
+		d.killAfterAdd()
+		if _, err := victim.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		until(t, heir, exclusive(t, "m"))
+		took := time.Since(begun)
+		if least, most := ttl-time.Second, ttl+3*time.Second; took < least || took > most {
+			t.Errorf("granted after %s, expected %s to %s: when its owner's session had expired", took, least, most)
+		}
+	})
+}
+
+// A lock that is granted before its entry can be added gets it as soon as the
+// session of the entry in its place is known to be dead.
+func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		victim, other := d.startFor(t, "a", longLease), d.other()
+		heir := other.startFor(t, "b", longLease)
+		d.killAfterAdd()
+		if _, err := victim.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		owner := locking.Owner{Replica: "b", Job: "heir"}
+		k, err := heir.Acquire(t.Context(), owner, exclusive(t, "m"), retry.Policy{Elapsed: time.Minute, Delay: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*longLease/3 + 5*time.Second) // the second renewal knows that the session is dead
+		found, err := heir.Inspect(t.Context(), []locking.Resource{exclusive(t, "m")[0].Resource})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		for _, holder := range found {
+			if holder.Owner != owner {
+				t.Errorf("the entry is that of %s, expected the holder's", holder)
+			}
+		}
+		release(t, k)
+	})
+}
+
+// Sessions are asked about every two seconds at most, however often their
+// entries are met, and a living one keeps its entry.
+func TestWaitingBehindALivingEntryAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuo()
+		holder, other := d.start(t, "a"), d.other()
+		waiter := other.start(t, "b")
+		k := lock(t, holder, "m")
+		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
+				t.Fatalf("behind a living holder: %v", err)
+			}
+		}
+		if asked := other.grants.Count(lockingtest.OpLiving); asked < 1 || asked > 31 {
+			t.Errorf("asked %d times in a minute, expected 1 to 31", asked)
+		}
+		release(t, k)
+	})
+}
+
+// While the store can't tell, the end of the lease decides.
+func TestEntryStandsWhileNobodyCanTellWhetherItsSessionLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := memory.New()
+		sessions := &register{fail: true}
+		options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}
+		dead := newLocker(t, backend, options) // without Run nothing is renewed
+		if _, err := dead.TryAcquireIn(t.Context(), uuid.New(), locking.Owner{}, exclusive(t, "m")); err != nil {
+			t.Fatal(err)
+		}
+		took := until(t, start(t, backend, options), exclusive(t, "m"))
+		if took < lease-2*time.Second || took > lease+time.Second {
+			t.Errorf("granted after %s, expected the lease of %s", took, lease)
+		}
+	})
+}
+
+// The caller's own second stage tells of its sessions.
+func TestEntryOfACallersSession(t *testing.T) {
+	for name, test := range map[string]struct {
+		session uuid.UUID
+		lives   bool
+		most    time.Duration
+	}{
+		"dead":    {uuid.New(), false, 3 * time.Second},
+		"alive":   {uuid.New(), true, lease + time.Second},
+		"unnamed": {uuid.Nil, false, lease + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				backend, sessions := memory.New(), &register{}
+				if test.lives {
+					sessions.living = []uuid.UUID{test.session}
+				}
+				options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}
+				if _, err := newLocker(t, backend, options).TryAcquireIn(t.Context(), test.session, locking.Owner{}, exclusive(t, "m")); err != nil {
+					t.Fatal(err)
+				}
+				took := until(t, start(t, backend, options), exclusive(t, "m"))
+				if least := test.most - 4*time.Second; took > test.most || took < least {
+					t.Errorf("granted after %s, expected %s to %s", took, least, test.most)
+				}
+			})
+		})
+	}
+}
+
+// register is Sessions of which those live that are listed.
+type register struct {
+	mu     sync.Mutex
+	living []uuid.UUID
+	fail   bool
+}
+
+func (r *register) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail {
+		return nil, locking.ErrUnavailable
+	}
+	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool { return !slices.Contains(r.living, id) }), nil
+}
