@@ -5,13 +5,22 @@ import (
 	"time"
 )
 
-// clusterClock is the store's clock as this replica measured it last, carried
-// on by this machine's monotonic clock: replicas with skewed clocks fire at the
-// same instant, and a step of this machine's wall clock moves no firing. It
-// may be used concurrently.
+// clusterClock is the store's clock as this replica has measured it, carried on
+// by this machine's monotonic clock: replicas with skewed clocks fire at the same
+// instant, and a step of this machine's wall clock moves no firing. It may be used
+// concurrently, but for measure.
+//
+// Of its measurements it keeps the one that may be mistaken least by now: one that
+// took long, because the network or the store was busy, says little, and must not
+// take the place of a good one.
 type clusterClock struct {
-	last atomic.Pointer[reading] // nil until it was measured
+	best atomic.Pointer[reading] // nil until it was measured
 }
+
+// clockDrift is how much faster or slower two clocks may run: 200 millionths, more
+// than quartz does and less than PostgreSQL's machine is slewed by for long. By it
+// a measurement becomes uncertain as it ages: by 1 ms in 5 s, the usual heartbeat.
+const clockDrift = 200
 
 // reading is one instant, as the store and as this machine had it.
 type reading struct {
@@ -20,22 +29,40 @@ type reading struct {
 	margin time.Duration // how far the two may be from one instant
 }
 
+// at returns the store's clock at an instant of ours.
+func (r *reading) at(ours time.Time) time.Time { return r.theirs.Add(ours.Sub(r.ours)) }
+
+// marginAt returns how far at may be mistaken then.
+func (r *reading) marginAt(ours time.Time) time.Duration {
+	return r.margin + ours.Sub(r.ours).Abs()/1_000_000*clockDrift
+}
+
 // measure takes the store's clock as read between two instants of ours. The
-// error is at most half the time between them.
+// error is at most half the time between them. It keeps what it has where that is
+// more certain, unless the two contradict each other: then one of the clocks was
+// set, and the new one counts.
 func (c *clusterClock) measure(before, after, theirs time.Time) {
 	half := after.Sub(before) / 2
-	c.last.Store(&reading{theirs: theirs, ours: before.Add(half), margin: half})
+	next := &reading{theirs: theirs, ours: before.Add(half), margin: half}
+	if best := c.best.Load(); best != nil {
+		known := best.marginAt(next.ours)
+		agree := best.at(next.ours).Sub(theirs).Abs() <= known+next.margin
+		if agree && known < next.margin {
+			return
+		}
+	}
+	c.best.Store(next)
 }
 
 // now returns cluster time; until it was measured, this machine's.
 func (c *clusterClock) now() time.Time { return c.at(time.Now()).UTC() }
 
 func (c *clusterClock) at(ours time.Time) time.Time {
-	last := c.last.Load()
-	if last == nil {
+	best := c.best.Load()
+	if best == nil {
 		return ours
 	}
-	return last.theirs.Add(ours.Sub(last.ours))
+	return best.at(ours)
 }
 
 // Offset returns how far cluster time is ahead of this machine's wall clock.
@@ -48,13 +75,13 @@ func (c *clusterClock) Offset() time.Duration {
 // it stood at ours, and whether that was ever measured. A step of the wall clock
 // shows in it at once.
 func (c *clusterClock) offset(ours time.Time) (ahead time.Duration, measured bool) {
-	return c.at(ours).Sub(ours.Round(0)), c.last.Load() != nil
+	return c.at(ours).Sub(ours.Round(0)), c.best.Load() != nil
 }
 
-// margin is what the offset may be mistaken by.
-func (c *clusterClock) margin() time.Duration {
-	if last := c.last.Load(); last != nil {
-		return last.margin
+// margin is what the offset may be mistaken by at ours.
+func (c *clusterClock) margin(ours time.Time) time.Duration {
+	if best := c.best.Load(); best != nil {
+		return best.marginAt(ours)
 	}
 	return 0
 }

@@ -48,3 +48,56 @@ func TestClusterTimeIsThisMachinesUntilItIsMeasured(t *testing.T) {
 		}
 	})
 }
+
+// A reading that took long, for want of a connection say, says little: the one
+// that it has counts on, until that is as uncertain by its age.
+func TestClusterTimeKeepsTheMeasurementThatIsMistakenLeast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ahead = 3 * time.Second
+		var c clusterClock
+		now := time.Now()
+		c.measure(now.Add(-2*time.Millisecond), now, now.Add(ahead-time.Millisecond))
+		time.Sleep(5 * time.Second)
+		now = time.Now()
+		c.measure(now.Add(-4*time.Second), now, now.Add(ahead)) // the reply was read as it came: half of 4 s off
+		if got := c.Offset(); got != ahead {
+			t.Errorf("ahead by %s after a slow reading, expected %s", got, ahead)
+		}
+		if got, want := c.margin(now), 2*time.Millisecond; got < want || got > want+time.Microsecond {
+			t.Errorf("uncertain by %s after 5 s, expected %s", got, want)
+		}
+		now = time.Now()
+		c.measure(now.Add(-time.Millisecond), now, now.Add(ahead+time.Millisecond))
+		if got, want := c.Offset(), ahead+1500*time.Microsecond; got != want {
+			t.Errorf("ahead by %s after a quicker reading, expected %s", got, want)
+		}
+	})
+}
+
+func TestClusterTimeAgesItsMeasurement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clusterClock
+		now := time.Now()
+		c.measure(now, now, now)
+		time.Sleep(time.Hour) // uncertain by 720 ms
+		now = time.Now()
+		c.measure(now.Add(-time.Second), now, now)
+		if got, want := c.Offset(), 500*time.Millisecond; got != want {
+			t.Errorf("ahead by %s, expected that of the new reading, %s", got, want)
+		}
+	})
+}
+
+// The store's clock was set, or another server's took its place: what is known
+// contradicts what is read, however uncertain that is.
+func TestClusterTimeFollowsAStepOfTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clusterClock
+		now := time.Now()
+		c.measure(now, now, now)
+		c.measure(now.Add(-time.Second), now.Add(time.Second), now.Add(time.Minute))
+		if got := c.Offset(); got != time.Minute {
+			t.Errorf("ahead by %s after a step of a minute", got)
+		}
+	})
+}

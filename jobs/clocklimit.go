@@ -30,7 +30,7 @@ const clockLook = time.Second
 // logs when that begins and when it ends. now is read from this machine's clock.
 func (l *clockLimit) check(now time.Time) error {
 	offset, measured := l.clock.offset(now)
-	if l.most == 0 || !measured || offset.Abs()-l.clock.margin() <= l.most {
+	if l.most == 0 || !measured || offset.Abs()-l.clock.margin(now) <= l.most {
 		if l.over.CompareAndSwap(true, false) {
 			l.log.Info().Dur("offset", offset).Msg("clock is right again, runs are started")
 		}

@@ -9,6 +9,10 @@ type MisfireCheck struct {
 	Version int64     // by whose schedule they are found: nothing is done where another is in force
 	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
 	Until   time.Time // where the cursor moves to
+	// Asked is cluster time as the caller had it when it asked. By as much as that
+	// is ahead of the store's clock, Until is moved back: nothing is decided on
+	// before it is due. Zero leaves Until as it is.
+	Asked time.Time
 }
 
 // Cursor is how far a job's dues have been checked for misfires, and what there
@@ -38,8 +42,12 @@ type Span struct {
 
 // Cursor returns the cursor that a job has which stands there, given pauses of
 // any jobs, the oldest first. Decided tells whether there is anything to be
-// looked at; Started and Waits are for the store to fill in then.
-func (c MisfireCheck) Cursor(at time.Time, pauses []Pause, spans []Span, away Span) Cursor {
+// looked at; Started and Waits are for the store to fill in then. now is the
+// store's clock.
+func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, away Span) Cursor {
+	if ahead := c.Asked.Sub(now); !c.Asked.IsZero() && ahead > 0 {
+		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
+	}
 	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Away: away}
 	for _, p := range pauses {
 		if !p.Covers(c.Job, c.Group) || p.ResumedAt != nil && !p.ResumedAt.After(at) {

@@ -44,7 +44,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 			continue
 		}
 		check := weighedCheck{
-			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until}, entry: e, decided: decided,
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until, Asked: now}, entry: e, decided: decided,
 		}
 		if check.held = u.held[e.Name]; check.held {
 			check.weight, due = 1, time.Time{}

@@ -200,7 +200,10 @@ func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err err
 	if err != nil {
 		return 0, err
 	}
-	k.clock.measure(sent, time.Now(), beat.Now)
+	if beat.Asked.IsZero() {
+		beat.Asked, beat.Answered = sent, time.Now()
+	}
+	k.clock.measure(beat.Asked, beat.Answered, beat.Now)
 	if !l.expiry.Stop() {
 		return 0, fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl)
 	}

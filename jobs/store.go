@@ -84,9 +84,14 @@ type Vitals struct {
 
 // Beat is the answer to a heartbeat.
 type Beat struct {
-	Now         time.Time           // the store's clock
-	Claims      map[Token]uuid.UUID // every claim of the session, with its run
-	Definitions int64               // grows whenever another definition of a job comes into force
+	Now    time.Time           // the store's clock
+	Claims map[Token]uuid.UUID // every claim of the session, with its run
+	// Asked and Answered are two instants of this process's clock, with their
+	// monotonic readings, between which Now was read: around the statement, without
+	// what was waited for a connection. Zero where the store does not tell: then the
+	// whole call is taken.
+	Asked, Answered time.Time
+	Definitions     int64 // grows whenever another definition of a job comes into force
 }
 
 // Sessions registers replicas.

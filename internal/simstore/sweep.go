@@ -171,7 +171,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		if j.gone() {
 			away = jobs.Span{}
 		}
-		cursor := c.Cursor(j.checkedUntil, s.pauses(), s.spans(), away)
+		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), away)
 		if cursor.Decided(c.Due) {
 			continue
 		}

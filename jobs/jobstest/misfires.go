@@ -57,6 +57,19 @@ var misfireRules = []rule{
 		c.must(err)
 		equal(c, "cursor", c.cursor(until.Add(time.Hour)).CheckedUntil, until)
 	}},
+	{"a check by a clock that is ahead decides on nothing before it is due", func(c *check) {
+		c.register("h", "a")
+		early := checkOf("a", c.now().Add(time.Hour))
+		early.Asked = early.Until
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{early}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+			c.Errorf("asked until %s", cursor.Until)
+			return nil
+		})
+		c.must(err)
+		if at := cursors["a"]; at.After(c.now()) {
+			c.Errorf("the cursor is at %s, %s from now", at, at.Sub(c.now()))
+		}
+	}},
 	{"the cursor moves to where it was checked", func(c *check) {
 		c.register("h", "a")
 		first := c.now().Add(time.Hour)

@@ -18,7 +18,7 @@ const (
 	// clusters never share a schema but may share a database's lock space.
 	tryMisfires = `
 SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)),
-    set_config('idle_in_transaction_session_timeout', '30s', true)`
+    set_config('idle_in_transaction_session_timeout', '30s', true), clock_timestamp()`
 
 	readCursors = `
 SELECT j.name, j.checked_until FROM unnest($1::text[], $2::bigint[]) AS c (name, version)
@@ -85,14 +85,14 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
 	var cursors map[string]time.Time
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		alone, err := s.beginMisfires(ctx, tx)
+		alone, now, err := s.beginMisfires(ctx, tx)
 		if err != nil || !alone {
 			return err
 		}
 		if cursors, err = readTimes(ctx, tx, readCursors, namesOf(checks), versionsOf(checks)); err != nil {
 			return err
 		}
-		given, err := s.misfireCursors(ctx, tx, checks, cursors)
+		given, err := s.misfireCursors(ctx, tx, checks, cursors, now)
 		if err != nil {
 			return err
 		}
@@ -118,15 +118,17 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	return cursors, nil
 }
 
-// beginMisfires reports whether no other replica is at it.
-func (s *Store) beginMisfires(ctx context.Context, tx pgx.Tx) (alone bool, err error) {
+// beginMisfires reports whether no other replica is at it, and returns
+// PostgreSQL's clock.
+func (s *Store) beginMisfires(ctx context.Context, tx pgx.Tx) (alone bool, now time.Time, err error) {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	b.Queue(tryMisfires, s.cluster.String()).QueryRow(func(row pgx.Row) error {
 		var setting string
-		return row.Scan(&alone, &setting)
+		return row.Scan(&alone, &setting, &now)
 	})
-	return alone, tx.SendBatch(ctx, b).Close()
+	err = tx.SendBatch(ctx, b).Close()
+	return alone, now, err
 }
 
 // readTimes returns the rows of a query as a map from names to times.
@@ -150,7 +152,7 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 
 // misfireCursors returns the cursors of the checks whose definitions are in
 // force, but for what is to be known of single dues.
-func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, at map[string]time.Time) (map[string]jobs.Cursor, error) {
+func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(checks))
 	if len(at) == 0 {
 		return given, nil
@@ -189,7 +191,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	}
 	for _, c := range checks {
 		if cursor, inForce := at[c.Job]; inForce {
-			given[c.Job] = c.Cursor(cursor, pauses, up, away[c.Job])
+			given[c.Job] = c.Cursor(cursor, now, pauses, up, away[c.Job])
 		}
 	}
 	return given, nil

@@ -73,7 +73,9 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 // queueHeartbeat adds the renewal of a session, which fails with
 // ErrSessionLost, and the look at its claims.
 func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.Beat) {
+	beat.Asked = time.Now()
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).QueryRow(func(row pgx.Row) error {
+		beat.Answered = time.Now()
 		if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
 			return jobs.ErrSessionLost
 		} else {

@@ -124,7 +124,7 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 			away = jobs.Span{From: fromMicros(left), Until: fromMicros(back)}
 			return err
 		})
-		given[c.Job] = c.Cursor(cursor, pauses, up, away)
+		given[c.Job] = c.Cursor(cursor, time.Now(), pauses, up, away)
 	}
 	return given, err
 }
