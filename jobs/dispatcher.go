@@ -26,15 +26,17 @@ type dispatcher struct {
 // run dispatches until ctx ends. Firings that it began may outlive it; the
 // caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
-	session, err := d.keeper.wait(ctx) // from then on the clock is the cluster's
-	if err != nil {
+	if _, err := d.keeper.wait(ctx); err != nil { // from then on the clock is the cluster's
 		return
 	}
-	from := d.clock.now().Add(-time.Since(session.begun)) // its definitions may have been in force since
+	// It begins where the store has last checked each job: what was scheduled while
+	// no replica was up may still start within its threshold. What others have
+	// begun meanwhile ends at its gate, or as the store's duplicate.
+	now := d.clock.now()
 	d.known = map[*entry]bool{}
 	for _, e := range d.table.all() {
 		d.known[e] = true
-		d.timetable.begin(e, from)
+		d.timetable.add(e, e.oldest(now))
 	}
 	for ctx.Err() == nil {
 		d.tick()

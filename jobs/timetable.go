@@ -18,17 +18,6 @@ type planned struct {
 // delay is not over. What is to be looked at first is first.
 type timetable []planned
 
-// begin plans what the entry has to start after t: its dues from then on, and
-// those of before that are delayed beyond it.
-func (t *timetable) begin(e *entry, after time.Time) {
-	for due := e.Schedule.Next(after.Add(-e.Schedule.MaxDelay())); !due.IsZero() && !due.After(after); due = e.Schedule.Next(due) {
-		if start := e.startOf(due); start.After(after) {
-			t.put(planned{at: start, due: due.UTC(), delayed: true, entry: e})
-		}
-	}
-	t.add(e, after)
-}
-
 // add plans the entry's first due after t, if there is one.
 func (t *timetable) add(e *entry, after time.Time) {
 	if due := e.Schedule.Next(after); !due.IsZero() {
