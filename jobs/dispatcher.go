@@ -47,7 +47,7 @@ func (d *dispatcher) run(ctx context.Context) {
 		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
-		if !d.clockLimit.right(ctx) {
+		if !d.clockLimit.right(ctx) || !d.keeper.awaitConfirmed(ctx) {
 			d.workers.release()
 			continue
 		}

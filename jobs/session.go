@@ -20,6 +20,20 @@ type life struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	expiry *time.Timer // ends the context when no heartbeat was confirmed in time
+
+	confirmed atomic.Int64  // how long after begun the last confirmed request was sent
+	renewed   chan struct{} // holds a value when a request was confirmed
+}
+
+// confirm notes that a request was confirmed that was sent then.
+func (l *life) confirm(sent time.Time) {
+	l.confirmed.Store(int64(sent.Sub(l.begun)))
+	signal(l.renewed)
+}
+
+// unconfirmed returns how long ago the last confirmed request was sent.
+func (l *life) unconfirmed() time.Duration {
+	return time.Since(l.begun) - time.Duration(l.confirmed.Load())
 }
 
 // keeper opens this replica's session, renews it, and opens another when it
@@ -76,6 +90,29 @@ func (k *keeper) wait(ctx context.Context) (*life, error) {
 	}
 }
 
+// awaitConfirmed reports whether a session was confirmed not long ago. Where it was
+// not it waits for that, or until the session is lost or ctx ends.
+//
+// A replica that can't reach the store still reaches the gates, and would win
+// firings that it can't start, until its session expires. One heartbeat and a half
+// bound that: a heartbeat goes out each interval, and one that takes as long as
+// half of it is no reason to begin nothing.
+func (k *keeper) awaitConfirmed(ctx context.Context) bool {
+	l := k.session()
+	if l == nil {
+		return false
+	}
+	if l.unconfirmed() <= k.interval*3/2 {
+		return true
+	}
+	select {
+	case <-l.renewed:
+	case <-l.ctx.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
 func (k *keeper) set(l *life) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +153,7 @@ func (k *keeper) run(ctx context.Context) error {
 func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
-	l := &life{id: uuid.New(), begun: time.Now()}
+	l := &life{id: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1)}
 	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
@@ -208,6 +245,7 @@ func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err err
 		return 0, fmt.Errorf("%w: not confirmed within %s", ErrSessionLost, k.ttl)
 	}
 	l.expiry.Reset(time.Until(sent.Add(k.ttl)))
+	l.confirm(sent)
 	for _, token := range known {
 		if _, stands := beat.Claims[token]; !stands {
 			k.active.cancel(token, ErrClaimLost)
