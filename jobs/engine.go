@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/outage"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
@@ -32,8 +31,7 @@ type engine struct {
 	starts          *lanes[sessionCall[StartRequest], StartResult]
 	notes           *lanes[sessionCall[Note], bool]
 	finishes        *lanes[FinishRequest, bool]
-	outage          outage.Outage // of stage 1
-	doubt           func()        // has the keeper ask which definitions are in force
+	doubt           func() // has the keeper ask which definitions are in force
 	orders          *orders
 	tracing         Tracing // nil: nothing is traced
 	log             zerolog.Logger
@@ -88,11 +86,4 @@ func (f *firing) runLogger(run *Run) zerolog.Logger {
 		writers = zerolog.MultiLevelWriter(f.logOutput, console)
 	}
 	return f.log.Output(writers).With().Int("attempt", run.Attempt).Logger()
-}
-
-// unheard notes that stage 1 could not be asked: a lost reply may be one
-// connection's, a full server answers.
-func (e *engine) unheard(err error) {
-	silent := errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear)
-	e.outage.Note(e.log, err, silent, "locks can't be asked, the store decides alone")
 }

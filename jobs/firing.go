@@ -88,14 +88,11 @@ func (f *firing) live(stop context.Context) {
 // firing here: an error may be a lost reply, or no memcached, and then the
 // store decides.
 func (f *firing) gate(ctx context.Context) bool {
-	if f.locker == nil || f.outage.Lasts() {
+	if f.locker == nil {
 		return true
 	}
 	begun := f.trail.now()
 	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
-	if err != nil && ctx.Err() == nil {
-		f.unheard(err)
-	}
 	f.trail.step("claim", begun, err)
 	return won || err != nil
 }
@@ -212,20 +209,9 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	}
 }
 
-// errOutage says that stage 1 was not asked because it did not answer a
-// moment ago.
-var errOutage = errors.New("locks could not be asked a moment ago")
-
 func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
-	if f.outage.Lasts() {
-		return nil, errOutage
-	}
 	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
-	lock, err := f.locker.TryAcquireIn(ctx, f.session.id, owner, f.entry.requests)
-	if err != nil && !errors.Is(err, locking.ErrHeld) && ctx.Err() == nil {
-		f.unheard(err)
-	}
-	return lock, err
+	return f.locker.TryAcquireIn(ctx, f.session.id, owner, f.entry.requests)
 }
 
 // stillHeld asks stage 1 whether the run that the store named still has its

@@ -50,16 +50,13 @@ func (d *dispatcher) begunElsewhere(ctx context.Context, firings []pending) map[
 	bounded, cancel := context.WithTimeout(ctx, sievePatience)
 	defer cancel()
 	begun, err := d.locker.Passed(bounded, gates)
-	if err != nil {
-		if ctx.Err() == nil {
-			d.unheard(err)
-		}
-		return nil
+	if err != nil && ctx.Err() == nil {
+		d.log.Debug().Err(err).Int("firings", len(gates)).Msg("gates not looked at")
 	}
 	return begun
 }
 
 // worthSieving reports whether to look at p and those behind it first.
 func (d *dispatcher) worthSieving(p pending) bool {
-	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom && !d.outage.Lasts()
+	return !p.looked && d.locker != nil && d.ready.len() >= sieveFrom
 }

@@ -37,6 +37,8 @@ func (w *lockWay) reach() (*memory.Backend, error) {
 	return w.locks.items.Load(), nil
 }
 
+func (w *lockWay) Server(string) string { return "memory" }
+
 func (w *lockWay) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	b, err := w.reach()
 	if err != nil {

@@ -119,13 +119,18 @@ func (a *attempt) leave() {
 // stage 1 can't tell.
 func (a *attempt) poll(ctx context.Context) error {
 	b := a.blocker
-	if b == nil || a.outage.Lasts() {
+	if b == nil {
 		return nil
 	}
 	key := keyOf(a.options.Namespace, b.Resource.Key())
+	if a.silent(key) != nil {
+		return nil
+	}
 	found, err := a.backend.Get(ctx, key)
 	if err != nil {
-		a.noteOutage(ctx, err)
+		if ctx.Err() == nil {
+			a.unheard(key, err)
+		}
 		return nil
 	}
 	value, exists := found[key]
@@ -144,7 +149,8 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(), Session: a.life.ID}
 	entries := make([]held, 0, len(a.resources))
 	for _, resource := range a.resources {
-		e, err := a.enterOne(ctx, as, resource)
+		added, err := a.addOne(ctx, as, resource)
+		e := held{entry: added}
 		if errors.Is(err, ErrHeld) && !decided {
 			a.undo(ctx, a.present(entries))
 			return nil, err
@@ -158,23 +164,6 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 		entries = append(entries, e)
 	}
 	return entries, nil
-}
-
-func (a *attempt) enterOne(ctx context.Context, as content, resource Resource) (held, error) {
-	if a.outage.Lasts() {
-		return held{}, ErrUnavailable
-	}
-	added, err := a.add(ctx, as, resource)
-	if err != nil && !errors.Is(err, ErrHeld) {
-		a.noteOutage(ctx, err)
-	}
-	return held{entry: added}, err
-}
-
-func (a *attempt) noteOutage(ctx context.Context, err error) {
-	if ctx.Err() == nil {
-		a.unheard(err)
-	}
 }
 
 // ask asks the grants, which decide.
@@ -227,10 +216,4 @@ func (a *attempt) end(ctx context.Context) {
 	if _, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
 		a.options.Log.Debug().Err(err).Msg("lock that was given up not withdrawn yet, a heartbeat does it")
 	}
-}
-
-// unheard notes that stage 1 could not be asked: a full server answers.
-func (l *Locker) unheard(err error) {
-	silent := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear)
-	l.outage.Note(l.options.Log, err, silent, "lock entries can't be kept, the grants decide alone")
 }

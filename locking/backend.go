@@ -34,6 +34,9 @@ var (
 // may be called concurrently and return when ctx ends, at the latest after the
 // backend's own timeout.
 type Backend interface {
+	// Server names the server that has the key. It asks nobody. Keys of one server
+	// are found or not found together.
+	Server(key string) string
 	// Add stores value under key for ttl if the key is free. It returns
 	// ErrNotStored when it isn't, ErrFull, ErrTooLarge, ErrUnavailable or
 	// ErrUnclear.

@@ -44,6 +44,17 @@
 // a stray, and is removed instead of being reported as somebody else's. Run
 // looks for them too.
 //
+// Where there is a second stage, an entry names the session of its owner. A
+// replica that meets the entry of another session asks the second stage whether
+// that session is alive (Sessions): in Run, for all sessions that were met in one
+// question, every two seconds at most. The entry of a dead session protects
+// nothing. It is removed like a stray, so that nobody waits for the end of its
+// lease, and the second stage still decides. A living session keeps its entries,
+// also between the add and the grant.
+//
+// A server that did not answer is not asked for two seconds where a second stage
+// decides; other servers are.
+//
 // Alone, an entry is trusted for its lease less a margin of two seconds, because
 // memcached may drop an item up to two seconds early, counted from before the
 // request was sent, so that a slow reply can't stretch it. Run renews at a third
@@ -108,6 +119,7 @@
 //	resource.go, table.go     what is locked, and what conflicts
 //	locker.go, entry.go       TryAcquire, and entries
 //	renew.go, renewals.go     their renewal; stray.go, remove.go, clear.go: their removal
+//	owners.go, silence.go     entries of dead sessions; servers that do not answer
 //	attempt.go, acquire.go    a lock with grants on its way; waiting
 //	standing.go, session.go   what is held and asked for in a session; its heartbeat and sweep
 //	lock.go, release.go       a lock, and its end

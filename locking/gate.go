@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -20,7 +21,16 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 		return false, err
 	}
 	name = gateKind + ":" + name
-	g := gate{locker: l, name: name, key: keyOf(l.options.Namespace, name), ttl: wholeSeconds(ttl)}
+	key := keyOf(l.options.Namespace, name)
+	if err := l.silent(key); err != nil {
+		return false, fmt.Errorf("gate %s: %w", name, err)
+	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			l.unheard(key, err)
+		}
+	}()
+	g := gate{locker: l, name: name, key: key, ttl: wholeSeconds(ttl)}
 	for range addTries {
 		var sure bool
 		if won, sure, err = g.try(ctx); sure {
@@ -31,7 +41,8 @@ func (l *Locker) Gate(ctx context.Context, name string, ttl time.Duration) (won 
 }
 
 // Passed returns those of the names whose gate somebody has passed. It asks
-// once for all. It lets nobody through: a name that is not in the answer may
+// each server once. Where one does not answer, its names are left out, and the
+// error says why. It lets nobody through: a name that is not in the answer may
 // be passed by another at the next moment.
 func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, error) {
 	if len(names) == 0 {
@@ -41,9 +52,9 @@ func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, e
 	for i, name := range names {
 		keys[i] = keyOf(l.options.Namespace, gateKind+":"+name)
 	}
-	found, err := l.backend.Get(ctx, keys...)
+	found, err := l.look(ctx, keys)
 	if err != nil {
-		return nil, fmt.Errorf("look at %d gates: %w", len(names), err)
+		err = fmt.Errorf("look at %d gates: %w", len(names), err)
 	}
 	passed := make(map[string]bool, len(found))
 	for i, name := range names {
@@ -51,7 +62,30 @@ func (l *Locker) Passed(ctx context.Context, names []string) (map[string]bool, e
 			passed[name] = true
 		}
 	}
-	return passed, nil
+	return passed, err
+}
+
+// look returns the values of those keys that exist, as far as their servers
+// answer, and why the others don't.
+func (l *Locker) look(ctx context.Context, keys []string) (map[string][]byte, error) {
+	found := make(map[string][]byte, len(keys))
+	var problems []error
+	for _, mine := range l.byServer(keys) {
+		if err := l.silent(mine[0]); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		values, err := l.backend.Get(ctx, mine...)
+		if err != nil {
+			problems = append(problems, err)
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				l.unheard(mine[0], err)
+			}
+			continue
+		}
+		maps.Copy(found, values)
+	}
+	return found, errors.Join(problems...)
 }
 
 // gate is one call of Gate.

@@ -59,6 +59,7 @@ type Locker struct {
 	nonces   *nonces
 	strays   strays
 	owners   *owners
+	outages  outage.Servers // of stage 1, where a second stage decides
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
 	living   livingLocks
@@ -66,7 +67,6 @@ type Locker struct {
 	// Where there are Grants:
 	keeper   *session.Keeper[*standing] // else nil
 	releases *batch.Batch[Token, bool]
-	outage   outage.Outage // of stage 1
 }
 
 // New returns a Locker on b, or says which option is wrong. Where there are
@@ -197,9 +197,14 @@ func (l *Locker) stageOne(requests []Request) ([]Resource, error) {
 
 // addAll adds an entry for each resource, in order, or leaves none.
 func (l *Locker) addAll(ctx context.Context, as content, resources []Resource) ([]entry, error) {
+	for _, resource := range resources { // or what another server has would be taken for nothing
+		if err := l.silent(keyOf(l.options.Namespace, resource.Key())); err != nil {
+			return nil, fmt.Errorf("lock of %s: %w", resource, err)
+		}
+	}
 	entries := make([]entry, 0, len(resources))
 	for _, resource := range resources {
-		added, err := l.add(ctx, as, resource)
+		added, err := l.addOne(ctx, as, resource)
 		if err != nil {
 			l.undo(ctx, entries)
 			return nil, err

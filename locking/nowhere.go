@@ -11,6 +11,9 @@ type nowhere struct{}
 
 var errNowhere = fmt.Errorf("%w: there is no backend", ErrUnavailable)
 
+// Server implements Backend.
+func (nowhere) Server(string) string { return "" }
+
 // Add implements Backend.
 func (nowhere) Add(context.Context, string, []byte, time.Duration) error { return errNowhere }
 

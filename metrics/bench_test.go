@@ -21,6 +21,7 @@ func (n *nothing) Start(context.Context, uuid.UUID, []jobs.StartRequest) ([]jobs
 	return n.results, nil
 }
 func (n *nothing) Finish(context.Context, []jobs.FinishRequest) ([]bool, error)   { return nil, nil }
+func (n *nothing) Server(string) string                                           { return "" }
 func (n *nothing) Add(context.Context, string, []byte, time.Duration) error       { return nil }
 func (n *nothing) Get(context.Context, ...string) (map[string][]byte, error)      { return nil, nil }
 func (n *nothing) Renew(context.Context, string, []byte, time.Duration) error     { return nil }

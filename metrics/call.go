@@ -105,6 +105,9 @@ func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
 	return b
 }
 
+// Server implements locking.Backend.
+func (b *backend) Server(key string) string { return b.inner.Server(key) }
+
 // Add implements locking.Backend.
 func (b *backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	begun := time.Now()

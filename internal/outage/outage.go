@@ -29,6 +29,27 @@ func (o *Outage) Lasts() bool {
 	return !o.failed.IsZero() && time.Since(o.failed) < askAgain
 }
 
+// Servers is an Outage for each of several servers: who asks one that answers
+// does not wait for another. The zero Servers has none. It may be used
+// concurrently.
+type Servers struct {
+	mu  sync.Mutex
+	all map[string]*Outage
+}
+
+// Of returns the server's Outage.
+func (s *Servers) Of(server string) *Outage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]*Outage{}
+	}
+	if s.all[server] == nil {
+		s.all[server] = &Outage{}
+	}
+	return s.all[server]
+}
+
 // Note takes why there was no answer, and logs it with what that means.
 // silent says that nothing could be asked: only that begins an outage, since
 // who refuses answers.

@@ -93,6 +93,9 @@ func (f *Faulty) Count(op Op) int {
 	return f.counts[op]
 }
 
+// Server implements locking.Backend.
+func (f *Faulty) Server(key string) string { return f.backend.Server(key) }
+
 // Add implements locking.Backend.
 func (f *Faulty) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	return f.do(ctx, OpAdd, key, func(ctx context.Context) error { return f.backend.Add(ctx, key, value, ttl) })

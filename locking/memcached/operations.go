@@ -16,6 +16,15 @@ import (
 // maxKeys bounds the keys of one request.
 const maxKeys = 200
 
+// Server returns the configured address of the server that has the key.
+func (b *Backend) Server(key string) string {
+	address, err := b.pool.servers.PickServer(key)
+	if err != nil {
+		return ""
+	}
+	return address.String()
+}
+
 // Add implements locking.Backend.
 func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if err := errors.Join(locking.CheckKey(key), locking.CheckValue(value)); err != nil {

@@ -28,6 +28,9 @@ const minPurge = 256
 // New returns an empty Backend.
 func New() *Backend { return &Backend{} }
 
+// Server implements locking.Backend.
+func (b *Backend) Server(string) string { return "memory" }
+
 // Add implements locking.Backend.
 func (b *Backend) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if err := locking.CheckValue(value); err != nil {
