@@ -48,7 +48,10 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 		c.t.Errorf("runs: %+v", records)
 		return
 	}
-	if r := records[0]; r.State != jobs.Succeeded || r.Replica != replica || r.StartedAt.Sub(from) > 2*time.Second {
+	switch r := records[0]; {
+	case r.StartedAt == nil:
+		c.t.Errorf("never started: %s %s %s", r.State, r.Reason, r.Detail)
+	case r.State != jobs.Succeeded || r.Replica != replica || r.StartedAt.Sub(from) > 2*time.Second:
 		c.t.Errorf("run: %+v, %s after it could start", r, r.StartedAt.Sub(from))
 	}
 }
