@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -64,7 +65,8 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	group := config.Group(j.Group)
 	return jobs.Job{
-		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests, Wait: j.Wait,
+		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests,
+		Wait: j.Wait.Policy(), Reserve: reserveOf(j.Wait.Reserve),
 		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
 		MisfireBy: jobs.MisfireRules{
 			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
@@ -73,6 +75,14 @@ func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
 		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
 	}
+}
+
+// reserveOf returns a job's option: in a configuration 0 is never.
+func reserveOf(configured time.Duration) time.Duration {
+	if configured == 0 {
+		return locking.NeverReserve
+	}
+	return configured
 }
 
 // openStore opens the configured database: as the process that runs jobs, or

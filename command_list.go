@@ -149,7 +149,7 @@ func why(r jobs.Record) string {
 		}
 	}
 	if r.State == jobs.Waiting && r.BlockedBy != nil {
-		parts = append(parts, fmt.Sprintf("%s is held by %s", r.BlockedBy.Resource, locking.Holder{Owner: r.BlockedBy.Holder}))
+		parts = append(parts, r.BlockedBy.Words("is held by"))
 	}
 	return strings.Join(parts, ": ")
 }

@@ -254,16 +254,21 @@ func plainRecord(r jobs.Record) jobs.Record {
 	r.Due, r.CreatedAt, r.WaitSince = r.Due.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
 	r.StartedAt, r.FinishedAt = inUTC(r.StartedAt), inUTC(r.FinishedAt)
 	if r.BlockedBy != nil {
-		blocker := *r.BlockedBy
-		blocker.Resource = resourceName(blocker.Resource)
-		r.BlockedBy = &blocker
+		r.BlockedBy = plainBlocker(r.BlockedBy)
 	}
 	if r.Waited != nil {
 		waited := *r.Waited
-		waited.Resource, waited.Since = resourceName(waited.Resource), waited.Since.UTC()
+		waited.Blocker, waited.Since = *plainBlocker(&waited.Blocker), waited.Since.UTC()
 		r.Waited = &waited
 	}
 	return r
+}
+
+// plainBlocker returns the blocker with its resources by the names that locks have.
+func plainBlocker(b *jobs.Blocker) *jobs.Blocker {
+	plain := *b
+	plain.Resource, plain.Root.Resource = resourceName(b.Resource), resourceName(b.Root.Resource)
+	return &plain
 }
 
 func inUTC(t *time.Time) *time.Time {

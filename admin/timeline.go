@@ -366,9 +366,7 @@ func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
 func plainStretch(s jobs.Stretch) jobs.Stretch {
 	s.Due, s.CreatedAt, s.StartedAt, s.FinishedAt = s.Due.UTC(), s.CreatedAt.UTC(), inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
-		blocker := *s.BlockedBy
-		blocker.Resource = resourceName(blocker.Resource)
-		s.BlockedBy = &blocker
+		s.BlockedBy = plainBlocker(s.BlockedBy)
 	}
 	return s
 }

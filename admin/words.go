@@ -191,10 +191,8 @@ func why(r jobs.Record) string {
 	switch r.Reason {
 	case "":
 		return ""
-	case jobs.ReasonLockHeld:
+	case jobs.ReasonLockHeld, jobs.ReasonOlderWaiter:
 		return blockedWords(r.BlockedBy, "is held by")
-	case jobs.ReasonOlderWaiter:
-		return blockedWords(r.BlockedBy, "goes first to the older")
 	}
 	if words, ok := reasonWords()[r.Reason]; ok {
 		return words
@@ -207,8 +205,8 @@ func whyWaits(r jobs.Record) string {
 	switch {
 	case r.BlockedBy == nil:
 		return why(r)
-	case r.Reason == jobs.ReasonOlderWaiter:
-		return cut("behind the older "+holderWords(r.BlockedBy.Holder), 400)
+	case r.BlockedBy.Waiting:
+		return cut(withoutRuns(r.BlockedBy).Queue(), 400)
 	}
 	return ""
 }
@@ -217,7 +215,14 @@ func blockedWords(b *jobs.Blocker, verb string) string {
 	if b == nil {
 		return "a resource is held"
 	}
-	return cut(fmt.Sprintf("%s %s %s", b.Resource, verb, holderWords(b.Holder)), 400)
+	return cut(withoutRuns(b).Words(verb), 400)
+}
+
+// withoutRuns returns the blocker without the ids of runs, which the API has.
+func withoutRuns(b *jobs.Blocker) jobs.Blocker {
+	shown := *b
+	shown.Holder.Run, shown.Root.Holder.Run = "", ""
+	return shown
 }
 
 // holderWords names a holder without its run's id, which the API has.

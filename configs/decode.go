@@ -29,6 +29,7 @@ var (
 	forEachType  = reflect.TypeFor[ForEach]()
 	specType     = reflect.TypeFor[schedule.Spec]()
 	policyType   = reflect.TypeFor[retry.Policy]()
+	waitType     = reflect.TypeFor[Wait]()
 	networkType  = reflect.TypeFor[netip.Prefix]()
 	misfireType  = reflect.TypeFor[Misfire]()
 )
@@ -53,6 +54,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		d.decodeSchedule(n, v, path, rules)
 	case t == policyType:
 		d.decodePolicy(n, v, path, rules)
+	case t == waitType:
+		d.decodeWait(n, v, path, rules)
 	case t == misfireType && n.kind != kindMapping:
 		d.decodeMisfire(n, v, path)
 	case t == secretType, t == durationType, t == timeType, t == networkType:

@@ -25,6 +25,23 @@ func (d *decoder) decodePolicy(n *node, v reflect.Value, path string, rules refl
 	v.Set(reflect.ValueOf(policy))
 }
 
+// decodeWait is decodePolicy for a wait policy.
+func (d *decoder) decodeWait(n *node, v reflect.Value, path string, rules reflect.StructTag) {
+	wait := v.Interface().(Wait)
+	d.decodeStruct(n, reflect.ValueOf(&wait).Elem(), path)
+	if n.kind != kindMapping {
+		return
+	}
+	lowest, _ := time.ParseDuration(rules.Get("delay"))
+	d.checkPolicy(path, wait.Policy(), lowest)
+	for _, f := range fieldsOf(waitType) {
+		if !d.sound(keyPath(path, f.key)) {
+			return
+		}
+	}
+	v.Set(reflect.ValueOf(wait))
+}
+
 func (d *decoder) checkPolicy(path string, p retry.Policy, lowest time.Duration) {
 	const maxAttempts = 10_000
 	if p.Attempts == 0 { // without a limit by count there is none on how fast it turns either

@@ -3,6 +3,7 @@ package configs
 import (
 	"time"
 
+	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -13,9 +14,9 @@ func Defaults() Config {
 		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20, Migrate: true},
 		Locking: Locking{
 			Lease: 30 * time.Second,
-			Wait: retry.Policy{
+			Wait: Wait{
 				Attempts: 5, Delay: 500 * time.Millisecond, MaxDelay: 5 * time.Second,
-				Backoff: retry.Exponential, Jitter: 0.2,
+				Backoff: retry.Exponential, Jitter: 0.2, Reserve: locking.DefaultReserve,
 			},
 			WhenUnavailable: UsePostgres,
 		},

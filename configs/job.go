@@ -33,7 +33,7 @@ type Job struct {
 	Deadline   time.Duration `yaml:"deadline" min:"0s" max:"168h"` // after the due, to start; 0: none
 	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"`  // of one attempt; 0: none
 	Retry      retry.Policy  `yaml:"retry"`                        // of the handler, after an error
-	Wait       retry.Policy  `yaml:"wait" delay:"10ms"`            // for held resources
+	Wait       Wait          `yaml:"wait" delay:"10ms"`            // for held resources
 	Misfire    Misfire       `yaml:"misfire"`
 	// MisfireThreshold is how late a firing may start before it is a misfire.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`

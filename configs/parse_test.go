@@ -95,18 +95,18 @@ func TestJobsStartFromTheRest(t *testing.T) {
 	c := mustParse(t, `
 jobs:
   - {name: a, handler: sql}
-  - {name: b, handler: sql, timezone: UTC, wait: {attempts: 7}, misfire_threshold: 5s, schedule: "0 12 * * *"}
+  - {name: b, handler: sql, timezone: UTC, wait: {attempts: 7, reserve: 0s}, misfire_threshold: 5s, schedule: "0 12 * * *"}
   - {name: c, handler: sql, schedule: "0 12 * * *", retry: {attempts: 3}}
 timezone: Europe/Berlin
 misfire_threshold: 1m
-locking: {wait: {attempts: 2, delay: 1s, backoff: constant}}
+locking: {wait: {attempts: 2, delay: 1s, backoff: constant, reserve: 20s}}
 `)
 	a, b, third := c.Jobs[0], c.Jobs[1], c.Jobs[2]
-	wait := retry.Policy{Attempts: 2, Delay: time.Second, MaxDelay: 5 * time.Second, Backoff: retry.Constant, Jitter: 0.2}
+	wait := Wait{Attempts: 2, Delay: time.Second, MaxDelay: 5 * time.Second, Backoff: retry.Constant, Jitter: 0.2, Reserve: 20 * time.Second}
 	if a.Wait != wait || a.MisfireThreshold != time.Minute || a.Timezone != "Europe/Berlin" {
 		t.Errorf("job a: %s", a)
 	}
-	wait.Attempts = 7
+	wait.Attempts, wait.Reserve = 7, 0
 	if b.Wait != wait || b.MisfireThreshold != 5*time.Second || b.Timezone != "UTC" {
 		t.Errorf("job b: %s", b)
 	}

@@ -3,8 +3,6 @@ package configs
 import (
 	"net/netip"
 	"time"
-
-	"github.com/holdfast-dev/holdfast/retry"
 )
 
 // Config is a replica's configuration and its cron table. Load and Parse
@@ -67,7 +65,7 @@ type Locking struct {
 	// Lease is the lifetime of a lock that nobody renews, in whole seconds.
 	Lease time.Duration `yaml:"lease" min:"10s" max:"24h"`
 	// Wait is how long firings try for held resources, unless their job differs.
-	Wait retry.Policy `yaml:"wait" delay:"10ms"`
+	Wait Wait `yaml:"wait" delay:"10ms"`
 	// WhenUnavailable says what firings do while memcached does not answer:
 	// go on by the database's grants, or be skipped.
 	WhenUnavailable string `yaml:"when_unavailable" oneof:"postgres, skip"`

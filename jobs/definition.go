@@ -30,7 +30,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	}
 	fields := map[string]any{
 		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
-		"resources": resources, "wait": job.Wait, "overlap": job.Overlap, "misfire": job.Misfire,
+		"resources": resources, "wait": job.Wait, "reserve": job.reserve().String(), "overlap": job.Overlap, "misfire": job.Misfire,
 		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
 		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(), "misfire_by": job.misfireRules(),
 		"places": job.GroupLimits.PerReplica,

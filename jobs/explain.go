@@ -143,8 +143,10 @@ func named(runs []Record) []Record {
 	for i, r := range runs {
 		if r.BlockedBy != nil {
 			blocker := *r.BlockedBy
-			if resource, err := locking.ParseKey(blocker.Resource); err == nil {
-				blocker.Resource = resource.String()
+			for _, name := range []*string{&blocker.Resource, &blocker.Root.Resource} {
+				if resource, err := locking.ParseKey(*name); err == nil {
+					*name = resource.String()
+				}
 			}
 			r.BlockedBy = &blocker
 		}

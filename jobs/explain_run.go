@@ -83,6 +83,9 @@ func waitsSince(r Record) time.Time {
 // waitsFor says for what a waiting run waits.
 func waitsFor(r Record) string {
 	if r.BlockedBy != nil {
+		if r.BlockedBy.Waiting {
+			return r.BlockedBy.Words("")
+		}
 		holder := r.BlockedBy.Holder
 		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource, holder.Job, holder.Replica, holder.Run)
 	}

@@ -238,7 +238,10 @@ func (f *firing) stillHeld(ctx context.Context, b *Blocker) bool {
 // may have its claim already, and would be executed by nobody. After stop it asks
 // for a session's TTL at most.
 func (f *firing) start(stop context.Context) (Token, *blockage) {
-	request := StartRequest{Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt, Requests: f.entry.requests, WaitSince: f.since}
+	request := StartRequest{
+		Run: f.run, Firing: f.firing, Version: f.startVersion(), Attempt: f.attempt,
+		Requests: f.entry.requests, WaitSince: f.since, Reserve: f.entry.reserve(),
+	}
 	var stopped time.Time
 	for unknown := false; ; {
 		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, f.rowHeld)
@@ -281,7 +284,10 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 		return result.Token, nil
 	case StartBlocked:
 		f.noted, f.written = result.Blocker, true
-		return 0, &blockage{reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued}
+		return 0, &blockage{
+			reason: result.Reason, blocker: result.Blocker, granted: true, queued: result.Queued,
+			reservedUntil: time.Now().Add(result.Reserved),
+		}
 	case StartDuplicate:
 		f.tellTakenAway()
 	case StartStale:
@@ -359,7 +365,7 @@ func (f *firing) note(state State, b *blockage, detail string) bool {
 
 func (f *firing) write(n Note) bool {
 	n.Run, n.Firing, n.Version = f.run, f.firing, f.startVersion()
-	n.WaitSince = f.since
+	n.WaitSince, n.Reserve = f.since, f.entry.reserve()
 	for held := false; ; {
 		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
 		held = errors.Is(err, ErrRowHeld)

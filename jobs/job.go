@@ -68,6 +68,10 @@ type Job struct {
 
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; at most until the next due
+	// Reserve is how long a firing that waits reserves its place before younger ones
+	// of other jobs (see locking.Reserve): 0 means locking.DefaultReserve, and
+	// locking.NeverReserve never.
+	Reserve   time.Duration
 	Overlap   Overlap
 	Misfire   Misfire      // of dues at which no replica was up
 	MisfireBy MisfireRules // of others
@@ -113,6 +117,9 @@ func (j *Job) shownRequests() ([]locking.Request, error) {
 	group, err := locking.Group(j.Group)
 	return append(requests, locking.Request{Resource: group, Mode: locking.Slotted, Slots: j.GroupLimits.PerCluster}), err
 }
+
+// reserve returns how long a firing reserves its place; 0 means that it does not.
+func (j *Job) reserve() time.Duration { return locking.ReserveOf(j.Reserve) }
 
 // priority returns 1 to 9.
 func (j *Job) priority() int { return cmp.Or(j.Priority, DefaultPriority) }

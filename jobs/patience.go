@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/locking"
@@ -16,6 +15,7 @@ type patience struct {
 	turn    bool          // it waited for its turn when it was last refused
 	onwards bool          // its tries are over, and it waits on by the job's misfire policy
 	until   time.Time     // by cluster time: when it gives way to the job's next due; zero: never
+	planned time.Time     // the next try; what is asked before costs none
 }
 
 // wait begins to wait anew: an attempt has its tries, and its time.
@@ -32,9 +32,32 @@ func (p pending) deadline() time.Time {
 	return p.entry.nextStart(p.since)
 }
 
-// refused says how long to wait for what is in the way until the next try, or
+// asksWithin is how often a firing asks at least while its place is reserved, as a
+// part of the reservation: what it waits for may be given back, and once the
+// reservation is over others may pass.
+const asksWithin = 4
+
+// refused says how long to wait for what is in the way until it asks again, or
 // with a reason that the firing waits no more.
-func (f *firing) refused(b *blockage) (delay time.Duration, end Reason) {
+func (f *firing) refused(b *blockage) (time.Duration, Reason) {
+	now := time.Now()
+	delay := f.patience.planned.Sub(now)
+	if delay <= 0 || b.final(f) != "" {
+		var end Reason
+		if delay, end = f.nextTry(b); end != "" {
+			return 0, end
+		}
+		f.patience.planned = now.Add(delay)
+	}
+	if now.Before(b.reservedUntil) {
+		delay = min(delay, max(f.entry.reserve()/asksWithin, 10*time.Millisecond))
+	}
+	return delay, ""
+}
+
+// nextTry says how long to wait for what is in the way until the next try, or
+// with a reason that the firing waits no more.
+func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	delay, more := f.patience.tries.Next(time.Now())
 	now := f.clock.now()
 	switch {
@@ -120,6 +143,8 @@ type blockage struct {
 	detail  string
 	granted bool // the store refused: the blocker's stage-1 key may tell when it is gone
 	queued  bool // another firing of the job waits for the same already
+
+	reservedUntil time.Time // as in StartResult, by this machine's clock
 }
 
 // final returns why the firing must not wait, or "" where it may.
@@ -161,7 +186,7 @@ func (b *blockage) words() string {
 	if b.blocker == nil {
 		return b.detail
 	}
-	words := fmt.Sprintf("%s %s %s", b.blocker.Resource, b.reason.relation(), locking.Holder{Owner: b.blocker.Holder})
+	words := b.blocker.Words(b.reason.relation())
 	if b.queued {
 		words += ", and another firing waits for it already"
 	}

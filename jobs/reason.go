@@ -33,8 +33,6 @@ const (
 // relation says what a blocker is to the resource that it blocks.
 func (r Reason) relation() string {
 	switch r {
-	case ReasonOlderWaiter:
-		return "was waited for longer by"
 	case ReasonGroupFull:
 		return "had no free place; one was held by"
 	default:

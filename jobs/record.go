@@ -48,10 +48,39 @@ type Firing struct {
 	Recovery int // 0, or the how-manieth recovery of the firing
 }
 
-// Blocker is what stood in a run's way.
+// Blocker is what stood in a run's way: a run, or a lock of a program, that holds
+// the resource or only waits for it. Blockers are comparable.
 type Blocker struct {
 	Resource string        `json:"resource"`
+	Holder   locking.Owner `json:"holder"` // or, where Waiting, the waiter
+	Waiting  bool          `json:"waiting,omitempty"`
+	// Root is what the waiter waits for, directly or by way of others that wait; zero
+	// where the blocker holds the resource itself, or where that was not known.
+	Root Root `json:"root,omitzero"`
+}
+
+// Root is the holder at the end of a chain of waiters: what it holds has them wait.
+type Root struct {
+	Resource string        `json:"resource"`
 	Holder   locking.Owner `json:"holder"`
+}
+
+// Words say what the blocker does, as in "table public/orders is held by job …": with
+// verb for one that holds the resource.
+func (b Blocker) Words(verb string) string {
+	if !b.Waiting {
+		return fmt.Sprintf("%s %s %s", b.Resource, verb, locking.Holder{Owner: b.Holder})
+	}
+	return b.Resource + ": " + b.Queue()
+}
+
+// Queue says behind which waiter a run queues, and for what that waits.
+func (b Blocker) Queue() string {
+	words := fmt.Sprintf("queued behind %s (waiting)", locking.Holder{Owner: b.Holder})
+	if b.Root == (Root{}) {
+		return words
+	}
+	return words + fmt.Sprintf(", which waits for %s (holds %s)", locking.Holder{Owner: b.Root.Holder}, b.Root.Resource)
 }
 
 // Wait is what a run was kept waiting by before it started, as last written
@@ -94,5 +123,5 @@ func (r Record) obstacle() string {
 	if r.BlockedBy == nil {
 		return r.Detail
 	}
-	return fmt.Sprintf("%s %s %s", r.BlockedBy.Resource, r.Reason.relation(), locking.Holder{Owner: r.BlockedBy.Holder})
+	return r.BlockedBy.Words(r.Reason.relation())
 }

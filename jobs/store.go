@@ -174,6 +174,10 @@ type StartRequest struct {
 	Attempt   int   // from 1
 	Requests  []locking.Request
 	WaitSince time.Time // when the firing began to wait, by cluster time: decides who is older
+	// Reserve is how long the place of the firing is reserved where it must wait (see
+	// locking.Reserve). Those of its own job wait behind it in any case, and so do
+	// those that wait for their turn in its group.
+	Reserve time.Duration
 }
 
 // StartOutcome is what became of a StartRequest.
@@ -202,6 +206,9 @@ type StartResult struct {
 	// Queued says, of one that is blocked, that another run of the job has waited
 	// longer for the job's name, whatever the blocker is.
 	Queued bool
+	// Reserved is for how much longer the place of one that is blocked is reserved,
+	// by the store's clock; 0 where it is not.
+	Reserved time.Duration
 }
 
 // Note writes a firing down that has not started: as waiting (and for what),
@@ -217,6 +224,7 @@ type Note struct {
 	Blocker   *Blocker
 	Requests  []locking.Request // of a waiting one: what others wait behind it for, instead of what was written before
 	WaitSince time.Time
+	Reserve   time.Duration // as in StartRequest, where this note gives it its place
 }
 
 // FinishRequest ends an attempt and gives its claim and grants back.

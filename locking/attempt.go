@@ -169,7 +169,9 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 // ask asks the grants, which decide.
 func (a *attempt) ask(ctx context.Context) (Token, error) {
 	a.asked = true
-	request := GrantRequest{ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait}
+	request := GrantRequest{
+		ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait, Reserve: ReserveOf(a.options.Reserve),
+	}
 	result, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: request})
 	if err != nil {
 		a.placed, a.blocker = a.wait, nil // it may be, or may even be granted: the next try asks first

@@ -51,10 +51,14 @@ type GrantRequest struct {
 	Owner    Owner     // for display
 	Requests []Request // normalized; none are granted at once
 	// Wait says that, where it is refused, it is to stand among the waiting
-	// from its first refusal on: younger conflicting requests yield to it
-	// until it is granted, withdrawn, or its session ends or expires. Without
+	// from its first refusal on: younger conflicting requests yield to it while
+	// its place is reserved, until it is granted, withdrawn, or its session ends
+	// or expires. Without
 	// Wait a refusal leaves nothing behind, and a place that the lock has stays.
 	Wait bool
+	// Reserve is how long the place of one that waits is reserved (see the function
+	// Reserve): whoever is younger may pass it otherwise.
+	Reserve time.Duration
 }
 
 // GrantBlocker is what stood in a request's way: one that holds rather than
@@ -106,7 +110,8 @@ type Grants interface {
 	// granted before it. A request is refused by whatever conflicts (see
 	// Conflict) and holds, in whichever session, or has waited longer in a
 	// living one; a slotted one also when as many hold slots of the name, or
-	// have waited longer for one, as it says that there are. It returns
+	// have waited longer for one, as it says that there are. What waits counts
+	// while its place is reserved. It returns
 	// ErrSessionLost when the session is ended or expired; then nothing was
 	// granted. The ids of one call differ.
 	Grant(ctx context.Context, session uuid.UUID, requests []GrantRequest) ([]GrantResult, error)

@@ -44,6 +44,10 @@ type Options struct {
 	// session, and only the first one Succeeds. TTL is 1 s to 24 h, 0 means
 	// 15 s; heartbeats go out at a third of it.
 	Session Session
+	// Reserve is how long a lock that waits for Grants reserves its place before
+	// younger requests: 0 means DefaultReserve, NeverReserve never. See the function
+	// Reserve for what becomes of it then.
+	Reserve time.Duration
 	Log     zerolog.Logger
 	// OnEvent, if set, is called for each event, from several goroutines,
 	// which wait for it: it must return soon and not release locks.

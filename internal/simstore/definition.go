@@ -240,6 +240,9 @@ func (s *Store) Pass(d time.Duration) {
 	}
 	for _, r := range s.waiting {
 		r.WaitSince = r.WaitSince.Add(-d)
+		if !r.reservedUntil.IsZero() {
+			r.reservedUntil = r.reservedUntil.Add(-d)
+		}
 	}
 	for _, j := range s.jobs {
 		j.checkedUntil = j.checkedUntil.Add(-d)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // Note implements jobs.Firings.
@@ -60,5 +61,8 @@ func (s *Store) write(r *run, n jobs.Note, now time.Time) {
 	r.wants = n.Requests
 	if r.WaitSince.IsZero() {
 		r.WaitSince = whole(n.WaitSince)
+		if len(n.Requests) > 0 {
+			r.reservedUntil = locking.Reserve(time.Time{}, now, n.Reserve)
+		}
 	}
 }

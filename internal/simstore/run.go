@@ -23,6 +23,9 @@ type run struct {
 	result  json.RawMessage
 
 	blockedAt time.Time // since when it waits for its blocker, while it has one
+
+	reservedUntil time.Time // of one that waits; zero where it never was
+	inTurn        bool      // it waits for its turn in its group
 }
 
 // claim is a run's right to act, with what it was granted.
@@ -81,7 +84,7 @@ func (s *Store) add(r *run) {
 
 // settled gives a run that waited its next state.
 func (s *Store) settled(r *run, state jobs.State) {
-	r.State, r.WaitSince, r.wants = state, time.Time{}, nil
+	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{}, false
 	delete(s.waiting, r.ID)
 }
 

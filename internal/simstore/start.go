@@ -83,14 +83,19 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 		since = whole(q.WaitSince)
 	}
 	if p := s.against(r, since, q.Requests); p != nil {
-		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run)}
+		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run), Waiting: p.token == 0}
+		if blocker.Waiting {
+			blocker.Root = s.root(p.run)
+		}
+		r.reservedUntil = locking.Reserve(r.reservedUntil, now, q.Reserve)
+		r.inTurn = p.Resource.Kind() == locking.KindGroup
 		s.unblock(r, blocker, jobs.Waiting, since, now)
 		r.WaitSince, r.Reason, r.Detail = since, p.reason(), ""
 		if r.wants == nil {
 			r.wants = q.Requests
 		}
 		told := *blocker
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r)}
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r), Reserved: max(0, r.reservedUntil.Sub(now))}
 	}
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
@@ -130,8 +135,12 @@ func (s *Store) against(r *run, since time.Time, requests []locking.Request) *pa
 func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 	var first, inSlot *party
 	inSlots := 0
+	now := s.instant()
 	look := func(other *run, theirs []locking.Request, token jobs.Token) {
 		for _, t := range theirs {
+			if token == 0 && !other.reserves(t.Resource.Kind(), now) {
+				continue
+			}
 			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted && q.Resource == t.Resource
 			if !slot && !locking.Conflict(q, t) {
 				continue
@@ -159,6 +168,39 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 		first = before(first, inSlot)
 	}
 	return first
+}
+
+// reserves reports whether the place of a run that waits is reserved where it wants
+// what is of that kind: among those of one job it always is, and among those that
+// wait for their turn in a group.
+func (r *run) reserves(kind locking.Kind, now time.Time) bool {
+	return now.Before(r.reservedUntil) || kind == locking.KindJob || r.inTurn && kind == locking.KindGroup
+}
+
+// maxChain is how many waiters are followed to what they wait for. It ends a chain
+// that turns.
+const maxChain = 8
+
+// root returns what the run waits for, directly or by way of others that wait, as
+// they were told when they were last refused; zero where that was given back since.
+func (s *Store) root(waiter *run) jobs.Root {
+	for range maxChain {
+		b := waiter.BlockedBy
+		if b == nil {
+			break
+		}
+		id, err := uuid.Parse(b.Holder.Run)
+		if waiter = s.runs[id]; err != nil || waiter == nil {
+			break
+		}
+		if !b.Waiting {
+			if waiter.claim == nil {
+				break
+			}
+			return jobs.Root{Resource: b.Resource, Holder: b.Holder}
+		}
+	}
+	return jobs.Root{}
 }
 
 // queued reports whether another run has waited longer for the name of the job of

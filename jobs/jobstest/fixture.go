@@ -50,7 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		rules []rule
 	}{
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
-		{"Waiters", waiterRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
+		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
@@ -138,7 +138,7 @@ func firing(job string, n int) jobs.Firing {
 // request asks for the job's n-th firing, which has waited since its due.
 func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
 	f := firing(job, n)
-	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.Due}
+	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.Due, Reserve: time.Hour}
 }
 
 func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.StartResult {
@@ -214,7 +214,7 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 
 // noteOf is a note about the run that a request asks for.
 func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
-	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason, WaitSince: r.WaitSince}
+	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason, WaitSince: r.WaitSince, Reserve: r.Reserve}
 	if state == jobs.Waiting {
 		n.Requests = r.Requests
 	}

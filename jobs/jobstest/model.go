@@ -100,6 +100,7 @@ func (m *model) start(t *rapid.T) {
 	r := &modelRun{session: m.drawSession(t), state: jobs.Waiting, StartRequest: jobs.StartRequest{
 		Run: uuid.New(), Firing: f, Attempt: 1, Requests: m.drawRequests(t),
 		WaitSince: epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "age")) * time.Second),
+		Reserve:   time.Hour,
 	}}
 	m.runs = append(m.runs, r)
 	m.ask(t, r, r.session)

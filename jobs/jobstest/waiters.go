@@ -183,10 +183,10 @@ type queue struct {
 	token                  jobs.Token
 }
 
-func (c *check) queue(wanted locking.Request) queue {
+func (c *check) queue(wanted ...locking.Request) queue {
 	c.Helper()
 	q := queue{c: c, one: c.session("one"), two: c.session("two")}
-	q.holder, q.older, q.younger = request("holder", 1, table("s/t")), request("older", 2, wanted), request("younger", 3, wanted)
+	q.holder, q.older, q.younger = request("holder", 1, table("s/t")), request("older", 2, wanted...), request("younger", 3, wanted...)
 	q.token = c.granted(c.session("three"), q.holder)
 	c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
 	return q

@@ -7,7 +7,7 @@ const (
 	// their probes. It looks at each wanted name, at its ancestors, and at what
 	// lies beneath it ("/" is followed by "0" in byte order), among what is
 	// granted and, for those that nothing granted refuses, among what those want
-	// who have waited longer in living sessions. It looks no further than is
+	// who have waited longer in living sessions, with their places reserved. It looks no further than is
 	// enough to refuse: of those that want one name there may be as many as a
 	// batch has runs, and the first in the index is the oldest. blocked has a row for each that must wait, and names one
 	// in its way: a holder rather than a waiter, and the same while nothing
@@ -77,12 +77,45 @@ probe AS (
     ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token, a.waited, a.waiter
 )`
 
-	// livingWaiter has a row when w belongs to a waiter of a living session.
+	// livingWaiter has a row when w, which it wants, is to be respected: it belongs to
+	// a waiter of a living session, whose place is reserved. Among those of one job it
+	// always is, and among those that wait for their turn in a group.
 	livingWaiter = `
         SELECT FROM holdfast.waits o
         WHERE o.run = w.run AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
+            AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:') OR o.in_turn AND starts_with(w.resource, 'group:'))
         OFFSET 0`
+
+	// reservedUntil is locking.Reserve, of a place m that has been reserved until
+	// m.reserved_until (NULL: it is new), for m.reserve at a time.
+	reservedUntil = `CASE WHEN m.reserve > '0' AND (m.reserved_until + 5 * m.reserve <= clock_timestamp()) IS NOT FALSE
+        THEN clock_timestamp() + m.reserve ELSE coalesce(m.reserved_until, '-infinity') END`
+
+	// roots is part of a statement that goes on from conflicts, which must be WITH
+	// RECURSIVE: root has, of those that a waiter keeps waiting, what holds at the end
+	// of the chain. Each link is what the waiter was told when it was last refused. A
+	// chain that has no holder at its end, because it was given back meanwhile, has no
+	// root; and none is followed further than eight links, which ends one that turns.
+	roots = `
+chain (run, next, resource, holder, waiting, depth) AS (
+    SELECT b.run, b.holder_id, b.resource, b.holder, true, 1 FROM blocked b WHERE b.waiting
+  UNION ALL
+    SELECT c.run, coalesce(l.blocker ->> 'id', substring(l.blocker -> 'holder' ->> 'run_id' FROM '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'))::uuid,
+        l.blocker ->> 'resource', l.blocker -> 'holder', coalesce((l.blocker ->> 'waiting')::boolean, false), c.depth + 1
+    FROM chain c CROSS JOIN LATERAL (
+        SELECT coalesce(w.blocker, (SELECT r.blocker FROM holdfast.runs r WHERE r.id = c.next)) AS blocker
+        FROM holdfast.waits w WHERE w.run = c.next OFFSET 0) l
+    WHERE c.waiting AND c.depth < 8 AND l.blocker IS NOT NULL
+), root AS (
+    SELECT c.run, jsonb_build_object('resource', c.resource, 'holder', c.holder) AS told
+    FROM chain c CROSS JOIN LATERAL (SELECT FROM holdfast.claims k WHERE k.run = c.next OFFSET 0) k
+    WHERE NOT c.waiting
+)`
+
+	// toldBlocker is what is written down of b, which is blocked, and its root.
+	toldBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
+        'waiting', nullif(b.waiting, false), 'root', (SELECT t.told FROM root t WHERE t.run = b.run)))`
 
 	// raiseFloors is part of a statement that goes on from conflicts: granted
 	// has the tokens of those whom it lets pass. What is deleted stays in an

@@ -22,10 +22,10 @@ const (
 	// asked are the locks that have no claim yet. One that has no place among
 	// the waiting is younger than all that have.
 	asked = `
-WITH mine AS (
-    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits
-    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
-    LEFT JOIN LATERAL (SELECT w.since FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+WITH RECURSIVE mine AS (
+    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits, q.reserve, w.reserved_until
+    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits, reserve)
+    LEFT JOIN LATERAL (SELECT w.since, w.reserved_until FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
     LEFT JOIN LATERAL (SELECT true AS stands FROM holdfast.claims c WHERE c.run = q.run OFFSET 0) c ON true
     WHERE c.stands IS NULL
 ), ` + conflicts
@@ -55,7 +55,7 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
 	// grant decides, by the rule of conflicts, on locks of which no two want
 	// related resources. It grants nothing to those that were refused before:
 	// their fences are not locked.
-	grant = asked + `, refused AS (
+	grant = asked + `, ` + roots + `, refused AS (
     SELECT run FROM blocked UNION SELECT r.run FROM ` + refused + `
 ), granted AS (
     INSERT INTO holdfast.claims (token, run, session, owner, granted_at)
@@ -70,12 +70,16 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
 ), ended_wants AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
-    INSERT INTO holdfast.waits (run, session, since, owner)
-    SELECT m.run, m.session, clock_timestamp(), m.owner FROM mine m JOIN refused r USING (run) WHERE m.waits
-    ON CONFLICT (run) DO NOTHING RETURNING run, since
+    INSERT INTO holdfast.waits AS o (run, session, since, owner, blocker, reserved_until)
+    SELECT m.run, m.session, clock_timestamp(), m.owner, (SELECT ` + toldBlocker + ` FROM blocked b WHERE b.run = m.run), ` + reservedUntil + `
+    FROM mine m JOIN refused r USING (run) WHERE m.waits
+    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until, blocker = coalesce(excluded.blocker, o.blocker)
+    WHERE o.reserved_until <> excluded.reserved_until OR o.blocker IS DISTINCT FROM coalesce(excluded.blocker, o.blocker)
+    RETURNING run, since
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
     SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
+    ON CONFLICT DO NOTHING
 )
 SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
@@ -86,8 +90,9 @@ SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 	// takePlaces has locks wait without a look at who is in their way.
 	takePlaces = `
 WITH new_waits AS (
-    INSERT INTO holdfast.waits (run, session, since, owner)
-    SELECT q.run, $1, clock_timestamp(), q.owner FROM unnest($2::uuid[], $3::jsonb[], $4::bool[]) AS q (run, owner, waits)
+    INSERT INTO holdfast.waits (run, session, since, owner, reserved_until)
+    SELECT q.run, $1, clock_timestamp(), q.owner, CASE WHEN q.reserve > '0' THEN clock_timestamp() + q.reserve ELSE '-infinity' END
+    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits, reserve)
     WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
     ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run, since
 )
@@ -237,12 +242,12 @@ func grantsWanted(requests []locking.GrantRequest) ([][]locking.Request, []rawID
 func grantColumns(requests []locking.GrantRequest, owners []string, places []int) []any {
 	n := len(places)
 	ids, mine, waits := make([]rawID, n), make([]string, n), make([]bool, n)
-	wanted := make([][]locking.Request, n)
+	wanted, reserves := make([][]locking.Request, n), make([]time.Duration, n)
 	for i, place := range places {
 		r := requests[place]
-		ids[i], mine[i], waits[i], wanted[i] = r.ID, owners[place], r.Wait, r.Requests
+		ids[i], mine[i], waits[i], reserves[i], wanted[i] = r.ID, owners[place], r.Wait, r.Reserve, r.Requests
 	}
-	return append([]any{ids, mine, waits}, probeColumns(ids, wanted)...)
+	return append(append([]any{ids, mine, waits}, probeColumns(ids, wanted)...), reserves)
 }
 
 // grantPlaces are the results by the ids of their locks.

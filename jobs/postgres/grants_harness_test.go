@@ -41,7 +41,7 @@ func wish(t testing.TB, keys ...string) locking.GrantRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locking.GrantRequest{ID: uuid.New(), Owner: locking.Owner{Replica: "r", Job: "program", Run: "7"}, Requests: requests}
+	return locking.GrantRequest{ID: uuid.New(), Owner: locking.Owner{Replica: "r", Job: "program", Run: "7"}, Requests: requests, Reserve: time.Hour}
 }
 
 func cutWord(text, word string) (string, bool) {

@@ -209,6 +209,7 @@ func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 	}
 	return jobs.StartRequest{
 		Run: uuid.New(), Firing: jobs.Firing{Job: job, Due: testDue}, Attempt: 1, Requests: requests, WaitSince: time.Now(),
+		Reserve: time.Hour,
 	}
 }
 
@@ -279,7 +280,8 @@ func (s *stage) pass(d time.Duration) {
 	for _, sql := range []string{
 		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - $1::interval END",
 		"UPDATE holdfast.jobs SET checked_until = checked_until - $1::interval, left_at = left_at - $1::interval, back_at = back_at - $1::interval",
-		"UPDATE holdfast.waits SET since = since - $1::interval",
+		"UPDATE holdfast.waits SET since = since - $1::interval, reserved_until = reserved_until - $1::interval",
+		"UPDATE holdfast.wants SET since = since - $1::interval",
 	} {
 		s.exec(sql, d)
 	}

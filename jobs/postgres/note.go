@@ -18,8 +18,8 @@ const (
 	applyNotes = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), noted AS (
-    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[])
-        AS n (run, state, reason, detail, error, blocker, since)
+    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[], $13::interval[])
+        AS n (run, state, reason, detail, error, blocker, since, reserve)
     CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
     WHERE EXISTS (SELECT FROM alive)
 ), stranded AS (
@@ -29,7 +29,8 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     WHERE NOT EXISTS (SELECT FROM alive)
     ON CONFLICT (run) DO NOTHING
 ), new_waits AS (
-    INSERT INTO holdfast.waits (run, session, since) SELECT run, $1, since FROM noted WHERE state = 'waiting'
+    INSERT INTO holdfast.waits (run, session, since, reserved_until)
+    SELECT run, $1, since, CASE WHEN reserve > '0' THEN clock_timestamp() + reserve ELSE '-infinity' END FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
@@ -112,7 +113,11 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 	var owners []rawID
 	var names, modes []string
 	var slots []int
+	reserves := make([]time.Duration, n)
 	for i, note := range notes {
+		if len(note.Requests) > 0 { // else it wants nothing that could be reserved
+			reserves[i] = note.Reserve
+		}
 		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
 		details[i], errors[i], sinces[i] = jobs.PlainText(note.Detail), jobs.PlainText(note.Error), note.WaitSince
 		if note.Blocker != nil {
@@ -128,7 +133,7 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 			modes, slots = append(modes, string(want.Mode)), append(slots, want.Slots)
 		}
 	}
-	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes, slots}, nil
+	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes, slots, reserves}, nil
 }
 
 // sortedTokens returns the tokens in the order in which claims are locked.

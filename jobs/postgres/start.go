@@ -82,12 +82,12 @@ FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR
 	// that wrote is left to others to adopt: whether it lives is asked once, so
 	// that no run falls in between.
 	admit = `
-WITH alive AS MATERIALIZED (` + sessionLives + `
+WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
-    SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::int[]) AS q (run, since, attempt)
+    SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt, q.reserve, w.reserved_until
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::int[], $11::interval[]) AS q (run, since, attempt, reserve)
     CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
-    LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+    LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held, w.reserved_until FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
     WHERE EXISTS (SELECT FROM alive) AND w.held IS NOT TRUE
 ), stranded AS (
     INSERT INTO holdfast.waits (run, session, since)
@@ -95,7 +95,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
     WHERE NOT EXISTS (SELECT FROM alive)
     ON CONFLICT (run) DO NOTHING
-), ` + conflicts + `, granted AS (
+), ` + conflicts + `, ` + roots + `, granted AS (
     INSERT INTO holdfast.claims (token, run, session, granted_at)
     SELECT nextval('holdfast.tokens'), m.run, $1, clock_timestamp()
     FROM mine m WHERE NOT EXISTS (SELECT FROM blocked b WHERE b.run = m.run)
@@ -113,14 +113,16 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
         waited = CASE WHEN r.blocker IS NULL THEN r.waited ELSE r.blocker || jsonb_build_object('since', m.since) END
     FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
-    INSERT INTO holdfast.waits (run, session, since) SELECT b.run, $1, b.since FROM blocked b
-    ON CONFLICT (run) DO NOTHING
+    INSERT INTO holdfast.waits AS o (run, session, since, reserved_until, in_turn)
+    SELECT b.run, $1, b.since, ` + reservedUntil + `, starts_with(b.resource, 'group:') FROM blocked b JOIN mine m USING (run)
+    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until, in_turn = excluded.in_turn
+    WHERE (o.reserved_until, o.in_turn) IS DISTINCT FROM (excluded.reserved_until, excluded.in_turn)
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
     SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
-UPDATE holdfast.runs r SET detail = '', blocker = jsonb_build_object('resource', b.resource, 'holder', b.holder),
+UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
     reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
         WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END,
     blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
@@ -145,11 +147,14 @@ SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), co
         SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.due = q.due
         UNION ALL
         SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END,
-    queued.run IS NOT NULL
+    queued.run IS NOT NULL, place.reserved
 FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, due, key, recovery)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
 LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
+LEFT JOIN LATERAL (
+    SELECT w.reserved_until - clock_timestamp() AS reserved FROM holdfast.waits w
+    WHERE w.run = q.run AND r.state = 'waiting' AND w.reserved_until > clock_timestamp() OFFSET 0) place ON true
 LEFT JOIN LATERAL (
     SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
     CROSS JOIN LATERAL (` + livingWaiter + `) o
@@ -275,13 +280,13 @@ func (m waveMarks) mark(p probe, next int) {
 // admitColumns are the columns of the requests at these places.
 func admitColumns(requests []jobs.StartRequest, places []int) []any {
 	n := len(places)
-	ids, sinces, attempts := make([]rawID, n), make([]time.Time, n), make([]int, n)
+	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n), make([]time.Duration, n)
 	wanted := make([][]locking.Request, n)
 	for i, place := range places {
 		r := requests[place]
-		ids[i], sinces[i], attempts[i], wanted[i] = r.Run, r.WaitSince, r.Attempt, r.Requests
+		ids[i], sinces[i], attempts[i], reserves[i], wanted[i] = r.Run, r.WaitSince, r.Attempt, r.Reserve, r.Requests
 	}
-	return append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...)
+	return append(append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...), reserves)
 }
 
 func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
@@ -315,10 +320,11 @@ type outcomeRow struct {
 	staleByThen bool
 	held        bool // it waits for others to adopt it, or there is no run of its firing
 	queued      bool
+	reserved    *time.Duration
 }
 
 func (o *outcomeRow) fields() []any {
-	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held, &o.queued}
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held, &o.queued, &o.reserved}
 }
 
 func (o *outcomeRow) result() (jobs.StartResult, error) {
@@ -333,13 +339,25 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}, err
+		result := jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}
+		if o.reserved != nil {
+			result.Reserved = *o.reserved
+		}
+		return result, err
 	default:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
 	}
 }
 
-// parseBlocker reads a stored blocker, whose resource is a key, for people.
+// shownKey returns the key of a resource as people see it, and all else as it is.
+func shownKey(key string) string {
+	if resource, err := locking.ParseKey(key); err == nil {
+		return resource.String()
+	}
+	return key
+}
+
+// parseBlocker reads a stored blocker, whose resources are keys, for people.
 func parseBlocker(encoded []byte) (*jobs.Blocker, error) {
 	if encoded == nil {
 		return nil, nil
@@ -348,8 +366,6 @@ func parseBlocker(encoded []byte) (*jobs.Blocker, error) {
 	if err := json.Unmarshal(encoded, &b); err != nil {
 		return nil, err
 	}
-	if resource, err := locking.ParseKey(b.Resource); err == nil {
-		b.Resource = resource.String()
-	}
+	b.Resource, b.Root.Resource = shownKey(b.Resource), shownKey(b.Root.Resource)
 	return &b, nil
 }

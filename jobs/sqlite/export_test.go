@@ -102,7 +102,8 @@ func (s *Store) Pass(d time.Duration) {
 			_, err = tx.Exec(`UPDATE holdfast_jobs SET checked_until = checked_until - ?1, left_at = left_at - ?1, back_at = back_at - ?1`, d.Microseconds())
 		}
 		if err == nil {
-			_, err = tx.Exec(`UPDATE holdfast_runs SET wait_since = wait_since - ?1`, d.Microseconds())
+			_, err = tx.Exec(`UPDATE holdfast_runs SET wait_since = wait_since - ?1,
+				reserved_until = CASE reserved_until WHEN 0 THEN 0 ELSE reserved_until - ?1 END`, d.Microseconds())
 		}
 		return err
 	})

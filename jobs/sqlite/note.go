@@ -89,6 +89,9 @@ func (n *noter) write(run runRow, note jobs.Note) error {
 		if run.Since == nil {
 			since := micros(note.WaitSince)
 			run.Since = &since
+			if len(note.Requests) > 0 {
+				run.reserve(note.Reserve, n.now)
+			}
 		}
 		n.wants = append(n.wants, wantRows(run.ID, note.Requests)...)
 	} else {

@@ -5,17 +5,20 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
 	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
-    wait_since, reason, detail, blocker, error, params, waited, blocked_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)`
+    wait_since, reason, detail, blocker, error, params, waited, blocked_at,
+    reserved_until, in_turn)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
@@ -24,14 +27,15 @@ ON CONFLICT (id) DO UPDATE SET
     attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
     started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
     reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error,
-    waited = excluded.waited, blocked_at = excluded.blocked_at`
+    waited = excluded.waited, blocked_at = excluded.blocked_at, reserved_until = excluded.reserved_until, in_turn = excluded.in_turn`
 
 	// addRun inserts a run unless its firing has one.
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
 
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at, c.token IS NOT NULL
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
+    r.reserved_until, r.in_turn, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
 	takenDues = `
@@ -76,12 +80,15 @@ type runRow struct {
 
 	BlockedAt *int64 // since when it waits for the blocker, while it has one
 
+	ReservedUntil int64 // of one that waits; 0 where it never was
+	InTurn        bool  // it waits for its turn in its group
+
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt}
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.
@@ -129,6 +136,20 @@ func (r *runRow) setBlocker(b *jobs.Blocker, since, now int64) error {
 	return err
 }
 
+// reserve reserves the place of a run that waits, by locking.Reserve, and returns
+// for how much longer it is reserved.
+func (r *runRow) reserve(d time.Duration, now int64) time.Duration {
+	var until time.Time
+	if r.ReservedUntil != 0 {
+		until = fromMicros(r.ReservedUntil)
+	}
+	if until = locking.Reserve(until, fromMicros(now), d); until.IsZero() {
+		return 0
+	}
+	r.ReservedUntil = micros(until)
+	return max(0, until.Sub(fromMicros(now)))
+}
+
 // keepWait keeps what the run has waited for, as it starts.
 func (r *runRow) keepWait(now int64) error {
 	if r.Blocker == nil {
@@ -149,7 +170,8 @@ func (r *runRow) keepWait(now int64) error {
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
-		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt, &r.claimed)
+		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt,
+		&r.ReservedUntil, &r.InTurn, &r.claimed)
 	return r, err
 }
 

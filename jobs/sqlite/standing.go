@@ -29,15 +29,19 @@ JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 	nearbyWants = `
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + `
 UNION
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/' AND w.resource < q.value || '0'
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))`
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ``
 )
 
-// party is one resource that a claim holds or a waiting run of a living
-// session wants.
+// reserved is whether the place of a run that waits is reserved: among those of one
+// job it always is, and among those that wait for their turn in a group.
+const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn AND w.resource LIKE 'group:%')`
+
+// party is one resource that a claim holds, or that a waiting run of a living
+// session wants in its reserved place.
 type party struct {
 	locking.Request
 	token int64 // 0: it waits
@@ -81,7 +85,7 @@ func (st *standing) granted(run uuid.UUID) {
 
 // loadStanding reads what lies near the requests. living are the sessions
 // whose waiting runs count.
-func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID) (*standing, error) {
+func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID, now int64) (*standing, error) {
 	names, err := encode(lookedAt(requests))
 	if err != nil {
 		return nil, err
@@ -97,7 +101,7 @@ func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, l
 	st := newStanding()
 	err = each(ctx, tx, nearbyGrants, []any{names, own}, func(rows *sql.Rows) error { return st.scan(rows, true) })
 	if err == nil {
-		err = each(ctx, tx, nearbyWants, []any{names, own, sessions}, func(rows *sql.Rows) error { return st.scan(rows, false) })
+		err = each(ctx, tx, nearbyWants, []any{names, own, sessions, now}, func(rows *sql.Rows) error { return st.scan(rows, false) })
 	}
 	return st, err
 }
@@ -219,5 +223,5 @@ func (p *party) reason() jobs.Reason {
 
 // blocker names p, with the resource's form for people.
 func (p *party) blocker() *jobs.Blocker {
-	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner}
+	return &jobs.Blocker{Resource: p.Resource.String(), Holder: p.owner, Waiting: p.token == 0}
 }

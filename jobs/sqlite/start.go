@@ -62,7 +62,7 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 			return err
 		}
 		for i, r := range requests {
-			if results[i], err = st.decide(r); err != nil {
+			if results[i], err = st.decide(ctx, tx, r); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, r
 	if st.ledger, err = loadLedger(ctx, tx, ids, firings); err != nil {
 		return nil, err
 	}
-	if st.standing, err = loadStanding(ctx, tx, wanted, s.lives.living()); err != nil {
+	if st.standing, err = loadStanding(ctx, tx, wanted, s.lives.living(), st.now); err != nil {
 		return nil, err
 	}
 	if st.held, err = loadHeldBack(ctx, tx, session, names); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, r
 	return st, tx.QueryRowContext(ctx, lastToken).Scan(&st.token)
 }
 
-func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
+func (st *starter) decide(ctx context.Context, tx *sql.Tx, r jobs.StartRequest) (jobs.StartResult, error) {
 	known := st.ledger.known[r.Run]
 	if known != nil && known.Session == nil && known.State == jobs.Waiting && known.Replica == st.session.Replica {
 		known.Session = &st.session.ID // it was held back, and nobody has adopted it since
@@ -112,7 +112,7 @@ func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 		st.holdBack(*known)
 		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	case mine && known.State == jobs.Waiting:
-		return st.admit(*known, r)
+		return st.admit(ctx, tx, *known, r)
 	case known != nil:
 		return jobs.StartResult{Outcome: jobs.StartDuplicate}, nil
 	case st.ledger.stale(r.Firing.Job, r.Version):
@@ -125,11 +125,11 @@ func (st *starter) decide(r jobs.StartRequest) (jobs.StartResult, error) {
 	st.ledger.taken[firingOf(r.Firing)] = true
 	run := newRun(r.Run, r.Firing, st.now)
 	run.Session, run.Replica = &st.session.ID, st.session.Replica
-	return st.admit(run, r)
+	return st.admit(ctx, tx, run, r)
 }
 
 // admit grants the run what it wants, or leaves it waiting.
-func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, error) {
+func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow, r jobs.StartRequest) (jobs.StartResult, error) {
 	since := micros(r.WaitSince)
 	if run.Since != nil {
 		since = *run.Since
@@ -138,10 +138,17 @@ func (st *starter) admit(run runRow, r jobs.StartRequest) (jobs.StartResult, err
 	var err error
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
 		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
+		if p.token == 0 {
+			if result.Blocker.Root, err = st.root(ctx, tx, p.run); err != nil {
+				return result, err
+			}
+		}
+		result.Reserved = run.reserve(r.Reserve, st.now)
+		run.InTurn = p.Resource.Kind() == locking.KindGroup
 		result.Queued = st.standing.queued(run.ID, since, r.Requests)
 		err = run.setBlocker(result.Blocker, since, st.now)
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
-		st.wait(run, r.Requests)
+		st.wait(run, r.Requests, result.Reserved > 0)
 	} else {
 		err = run.keepWait(since)
 		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
@@ -163,9 +170,13 @@ func (st *starter) holdBack(run runRow) {
 	st.runs, st.ended = append(st.runs, run), append(st.ended, run.ID)
 }
 
-func (st *starter) wait(run runRow, requests []locking.Request) {
+func (st *starter) wait(run runRow, requests []locking.Request, reserved bool) {
 	st.wants = append(st.wants, wantRows(run.ID, requests)...)
 	for _, r := range requests {
+		kind := r.Resource.Kind()
+		if !reserved && kind != locking.KindJob && (kind != locking.KindGroup || !run.InTurn) {
+			continue
+		}
 		st.standing.add(&party{Request: r, since: *run.Since, run: run.ID, owner: st.owner(run)})
 	}
 }
@@ -181,6 +192,7 @@ func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 	st.claims = append(st.claims, claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
 	st.ended = append(st.ended, run.ID)
 	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token, nil, nil, "", ""
+	run.ReservedUntil, run.InTurn = 0, false
 	if run.Started == nil {
 		run.Started = &st.now
 	}

@@ -25,7 +25,7 @@ func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture) {
 	}{
 		{"Conflicts", conflictTests()},
 		{"Claims", claimTests()},
-		{"Waiting", waitingTests()},
+		{"Waiting", allWaitingTests()},
 		{"Sessions", sessionTests()},
 		{"Races", raceTests()},
 	} {
@@ -90,7 +90,8 @@ func ask(requests ...locking.Request) locking.GrantRequest {
 		panic(err) // a mistake in the suite
 	}
 	id := uuid.New()
-	return locking.GrantRequest{ID: id, Requests: normalized, Owner: locking.Owner{Replica: "replica", Job: "job", Run: id.String()}}
+	owner := locking.Owner{Replica: "replica", Job: "job", Run: id.String()}
+	return locking.GrantRequest{ID: id, Requests: normalized, Owner: owner, Reserve: time.Hour}
 }
 
 // waiting returns the request with Wait.

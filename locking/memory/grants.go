@@ -14,8 +14,9 @@ import (
 )
 
 // Grants is a locking.Grants in memory. What a request costs grows with its
-// own resources and their depth, not with what others hold. Its methods may be
-// called concurrently.
+// own resources and their depth, not with what others hold, but passes those that
+// wait for the same and have no place reserved. Its methods may be called
+// concurrently.
 type Grants struct {
 	mu       sync.Mutex
 	sessions map[uuid.UUID]*session
@@ -78,7 +79,10 @@ func (g *Grants) decide(s *session, r locking.GrantRequest, now time.Time) locki
 	if p.token != 0 {
 		return locking.GrantResult{Token: p.token} // the reply was lost
 	}
-	if found := g.names.against(p); found != nil {
+	if found := g.names.against(p, now); found != nil {
+		if r.Wait {
+			p.reserved = locking.Reserve(p.reserved, now, r.Reserve)
+		}
 		if r.Wait && p.since.IsZero() {
 			g.age++
 			g.admit(p, now)

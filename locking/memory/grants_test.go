@@ -106,7 +106,7 @@ func (m *model) ask(t *rapid.T) {
 	if len(m.waiting) > 0 && rapid.Bool().Draw(t, "again") {
 		r = rapid.SampledFrom(m.waiting).Draw(t, "waiter").GrantRequest
 	} else {
-		r = locking.GrantRequest{ID: uuid.New(), Requests: anyRequests(t)}
+		r = locking.GrantRequest{ID: uuid.New(), Requests: anyRequests(t), Reserve: time.Hour}
 	}
 	r.Wait = rapid.Bool().Draw(t, "wait")
 	results, err := m.grants.Grant(t.Context(), m.session, []locking.GrantRequest{r})

@@ -17,7 +17,8 @@ type party struct {
 	session  *session
 	token    locking.Token // 0: it waits
 	since    time.Time
-	age      uint64 // of those that wait the smaller goes first
+	age      uint64    // of those that wait the smaller goes first
+	reserved time.Time // until when those that are younger wait behind it
 	entries  []entry
 }
 
@@ -98,14 +99,14 @@ func (n names) remove(p *party) {
 
 // against returns what stands in the way of the party, or nil: what holds
 // first, then what has waited longer.
-func (n names) against(p *party) *stake {
+func (n names) against(p *party, now time.Time) *stake {
 	for _, r := range p.requests {
 		if found := n.holder(r); found != nil {
 			return found
 		}
 	}
 	for _, r := range p.requests {
-		if found := n.elder(r, p.age); found != nil {
+		if found := n.elder(r, p.age, now); found != nil {
 			return found
 		}
 	}
@@ -137,16 +138,16 @@ func (n names) holder(r locking.Request) *stake {
 	return nil
 }
 
-// elder returns a stake that waits for what r conflicts with and is older
-// than age, or nil.
-func (n names) elder(r locking.Request, age uint64) *stake {
+// elder returns a stake that waits for what r conflicts with, is older than age
+// and has its place reserved, or nil.
+func (n names) elder(r locking.Request, age uint64, now time.Time) *stake {
 	if at := n[r.Resource]; at != nil {
-		found := at.here.waiters.first(r)
+		found := at.here.waiters.reserved(r, now)
 		if r.Mode == locking.Slotted {
-			found = at.elderThanSlot(r, age)
+			found = at.elderThanSlot(r, age, now)
 		}
 		if found == nil || found.age >= age {
-			found = at.beneath.waiters.first(r)
+			found = at.beneath.waiters.reserved(r, now)
 		}
 		if found != nil && found.age < age {
 			return found
@@ -154,7 +155,7 @@ func (n names) elder(r locking.Request, age uint64) *stake {
 	}
 	for _, above := range r.Resource.Ancestors() {
 		if at := n[above]; at != nil {
-			if found := at.here.waiters.first(r); found != nil && found.age < age {
+			if found := at.here.waiters.reserved(r, now); found != nil && found.age < age {
 				return found
 			}
 		}
@@ -165,13 +166,16 @@ func (n names) elder(r locking.Request, age uint64) *stake {
 // elderThanSlot is elder for a slot among those that wait for the same name:
 // each older one has one of the slots that are free. What it returns may be
 // younger: then nothing older is in the way.
-func (n *name) elderThanSlot(r locking.Request, age uint64) *stake {
-	if front := n.here.waiters.shared.Front(); front != nil && front.Value.(*stake).age < age {
-		return front.Value.(*stake)
+func (n *name) elderThanSlot(r locking.Request, age uint64, now time.Time) *stake {
+	if front := firstReserved(&n.here.waiters.shared, now); front != nil && front.age < age {
+		return front
 	}
 	free := r.Slots - n.here.holders.other.Len()
 	for e := n.here.waiters.other.Front(); e != nil; e = e.Next() {
 		s := e.Value.(*stake)
+		if !now.Before(s.party.reserved) {
+			continue
+		}
 		if free--; s.Mode != locking.Slotted || free <= 0 {
 			return s
 		}
@@ -182,15 +186,39 @@ func (n *name) elderThanSlot(r locking.Request, age uint64) *stake {
 // first returns the oldest stake that a request on a related name conflicts
 // with, or nil.
 func (c *crowd) first(r locking.Request) *stake {
-	other, shared := c.other.Front(), c.shared.Front()
+	return c.older(r, front(&c.other), front(&c.shared))
+}
+
+// reserved is first among those that wait and have their places reserved.
+func (c *crowd) reserved(r locking.Request, now time.Time) *stake {
+	return c.older(r, firstReserved(&c.other, now), firstReserved(&c.shared, now))
+}
+
+// older returns the older of the two, either of which may be nil, with which the
+// request conflicts: one that shares does not conflict with others that do.
+func (c *crowd) older(r locking.Request, other, shared *stake) *stake {
 	switch {
 	case r.Mode == locking.Shared || shared == nil:
-		if other == nil {
-			return nil
-		}
-		return other.Value.(*stake)
-	case other == nil || shared.Value.(*stake).age < other.Value.(*stake).age:
-		return shared.Value.(*stake)
+		return other
+	case other == nil || shared.age < other.age:
+		return shared
 	}
-	return other.Value.(*stake)
+	return other
+}
+
+func front(l *list.List) *stake {
+	if e := l.Front(); e != nil {
+		return e.Value.(*stake)
+	}
+	return nil
+}
+
+// firstReserved returns the oldest of the list whose place is reserved, or nil.
+func firstReserved(l *list.List, now time.Time) *stake {
+	for e := l.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*stake); now.Before(s.party.reserved) {
+			return s
+		}
+	}
+	return nil
 }

@@ -112,7 +112,10 @@ CREATE TABLE holdfast.waits (
     run     uuid PRIMARY KEY,
     session uuid,
     since   timestamptz NOT NULL,
-    owner   jsonb -- of a lock
+    owner   jsonb, -- of a lock
+    blocker jsonb, -- of a lock, as in runs
+    reserved_until timestamptz NOT NULL DEFAULT '-infinity', -- until when younger ones wait behind it
+    in_turn boolean NOT NULL DEFAULT false -- it waits for its turn in its group, where its place is always reserved
 );
 CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE TABLE holdfast.wants (

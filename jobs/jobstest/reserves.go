@@ -1,0 +1,182 @@
+package jobstest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// reserve is how long the waiters of these tests reserve their places: only Pass has
+// it end.
+const reserve = time.Hour
+
+// lapse is long enough for a reservation to end, and too short for another.
+const lapse = reserve + reserve/2
+
+var reserveRules = []rule{
+	{"a younger firing passes a waiter whose reservation has ended", func(c *check) {
+		q := c.queue(table("s/t"))
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.Pass(lapse)
+		c.granted(q.two, q.younger)
+		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
+	}},
+	{"a waiter on a schema keeps what lies beneath from others only in its reservation", func(c *check) {
+		q := c.queue(table("s"))
+		q.younger.Requests = []locking.Request{table("s/other")}
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.Pass(lapse)
+		token := c.granted(q.two, q.younger)
+		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
+		c.finished(q.younger, token, jobs.Succeeded)
+		q.free()
+		c.granted(q.one, q.older)
+	}},
+	{"a firing that reserves nothing is passed at once", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		holder, older, younger := request("holder", 1, table("s/t")), request("older", 2, table("s")), request("younger", 3, table("s/u"))
+		older.Reserve = 0
+		c.granted(one, holder)
+		c.blocked(one, older, jobs.ReasonLockHeld, holder)
+		c.granted(two, younger)
+	}},
+	{"a firing is told for how long its place is reserved", func(c *check) {
+		q := c.queue(table("s/t"))
+		if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 || left > reserve {
+			c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
+		}
+		c.Pass(lapse)
+		equal(c, "reserved", c.start(q.one, q.older)[0].Reserved, 0)
+	}},
+	{"a place is reserved anew once its waiter could be passed for five times as long", func(c *check) {
+		q := c.queue(table("s/t"))
+		c.Pass(reserve + locking.Unreserved*reserve - time.Minute)
+		equal(c, "reserved too soon", c.start(q.one, q.older)[0].Reserved, 0)
+		c.Pass(2 * time.Minute)
+		if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 {
+			c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
+		}
+		q.free()
+		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+		c.granted(q.one, q.older)
+	}},
+	{"a refusal within a reservation does not prolong it", func(c *check) {
+		q := c.queue(table("s/t"))
+		for range 3 {
+			c.Pass(reserve / 4)
+			c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
+		}
+		c.Pass(reserve / 2)
+		q.free()
+		c.granted(q.two, q.younger)
+	}},
+	{"a note that gives a firing its place reserves it", func(c *check) {
+		one, two := c.session("one"), c.session("two")
+		older, younger := request("older", 1, table("s/t")), request("younger", 2, table("s/t"))
+		equal(c, "note", c.note(one, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
+		c.blocked(two, younger, jobs.ReasonOlderWaiter, older)
+		c.Pass(lapse)
+		c.granted(two, younger)
+	}},
+	{"within one job nobody is passed", func(c *check) {
+		s := c.session("one")
+		first, second, third := request("a", 1, ownName("a")), request("a", 2, ownName("a")), request("a", 3, ownName("a"))
+		second.Reserve, third.Reserve = 0, 0
+		token := c.granted(s, first)
+		c.blocked(s, second, jobs.ReasonOverlap, first)
+		c.Pass(lapse)
+		c.finished(first, token, jobs.Succeeded)
+		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.granted(s, second)
+	}},
+	{"who waits for its turn in a group is not passed", func(c *check) {
+		s := c.session("one")
+		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)), request("c", 3, turn("g", 1))
+		token := c.granted(s, first)
+		c.blocked(s, second, jobs.ReasonGroupFull, first)
+		c.Pass(lapse)
+		c.finished(first, token, jobs.Succeeded)
+		c.blocked(s, third, jobs.ReasonOlderWaiter, second)
+		c.granted(s, second)
+	}},
+	{"who waits for a lock keeps its turn in its group only in its reservation", func(c *check) {
+		q := c.queue(table("s/t"))
+		older, younger := request("b", 3, turn("g", 1), table("s/t")), request("c", 4, turn("g", 1))
+		c.blocked(q.one, older, jobs.ReasonLockHeld, q.holder)
+		c.blocked(q.two, younger, jobs.ReasonOlderWaiter, older)
+		c.Pass(lapse)
+		c.granted(q.two, younger)
+	}},
+	{"a writer of what is always being read waits no longer than seven reservations", func(c *check) {
+		r := &readers{c: c, session: c.session("readers")}
+		r.start(3 * reserve) // it goes on for longer than a reservation
+		writer, s := request("writer", 0, table("s/t")), c.session("writer")
+		writer.WaitSince = epoch.Add(time.Second)
+		const step = reserve / 4
+		passed := time.Duration(0)
+		for ; c.start(s, writer)[0].Outcome != jobs.StartGranted; passed += step {
+			if passed > 3*reserve+7*reserve {
+				c.Fatalf("the writer still waits, %s after the long reader has ended", passed-3*reserve)
+			}
+			r.start(reserve * 2 / 3)
+			c.Pass(step)
+			r.pass(step)
+		}
+		if r.begun < 4 {
+			c.Errorf("%d readers began beside the writer that waited for %s: it kept them out", r.begun, passed)
+		}
+	}},
+}
+
+// turn is a request for a place in a group.
+func turn(group string, n int) locking.Request {
+	return ask(locking.KindGroup, group, locking.Slotted, n)
+}
+
+// readers read a table, each for a while.
+type readers struct {
+	c       *check
+	session uuid.UUID
+	asked   int
+	begun   int
+	active  []reader
+}
+
+type reader struct {
+	jobs.StartRequest
+	token jobs.Token
+	left  time.Duration
+}
+
+// start has another begin, if it may.
+func (r *readers) start(length time.Duration) {
+	r.c.Helper()
+	r.asked++
+	next := request("reader", r.asked, shared("s/t"))
+	next.WaitSince, next.Reserve = epoch.Add(time.Duration(r.asked)*time.Minute), 0
+	result := r.c.start(r.session, next)[0]
+	if result.Outcome != jobs.StartGranted {
+		equal(r.c, "skip", r.c.note(r.session, noteOf(next, jobs.Skipped, result.Reason)), true)
+		return
+	}
+	r.begun++
+	r.active = append(r.active, reader{next, result.Token, length})
+}
+
+// pass has those end that have read for long enough.
+func (r *readers) pass(d time.Duration) {
+	r.c.Helper()
+	var active []reader
+	for _, a := range r.active {
+		if a.left -= d; a.left > 0 {
+			active = append(active, a)
+			continue
+		}
+		r.c.finished(a.StartRequest, a.token, jobs.Succeeded)
+	}
+	r.active = active
+}

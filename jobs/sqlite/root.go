@@ -1,0 +1,63 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// maxChain is how many waiters are followed to what they wait for. It ends a chain
+// that turns.
+const maxChain = 8
+
+const claimStands = `SELECT EXISTS (SELECT 1 FROM holdfast_claims WHERE run = ?1)`
+
+// root returns what the run waits for, directly or by way of others that wait, as
+// they were told when they were last refused; zero where that was given back since.
+func (st *starter) root(ctx context.Context, tx *sql.Tx, waiter uuid.UUID) (jobs.Root, error) {
+	for range maxChain {
+		b, err := st.blockerOf(ctx, tx, waiter)
+		if err != nil || b == nil {
+			return jobs.Root{}, err
+		}
+		if waiter, err = uuid.Parse(b.Holder.Run); err != nil {
+			return jobs.Root{}, nil // what was only seen in stage 1 need not be a run
+		}
+		if !b.Waiting {
+			return st.rootIfHeld(ctx, tx, waiter, b)
+		}
+	}
+	return jobs.Root{}, nil
+}
+
+func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID, b *jobs.Blocker) (jobs.Root, error) {
+	holds := false
+	for _, c := range st.claims {
+		holds = holds || c.run == holder
+	}
+	if !holds {
+		if err := tx.QueryRowContext(ctx, claimStands, holder).Scan(&holds); err != nil || !holds {
+			return jobs.Root{}, err
+		}
+	}
+	return jobs.Root{Resource: b.Resource, Holder: b.Holder}, nil
+}
+
+// blockerOf returns the blocker of a run that waits, of which this batch may have
+// decided already.
+func (st *starter) blockerOf(ctx context.Context, tx *sql.Tx, run uuid.UUID) (*jobs.Blocker, error) {
+	for i := len(st.runs) - 1; i >= 0; i-- {
+		if st.runs[i].ID == run {
+			record, err := st.runs[i].record()
+			return record.BlockedBy, err
+		}
+	}
+	records, err := recordsOf(ctx, tx, []uuid.UUID{run})
+	if err != nil || len(records) == 0 {
+		return nil, err
+	}
+	return records[0].BlockedBy, nil
+}

@@ -1,0 +1,78 @@
+package lockingtest
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+func reserveTests() map[string]func(*testing.T, GrantsFixture) {
+	return map[string]func(*testing.T, GrantsFixture){
+		"NeverReserved":        testNeverReserved,
+		"PassedOnceUnreserved": testPassedOnceUnreserved,
+		"ReservedAnew":         testReservedAnew,
+	}
+}
+
+func allWaitingTests() map[string]func(*testing.T, GrantsFixture) {
+	tests := waitingTests()
+	maps.Copy(tests, reserveTests())
+	return tests
+}
+
+// briefly has a lock that waits reserve its place for no longer than that.
+func briefly(r locking.GrantRequest, reserve time.Duration) locking.GrantRequest {
+	r.Reserve = reserve
+	return waiting(r)
+}
+
+// testNeverReserved has a lock wait for a name and what lies beneath without a
+// reservation: others are granted what is free, in every mode.
+func testNeverReserved(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	holder := ask(writes("s/t"), slot("api", 2))
+	held := c.granted(one, holder)
+	waiter := briefly(ask(writes("s"), slot("api", 2)), 0)
+	c.refused(one, waiter, holder)
+	for _, r := range []locking.GrantRequest{ask(writes("s/u")), ask(reads("s/v")), ask(slot("api", 2))} {
+		c.release(c.granted(two, r))
+	}
+	c.release(held)
+	c.granted(one, waiter)
+}
+
+// testPassedOnceUnreserved has a lock wait with a short reservation.
+func testPassedOnceUnreserved(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	holder := ask(writes("s/t"))
+	c.granted(one, holder)
+	waiter := briefly(ask(writes("s")), time.Second)
+	c.refused(one, waiter, holder)
+	younger := ask(writes("s/u"))
+	await(t, "the younger to pass", func() bool { return c.grant(two, younger)[0].Token != 0 })
+}
+
+// testReservedAnew has a lock wait on after its reservation: it has another.
+func testReservedAnew(t *testing.T, f GrantsFixture) {
+	c := newCourt(t, f)
+	one, two := c.session("one"), c.session("two")
+	holder := ask(writes("s/t"))
+	c.granted(one, holder)
+	waiter := briefly(ask(writes("s")), time.Second)
+	c.refused(one, waiter, holder)
+	passes := func() bool {
+		c.refused(one, waiter, holder)
+		result := c.grant(two, ask(writes("s/u")))[0]
+		if result.Token != 0 {
+			c.release(result.Token)
+		}
+		return result.Token != 0
+	}
+	await(t, "the younger to pass", passes)
+	await(t, "the waiter to reserve its place anew", func() bool { return !passes() })
+	await(t, "the younger to pass again", passes)
+}
