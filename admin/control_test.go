@@ -193,9 +193,14 @@ func (c *control) Drain(_ context.Context, a jobs.Act, session uuid.UUID, drain 
 	return jobs.ErrNotFound
 }
 
-func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec) (jobs.Spec, error) {
+func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, check := range checks {
+		if err := check(c.specs); err != nil {
+			return jobs.Spec{}, err
+		}
+	}
 	var now int64
 	at := len(c.specs)
 	for i, known := range c.specs {
@@ -214,9 +219,14 @@ func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec) (jobs.Spec
 	return s, nil
 }
 
-func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64) error {
+func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, check := range checks {
+		if err := check(c.specs); err != nil {
+			return err
+		}
+	}
 	if c.history.err != nil {
 		return c.history.err
 	}

@@ -120,6 +120,11 @@ type Spec struct {
 	Removed   bool      `json:"removed,omitempty"` // it fires no more; what runs ends by itself
 }
 
+// SpecCheck decides whether a job may be added, changed or removed beside the jobs
+// that were added before. It must be quick, and ask nothing of the store, which
+// keeps other changes waiting meanwhile.
+type SpecCheck func(added []Spec) error
+
 // TriggerRequest asks for a run by hand.
 type TriggerRequest struct {
 	Job string
@@ -202,11 +207,13 @@ type Control interface {
 	// or to start again. What waits in one that drains others may adopt.
 	Drain(ctx context.Context, act Act, session uuid.UUID, drain bool) error
 	// PutSpec adds a job, or changes one that was added. Of two that add or
-	// change one at once, one wins, the other is told ErrConflict.
-	PutSpec(ctx context.Context, act Act, s Spec) (Spec, error)
-	// RemoveSpec removes a job that was added; version as in PutSpec. What waits
-	// of it is cancelled.
-	RemoveSpec(ctx context.Context, act Act, job string, version int64) error
+	// change one at once, one wins, the other is told ErrConflict. Each check is
+	// called with the added jobs that there are, by name, and no job is added,
+	// changed or removed between that and the act: what it returns ends the act.
+	PutSpec(ctx context.Context, act Act, s Spec, checks ...SpecCheck) (Spec, error)
+	// RemoveSpec removes a job that was added; version and checks as in PutSpec.
+	// What waits of it is cancelled.
+	RemoveSpec(ctx context.Context, act Act, job string, version int64, checks ...SpecCheck) error
 	// Orders returns what the session is to obey; a nil session is told what
 	// holds for all. Where the generation is still since, only that and what
 	// concerns the session alone is filled in.

@@ -278,20 +278,25 @@ func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, v
 	if _, err := newEntry(o.options.Registry, job); err != nil {
 		return Spec{}, &SpecError{Problems: []SpecProblem{{Message: err.Error()}}}
 	}
-	if followers := o.followers(specs, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
-		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "schedule",
-			Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
-	}
 	if version == AnyVersion {
 		version = versionIn(specs, job.Name)
 	}
-	put, err := o.options.Control.PutSpec(ctx, a, Spec{Job: job.Name, Text: complete, Version: version})
+	put, err := o.options.Control.PutSpec(ctx, a, Spec{Job: job.Name, Text: complete, Version: version}, func(added []Spec) error {
+		if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
+			return err // what it depends on was removed meanwhile
+		}
+		if followers := o.followers(added, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
+			return &SpecError{Problems: []SpecProblem{{Key: "schedule",
+				Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
+		}
+		return nil
+	})
 	return put, of("job "+job.Name, err)
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
 // history stays. Version is as in PutJob. ErrFollowed says that other added
-// jobs follow it, as far as is seen: they would never be due again.
+// jobs follow it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
 	a, err := o.act(a)
 	if err != nil {
@@ -304,16 +309,18 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 	if err != nil {
 		return err
 	}
-	if followers := o.followers(specs, name); len(followers) > 0 {
-		return fmt.Errorf("job %s: %w: %s would never be due again; remove first what follows it, or have that follow another",
-			name, ErrFollowed, strings.Join(followers, " and "))
-	}
 	if version == AnyVersion {
 		if version = versionIn(specs, name); version == 0 {
 			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
 	}
-	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version))
+	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version, func(added []Spec) error {
+		if followers := o.followers(added, name); len(followers) > 0 {
+			return fmt.Errorf("%w: %s would never be due again; remove first what follows it, or have that follow another",
+				ErrFollowed, strings.Join(followers, " and "))
+		}
+		return nil
+	}))
 }
 
 // schedules returns when added jobs are due, but for those that can't be built

@@ -58,19 +58,19 @@ func (p *planted) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerReque
 	return p.Store.Trigger(ctx, act, r)
 }
 
-func (p *planted) PutSpec(ctx context.Context, act jobs.Act, s jobs.Spec) (jobs.Spec, error) {
-	put, err := p.Store.PutSpec(ctx, act, s)
+func (p *planted) PutSpec(ctx context.Context, act jobs.Act, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+	put, err := p.Store.PutSpec(ctx, act, s, checks...)
 	if p.put != nil {
 		err = p.put(err)
 	}
 	return put, err
 }
 
-func (p *planted) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64) error {
+func (p *planted) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
 	if p.deaf["remove"] {
 		return nil
 	}
-	return p.Store.RemoveSpec(ctx, act, job, version)
+	return p.Store.RemoveSpec(ctx, act, job, version, checks...)
 }
 
 func (p *planted) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {

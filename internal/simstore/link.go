@@ -202,13 +202,13 @@ func (l *Link) Drain(ctx context.Context, act jobs.Act, session uuid.UUID, drain
 }
 
 // PutSpec implements jobs.Control.
-func (l *Link) PutSpec(ctx context.Context, act jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
-	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, act, spec) })
+func (l *Link) PutSpec(ctx context.Context, act jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, act, spec, checks...) })
 }
 
 // RemoveSpec implements jobs.Control.
-func (l *Link) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64) error {
-	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, act, job, version) })
+func (l *Link) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, act, job, version, checks...) })
 }
 
 // Listen implements jobs.Control.

@@ -3,17 +3,22 @@ package simstore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // PutSpec implements jobs.Control.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, fmt.Errorf("put_job: %w", err)
 	}
 	return act(ctx, s, a, "put_job", "job "+spec.Job, func(d *deed) (jobs.Spec, error) {
 		known := s.control.specs[spec.Job]
+		if err := s.checkSpecs(checks); err != nil {
+			return jobs.Spec{}, err
+		}
 		switch {
 		case s.isConfigured(spec.Job):
 			return jobs.Spec{}, fmt.Errorf("job %s: %w", spec.Job, jobs.ErrFromConfig)
@@ -33,12 +38,15 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.S
 }
 
 // RemoveSpec implements jobs.Control.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version int64) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: name}).Check(); err != nil {
 		return fmt.Errorf("remove_job: %w", err)
 	}
 	_, err := act(ctx, s, a, "remove_job", "job "+name, func(d *deed) (struct{}, error) {
 		known := s.control.specs[name]
+		if err := s.checkSpecs(checks); err != nil {
+			return struct{}{}, err
+		}
 		switch {
 		case s.isConfigured(name):
 			return struct{}{}, fmt.Errorf("job %s: %w", name, jobs.ErrFromConfig)
@@ -60,6 +68,23 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version
 		return struct{}{}, nil
 	})
 	return err
+}
+
+// checkSpecs calls the checks with the added jobs, by name.
+func (s *Store) checkSpecs(checks []jobs.SpecCheck) error {
+	var added []jobs.Spec
+	for _, spec := range s.control.specs {
+		if !spec.Removed {
+			added = append(added, *spec)
+		}
+	}
+	slices.SortFunc(added, func(a, b jobs.Spec) int { return strings.Compare(a.Job, b.Job) })
+	for _, check := range checks {
+		if err := check(added); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putOutOfForce has nobody carry the job any more. A version that is negative

@@ -31,6 +31,25 @@ func (c *check) carryAdded(session uuid.UUID, hash, job string) int64 {
 }
 
 var specRules = []rule{
+	{"a check sees the jobs that were added, and what it returns ends the act", func(c *check) {
+		first := c.put("first", 0)
+		refusal := errors.New("not beside those")
+		var seen []string
+		refuse := func(added []jobs.Spec) error {
+			for _, s := range added {
+				seen = append(seen, fmt.Sprint(s.Job, " ", s.Version))
+			}
+			return refusal
+		}
+		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
+		c.refused("an addition that a check refuses", err, refusal)
+		c.refused("a removal that a check refuses", c.Store.RemoveSpec(c.ctx, act, "first", first.Version, refuse), refusal)
+		equal(c, "seen", strings.Join(seen, ", "), fmt.Sprintf("first %d, first %[1]d", first.Version))
+		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 1)
+		agree := func([]jobs.Spec) error { return nil }
+		c.must(c.Store.RemoveSpec(c.ctx, act, "first", first.Version, agree))
+		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 0)
+	}},
 	{"a job is added, changed and removed at the version that was seen", func(c *check) {
 		before := c.now()
 		first := c.put("a", 0)

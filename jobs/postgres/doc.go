@@ -49,7 +49,9 @@
 //
 // Each act ([jobs.Control]) is a transaction of its own, with its line in the
 // audit log. It takes an advisory lock on its key before all else, so that
-// a second act with the key sees what the first has done; it locks rows in the
+// a second act with the key sees what the first has done; one that adds, changes or
+// removes a job takes an advisory lock on all added jobs next, so that what it has
+// checked of them holds until it commits; it locks rows in the
 // order that everybody keeps, and the one row of meta last of all, in the round
 // trip that commits. A start decides once whether what it is asked for is
 // held back, by a pause or because its session drains: new firings where they

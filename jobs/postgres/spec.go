@@ -35,6 +35,12 @@ WHERE job = $1 AND version = $4 AND NOT removed RETURNING` + specColumns
 UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = clock_timestamp(), changed_by = $2
 WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
 
+	// lockSpecs keeps all other acts that add, change or remove jobs out until the
+	// commit: what a check has seen of them holds.
+	lockSpecs = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast specs ' || $1, 0))`
+
+	addedSpecs = `SELECT` + specColumns + ` FROM holdfast.specs WHERE NOT removed ORDER BY job`
+
 	oneSpec = `SELECT` + specColumns + ` FROM holdfast.specs WHERE job = $1`
 
 	// The runs of a job that wait, found by those that wait: there are few.
@@ -54,13 +60,16 @@ UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SEL
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, err
 	}
 	var put jobs.Spec
 	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(ctx context.Context, d *deed) (err error) {
 		if err := refuseConfigured(ctx, d, spec.Job); err != nil {
+			return err
+		}
+		if err := s.checkSpecs(ctx, d, checks); err != nil {
 			return err
 		}
 		d.orders = true
@@ -77,12 +86,15 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.S
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return err
 	}
 	return s.act(ctx, a, "remove_job", "job "+job, nil, func(ctx context.Context, d *deed) error {
 		if err := refuseConfigured(ctx, d, job); err != nil {
+			return err
+		}
+		if err := s.checkSpecs(ctx, d, checks); err != nil {
 			return err
 		}
 		removed, err := specBy(ctx, d, removeSpec, job, version, job, a.Actor, version)
@@ -96,6 +108,31 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 		d.last.Queue(putOutOfForce, job)
 		return err
 	})
+}
+
+// checkSpecs calls the checks with the added jobs, which stay as they are until the
+// commit.
+func (s *Store) checkSpecs(ctx context.Context, tx pgx.Tx, checks []jobs.SpecCheck) error {
+	if len(checks) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, lockSpecs, s.cluster.String()); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, addedSpecs) // sees what was committed while it waited for the lock
+	if err != nil {
+		return err
+	}
+	added, err := pgx.CollectRows(rows, scanSpec)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if err := check(added); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func refuseConfigured(ctx context.Context, tx pgx.Tx, job string) error {

@@ -39,13 +39,13 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, wrap("put_job", err)
 	}
 	var put jobs.Spec
 	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(d *deed) error {
-		known, found, err := changeable(ctx, d, spec.Job)
+		known, found, err := changeable(ctx, d, spec.Job, checks)
 		if err != nil {
 			return err
 		}
@@ -64,12 +64,12 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.S
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return wrap("remove_job", err)
 	}
 	return s.act(ctx, a, "remove_job", "job "+job, nil, func(d *deed) error {
-		known, found, err := changeable(ctx, d, job)
+		known, found, err := changeable(ctx, d, job, checks)
 		if err != nil {
 			return err
 		}
@@ -113,14 +113,23 @@ func (d *deed) writeSpec(ctx context.Context, s jobs.Spec) error {
 }
 
 // changeable returns the job's spec, if it has one, unless the job comes from
-// the configuration.
-func changeable(ctx context.Context, d *deed, job string) (spec jobs.Spec, found bool, err error) {
+// the configuration or a check objects.
+func changeable(ctx context.Context, d *deed, job string, checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
 	var configured bool
 	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
 		return spec, false, err
 	}
 	if configured {
 		return spec, false, fmt.Errorf("job %s: %w", job, jobs.ErrFromConfig)
+	}
+	added, err := specsBy(ctx, d, standingSpecs)
+	if err != nil {
+		return spec, false, err
+	}
+	for _, check := range checks {
+		if err := check(added); err != nil {
+			return spec, false, err
+		}
 	}
 	specs, err := specsBy(ctx, d, oneSpec, job)
 	if err != nil || len(specs) == 0 {

@@ -50,7 +50,7 @@ func testPassedOnceUnreserved(t *testing.T, f GrantsFixture) {
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("s/t"))
 	c.granted(one, holder)
-	waiter := briefly(ask(writes("s")), time.Second)
+	waiter := briefly(ask(writes("s")), 200*time.Millisecond)
 	c.refused(one, waiter, holder)
 	younger := ask(writes("s/u"))
 	await(t, "the younger to pass", func() bool { return c.grant(two, younger)[0].Token != 0 })
@@ -62,7 +62,7 @@ func testReservedAnew(t *testing.T, f GrantsFixture) {
 	one, two := c.session("one"), c.session("two")
 	holder := ask(writes("s/t"))
 	c.granted(one, holder)
-	waiter := briefly(ask(writes("s")), time.Second)
+	waiter := briefly(ask(writes("s")), 200*time.Millisecond)
 	c.refused(one, waiter, holder)
 	passes := func() bool {
 		c.refused(one, waiter, holder)

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// named reports whether a job is among those that were added.
+func named(added []jobs.Spec, job string) bool {
+	return slices.ContainsFunc(added, func(s jobs.Spec) bool { return s.Job == job })
+}
+
+// One operator removes a job while another adds one that depends on it. Each checks
+// the jobs that there are: whoever is second must see what the first has done.
+func TestWhoRemovesAJobSeesWhatIsBeingAdded(t *testing.T) {
+	s := newStage(t)
+	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume := s.pause("a", "holdfast.specs", "INSERT", "NEW.job = 'dependent'")
+	added, removed := make(chan error, 1), make(chan error, 1)
+	go func() { added <- s.addDependent(s.a) }()
+	awaitWaiting(s, "a", added) // has checked, not written
+	go func() { removed <- s.removeFirst(s.b, first.Version) }()
+	awaitWaiting(s, "b", removed)
+	resume()
+	if err := <-added; err != nil {
+		t.Error(err)
+	}
+	if err := <-removed; !errors.Is(err, jobs.ErrFollowed) {
+		t.Errorf("removal of a job on which one depends: %v", err)
+	}
+}
+
+func TestWhoAddsAJobSeesWhatIsBeingRemoved(t *testing.T) {
+	s := newStage(t)
+	first, err := s.a.PutSpec(t.Context(), operator, jobs.Spec{Job: "first", Text: []byte(`{}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume := s.pause("a", "holdfast.specs", "UPDATE", "NEW.removed")
+	added, removed := make(chan error, 1), make(chan error, 1)
+	go func() { removed <- s.removeFirst(s.a, first.Version) }()
+	awaitWaiting(s, "a", removed) // has checked, not written
+	go func() { added <- s.addDependent(s.b) }()
+	awaitWaiting(s, "b", added)
+	resume()
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	if err := <-added; !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("addition of a job that depends on one that was removed: %v", err)
+	}
+}
+
+func (s *stage) addDependent(store *Store) error {
+	spec := jobs.Spec{Job: "dependent", Text: []byte(`{}`)}
+	_, err := store.PutSpec(s.t.Context(), operator, spec, func(added []jobs.Spec) error {
+		if !named(added, "first") {
+			return jobs.ErrNotFound
+		}
+		return nil
+	})
+	return err
+}
+
+func (s *stage) removeFirst(store *Store, version int64) error {
+	return store.RemoveSpec(s.t.Context(), operator, "first", version, func(added []jobs.Spec) error {
+		if named(added, "dependent") {
+			return jobs.ErrFollowed
+		}
+		return nil
+	})
+}
