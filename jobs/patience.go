@@ -23,10 +23,15 @@ func (f *firing) wait() {
 	f.patience = patience{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
 }
 
+// manual reports whether an operator or a program triggered the firing. It waits for
+// whatever is in its way until that is gone, or its job's deadline has passed: what
+// a schedule would do about an overlap is for scheduled firings.
+func (p pending) manual() bool { return p.firing.Key != "" }
+
 // deadline is when a firing that waits must give way to the job's next due, as
-// that starts; a late one need not.
+// that starts; one that is late or manual need not.
 func (p pending) deadline() time.Time {
-	if p.late {
+	if p.late || p.manual() {
 		return time.Time{}
 	}
 	return p.entry.nextStart(p.since)
@@ -63,6 +68,10 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	switch {
 	case b.final(f) != "":
 		return 0, b.final(f)
+	case f.manual():
+		if !more {
+			delay = noteAfter
+		}
 	case f.waitsForItsTurn(b):
 		f.patience.turn = true
 		if !more {
@@ -86,6 +95,9 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 		if delay = by.Sub(now); delay <= 0 {
 			return 0, ReasonDeadline
 		}
+	}
+	if f.manual() {
+		return delay, ""
 	}
 	// Behind a run of its own job that goes on it waits for its turn however long
 	// that takes: the queue has one place. Behind one that waits it has none.
@@ -150,7 +162,7 @@ type blockage struct {
 // final returns why the firing must not wait, or "" where it may.
 func (b *blockage) final(f *firing) Reason {
 	switch {
-	case f.late:
+	case f.late || f.manual():
 		return ""
 	case b.reason == ReasonOverlap && (f.entry.Overlap == OverlapSkip || b.queued):
 		return ReasonOverlap
@@ -164,7 +176,7 @@ func (b *blockage) final(f *firing) Reason {
 // would stop waiting. Such firings of one job must not wait one behind another: they
 // would pile up for as long as a lock is held.
 func (f *firing) neverGivesWay() bool {
-	return len(f.entry.Schedule.After()) > 0 && f.firing.Key == ""
+	return len(f.entry.Schedule.After()) > 0 && !f.manual()
 }
 
 // ownJob reports whether an earlier run of the job itself is in the way.

@@ -138,7 +138,7 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 	now := s.instant()
 	look := func(other *run, theirs []locking.Request, token jobs.Token) {
 		for _, t := range theirs {
-			if token == 0 && !other.reserves(t.Resource.Kind(), now) {
+			if token == 0 && !s.respects(other, t.Resource.Kind(), now) {
 				continue
 			}
 			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted && q.Resource == t.Resource
@@ -158,16 +158,33 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 		look(c.run, c.held, c.token)
 	}
 	for _, other := range s.waiting {
-		if other != r && len(other.wants) > 0 && older(other, r, since) {
-			if _, lives := s.living(other.session); lives {
-				look(other, other.wants, 0)
-			}
+		if other != r && older(other, r, since) {
+			look(other, other.wanted(), 0)
 		}
 	}
 	if q.Mode == locking.Slotted && inSlots >= q.Slots {
 		first = before(first, inSlot)
 	}
 	return first
+}
+
+// respects reports whether others wait behind a run that waits for what is of that
+// kind: its session lives and its place is reserved, or it was triggered and has not
+// begun, and its place in its job is its own whoever has it.
+func (s *Store) respects(r *run, kind locking.Kind, now time.Time) bool {
+	_, lives := s.living(r.session)
+	return lives && r.reserves(kind, now) || r.manual() && kind == locking.KindJob
+}
+
+// manual reports whether the run was triggered and has not begun.
+func (r *run) manual() bool { return r.Key != "" && r.Recovery == 0 && r.Attempt == 0 }
+
+// wanted returns what others wait behind a run that waits for.
+func (r *run) wanted() []locking.Request {
+	if own, err := locking.Job(r.Job); err == nil && r.manual() && len(r.wants) == 0 {
+		return []locking.Request{{Resource: own, Mode: locking.Exclusive}}
+	}
+	return r.wants
 }
 
 // reserves reports whether the place of a run that waits is reserved where it wants

@@ -2,10 +2,12 @@ package jobstest
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 var triggerRules = []rule{
@@ -58,6 +60,65 @@ var triggerRules = []rule{
 		if first.Key == "" || first.Key == second.Key || first.ID == second.ID {
 			c.Errorf("triggered %+v and %+v", first, second)
 		}
+	}},
+	{"a later trigger does not overtake an earlier one that another replica has", func(c *check) {
+		first, second := c.triggers()
+		one, two := c.session("one"), c.session("two")
+		c.adopts(one, first)
+		c.adopts(two, second)
+		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		token := c.granted(one, first)
+		c.blocked(two, second, jobs.ReasonOverlap, first)
+		c.finished(first, token, jobs.Succeeded)
+		c.granted(two, second)
+	}},
+	{"a later trigger does not overtake an earlier one that waits for a worker", func(c *check) {
+		first, second := c.triggers()
+		s := c.session("one")
+		c.adopts(s, first)
+		c.adopts(s, second)
+		withdrawn := noteOf(first, jobs.Waiting, jobs.ReasonNoWorker)
+		withdrawn.Requests = nil
+		equal(c, "withdrawal", c.note(s, withdrawn), true)
+		c.blocked(s, second, jobs.ReasonOlderWaiter, first)
+		c.granted(s, first)
+	}},
+	{"a later trigger does not overtake an earlier one whose replica has died", func(c *check) {
+		first, second := c.triggers()
+		one, two := c.session("one"), c.session("two")
+		c.adopts(one, first)
+		c.adopts(two, second)
+		c.Expire(one)
+		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		c.sweep()
+		c.blocked(two, second, jobs.ReasonOlderWaiter, first)
+		c.adopts(two, first)
+		c.granted(two, first)
+	}},
+	{"a trigger that was cancelled keeps no other waiting", func(c *check) {
+		first, second := c.triggers()
+		s := c.session("one")
+		c.adopts(s, first)
+		c.adopts(s, second)
+		_, err := c.Store.Cancel(c.ctx, act, first.Run)
+		c.must(err)
+		c.granted(s, second)
+	}},
+	{"a trigger that has begun keeps no other waiting between its attempts", func(c *check) {
+		first, second := c.triggers()
+		s := c.session("one")
+		c.adopts(s, first)
+		c.adopts(s, second)
+		c.finished(first, c.granted(s, first), jobs.Waiting)
+		c.granted(s, second)
+	}},
+	{"triggers of a job whose runs may overlap keep no other waiting", func(c *check) {
+		first, second := c.triggers()
+		second.Requests = nil
+		s := c.session("one")
+		c.adopts(s, first)
+		c.adopts(s, second)
+		c.granted(s, second)
 	}},
 	{"an unknown job is not found", func(c *check) {
 		if _, err := c.trigger("unknown", "k"); !errors.Is(err, jobs.ErrNotFound) {
@@ -113,4 +174,30 @@ var revokeRules = []rule{
 		equal(c, "no id", c.Store.ClusterID() == uuid.Nil, false)
 		equal(c, "id by the second", c.Second.ClusterID(), c.Store.ClusterID())
 	}},
+}
+
+// triggers triggers a job twice.
+func (c *check) triggers() (first, second jobs.StartRequest) {
+	c.Helper()
+	c.register("h", "a")
+	asked := make([]jobs.StartRequest, 2)
+	for i := range asked {
+		r, err := c.trigger("a", fmt.Sprint("key ", i))
+		c.must(err)
+		asked[i] = jobs.StartRequest{
+			Run: r.ID, Firing: jobs.Firing{Job: "a", Due: r.Due, Key: r.Key}, Attempt: 1, WaitSince: r.WaitSince,
+			Requests: []locking.Request{ownName("a")},
+		}
+	}
+	return asked[0], asked[1]
+}
+
+// adopts has the session adopt the next waiting run of the job, which must be that
+// one.
+func (c *check) adopts(session uuid.UUID, want jobs.StartRequest) {
+	c.Helper()
+	records := c.adopt(session, 1, want.Firing.Job)
+	if len(records) != 1 || records[0].ID != want.Run {
+		c.Fatalf("adopted %+v, expected run %s", records, want.Run)
+	}
 }

@@ -44,11 +44,15 @@ WITH ` + pausedJobs + `, asked AS (
     WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
-    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken)) AND NOT ` + ownPlace + `
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
 FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
 RETURNING` + recordColumns + `, '', NULL::text`
+
+	// ownPlace is whether w is the place in its job that a triggered run keeps until it
+	// begins.
+	ownPlace = `(starts_with(w.resource, 'job:') AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
 	freeRuns = `
     FROM holdfast.waits w

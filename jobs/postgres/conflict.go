@@ -79,12 +79,13 @@ probe AS (
 
 	// livingWaiter has a row when w, which it wants, is to be respected: it belongs to
 	// a waiter of a living session, whose place is reserved. Among those of one job it
-	// always is, and among those that wait for their turn in a group.
+	// always is, and among those that wait for their turn in a group. A triggered run
+	// that has not begun keeps its place in its job also while no session has it.
 	livingWaiter = `
         SELECT FROM holdfast.waits o
-        WHERE o.run = w.run AND EXISTS (
+        WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:') OR EXISTS (
             SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
-            AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:') OR o.in_turn AND starts_with(w.resource, 'group:'))
+            AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:') OR o.in_turn AND starts_with(w.resource, 'group:')))
         OFFSET 0`
 
 	// reservedUntil is locking.Reserve, of a place m that has been reserved until

@@ -45,6 +45,7 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
 ), ended_wants AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted)) AND (w.run, w.resource) NOT IN (
         SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource) JOIN noted n USING (run) WHERE n.state = 'waiting')
+        AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting' AND ` + ownPlace + `)
 )
 UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, blocker = n.blocker,
     blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,

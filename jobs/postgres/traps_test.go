@@ -411,3 +411,33 @@ func TestSchemaRefusesAnOlderBinary(t *testing.T) {
 		}
 	}
 }
+
+// A start that waits for a fence decides after that. A place that was reserved when
+// it was asked for may be reserved no longer by then.
+func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
+	s := newStage(t)
+	s.fences("table:public", "table:public/orders", "table:public/sales")
+	a, b := s.session(s.a, "a"), s.session(s.b, "b")
+	s.granted(s.a, a, request(t, "holder", "public.orders"))
+	older := request(t, "older", "public.*")
+	older.Reserve = 2 * time.Second
+	s.expect(s.start(s.a, a, older), jobs.StartBlocked)
+	busy, err := s.a.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Rollback(t.Context())
+	const fence = "SELECT FROM holdfast.fences WHERE resource = 'table:public/sales' FOR UPDATE"
+	if _, err := busy.Exec(t.Context(), fence); err != nil {
+		t.Fatal(err)
+	}
+	younger := s.start(s.b, b, request(t, "younger", "public.sales"))
+	awaitWaiting(s, "b", younger)
+	for !query[bool](s, "SELECT reserved_until < clock_timestamp() FROM holdfast.waits WHERE run = $1", older.Run) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := busy.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(younger, jobs.StartGranted)
+}

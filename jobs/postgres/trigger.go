@@ -24,13 +24,17 @@ SELECT coalesce(
     (SELECT d.job_group FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
     (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1), '')`
 
+	// A triggered run has its place in its job from the beginning, so that none that is
+	// triggered later passes it.
 	triggerRun = `
 WITH new AS (
     INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail, params)
     SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5 FROM date_trunc('microseconds', clock_timestamp()) t
-    ON CONFLICT DO NOTHING RETURNING id, created_at
+    ON CONFLICT DO NOTHING RETURNING id, job, created_at
+), place AS (
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots) SELECT 'job:' || job, created_at, id, 'exclusive', 0 FROM new
 )
-INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new`
+INSERT INTO holdfast.waits (run, since, triggered) SELECT id, created_at, true FROM new`
 )
 
 // Trigger adds a waiting run that any replica may adopt.

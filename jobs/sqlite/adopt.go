@@ -152,7 +152,7 @@ func take(ctx context.Context, tx *sql.Tx, runs []uuid.UUID, session life) error
 	if _, err := tx.ExecContext(ctx, takeRuns, encoded, session.ID, session.Replica); err != nil {
 		return err
 	}
-	return execBatch(ctx, tx, endWants, runs)
+	return execBatch(ctx, tx, withdrawWants, runs)
 }
 
 // idsBy returns the ids that the query finds.

@@ -105,7 +105,7 @@ func (n *noter) save(ctx context.Context, tx *sql.Tx) error {
 	if err := execRows(ctx, tx, saveRun, n.runs); err != nil {
 		return err
 	}
-	if err := execBatch(ctx, tx, endWants, n.noted); err != nil {
+	if err := execBatch(ctx, tx, withdrawWants, n.noted); err != nil {
 		return err
 	}
 	return execRows(ctx, tx, addWant, n.wants)

@@ -51,7 +51,13 @@ ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value-
 
 	addWant = `INSERT INTO holdfast_wants (resource, mode, slots, run) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING`
 
+	// endWants ends all that the runs want.
 	endWants = `DELETE FROM holdfast_wants WHERE run IN (SELECT value FROM json_each(?1))`
+
+	// withdrawWants leaves triggered runs that have not begun their places in their jobs.
+	withdrawWants = `
+DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.id = w.run AND ` + ownPlace + `)`
 )
 
 // runRow is a row of holdfast_runs.

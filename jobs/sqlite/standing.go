@@ -29,16 +29,20 @@ JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 	nearbyWants = `
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + `
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ` OR ` + ownPlace + `
 UNION
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/' AND w.resource < q.value || '0'
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ``
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ` OR ` + ownPlace + ``
 )
 
 // reserved is whether the place of a run that waits is reserved: among those of one
 // job it always is, and among those that wait for their turn in a group.
 const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn AND w.resource LIKE 'group:%')`
+
+// ownPlace is whether w is the place in its job that a triggered run keeps until it
+// begins, also while no session has it.
+const ownPlace = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0 AND w.resource LIKE 'job:%')`
 
 // party is one resource that a claim holds, or that a waiting run of a living
 // session wants in its reserved place.

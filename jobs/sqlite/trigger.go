@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const runByKey = `SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' ORDER BY recovery DESC LIMIT 1`
@@ -54,6 +55,16 @@ func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) 
 		run.Params = &text
 	}
 	if err := execRows(ctx, d.Tx, addRun, []runRow{run}); err != nil {
+		return jobs.Record{}, err
+	}
+	// Its place in its job is its own from the beginning, so that none that is triggered
+	// later passes it.
+	own, err := locking.Job(r.Job)
+	if err != nil {
+		return jobs.Record{}, err
+	}
+	place := wantRows(run.ID, []locking.Request{{Resource: own, Mode: locking.Exclusive}})
+	if err := execRows(ctx, d.Tx, addWant, place); err != nil {
 		return jobs.Record{}, err
 	}
 	d.detail = map[string]any{"run": run.ID, "key": r.Key}

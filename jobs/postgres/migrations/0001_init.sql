@@ -115,7 +115,8 @@ CREATE TABLE holdfast.waits (
     owner   jsonb, -- of a lock
     blocker jsonb, -- of a lock, as in runs
     reserved_until timestamptz NOT NULL DEFAULT '-infinity', -- until when younger ones wait behind it
-    in_turn boolean NOT NULL DEFAULT false -- it waits for its turn in its group, where its place is always reserved
+    in_turn boolean NOT NULL DEFAULT false, -- it waits for its turn in its group, where its place is always reserved
+    triggered boolean NOT NULL DEFAULT false -- later runs of its job wait behind it, whoever has it
 );
 CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE TABLE holdfast.wants (
