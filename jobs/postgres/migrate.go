@@ -20,24 +20,36 @@ import (
 
 // schemaVersion is the newest schema that this binary understands: the number
 // of migrations it carries.
-const schemaVersion = 3
+const schemaVersion = 2
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const (
+	// beginMigration bounds what a migration may wait for, and how long it may
+	// hold its locks while nobody says how it goes on.
+	beginMigration = `
+SET LOCAL lock_timeout = '2s';
+SET LOCAL idle_in_transaction_session_timeout = '10s';
+` + lockMigrations + `;`
 	createMeta = `
 CREATE SCHEMA IF NOT EXISTS holdfast;
 CREATE TABLE IF NOT EXISTS holdfast.meta (
-    one        boolean PRIMARY KEY DEFAULT true CHECK (one),
-    cluster    uuid NOT NULL,
-    version    int NOT NULL,
-    min_binary int NOT NULL,
-    definitions bigint NOT NULL DEFAULT 0 -- how often another definition came into force
-)`
-	insertMeta = `INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING`
-	readMeta   = `SELECT cluster, version, min_binary FROM holdfast.meta`
-	writeMeta  = `UPDATE holdfast.meta SET version = $1`
+    one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+    cluster     uuid NOT NULL,
+    version     int NOT NULL,
+    min_binary  int NOT NULL,
+    definitions bigint NOT NULL DEFAULT 0, -- how often another definition came into force
+    orders      bigint NOT NULL DEFAULT 0  -- how often an operator did what replicas must hear of
+);
+INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid(), 0, 0) ON CONFLICT DO NOTHING;`
+	readMeta = `SELECT cluster, version, min_binary FROM holdfast.meta`
+	// requireVersion fails unless the schema has the version: another replica
+	// may have applied the migration while this one waited for the lock.
+	requireVersion = `
+SELECT 1 / count(*) FROM holdfast.meta WHERE version = %d;`
+	writeVersion = `
+UPDATE holdfast.meta SET version = %d;`
 	// Advisory locks belong to a database, and a database has one schema of
 	// ours, so a fixed key is enough here; there is no cluster id yet.
 	lockMigrations = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrations', 0))`
@@ -52,75 +64,59 @@ type schema struct {
 	version, minBinary int
 }
 
-// Migrate brings the schema up to date, each migration in a transaction of
-// its own under an advisory lock, with a lock timeout of 2 s and retries. It
-// may be called by any number of replicas at once.
+// Migrate brings the schema up to date. Each migration is one transaction in
+// one round trip under an advisory lock, with a lock timeout of 2 s and retries:
+// a replica that is paused or cut off half way holds no table locked. A migration
+// does not rewrite a table, and builds no index on one that grows, while it has
+// the table locked. Any number of replicas may call Migrate at once.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, log zerolog.Logger) error {
-	if current, err := readSchema(ctx, pool); err == nil && current.version >= schemaVersion {
+	if _, err := readSchema(ctx, pool); err == nil {
 		return nil // an up to date schema may be run by a role without rights to create
 	}
-	for {
-		more := false
-		err := retry.Do(ctx, migrationRetry, func(ctx context.Context) (err error) {
-			more, err = migrateOnce(ctx, pool, log)
-			return err
-		}, retry.If(isLockTimeout))
-		if err != nil {
-			return err
-		}
-		if !more {
-			return nil
-		}
+	if err := sendMigration(ctx, pool, createMeta); err != nil {
+		return wrap("schema migration", err)
 	}
-}
-
-func isLockTimeout(err error) bool {
-	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code == "55P03"
-}
-
-// migrateOnce applies the next migration, if any, and reports whether it did.
-func migrateOnce(ctx context.Context, pool *pgxpool.Pool, log zerolog.Logger) (bool, error) {
-	applied := 0
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '2s'"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, lockMigrations); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, createMeta); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, insertMeta, uuid.New()); err != nil {
-			return err
-		}
+	for {
 		var current schema
-		if err := tx.QueryRow(ctx, readMeta).Scan(&current.cluster, &current.version, &current.minBinary); err != nil {
-			return err
+		if err := pool.QueryRow(ctx, readMeta).Scan(&current.cluster, &current.version, &current.minBinary); err != nil {
+			return wrap("schema migration", err)
 		}
 		if current.version >= schemaVersion {
 			return nil
 		}
-		applied = current.version + 1
-		text, err := migrationText(applied)
-		if err != nil {
-			return err
+		if err := applyMigration(ctx, pool, current.version+1, log); err != nil {
+			return wrap("schema migration", err)
 		}
-		if _, err := tx.Exec(ctx, text); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, writeMeta, applied)
-		return err
-	})
-	if err != nil {
-		return false, wrap("schema migration", err)
 	}
-	if applied > 0 {
-		log.Info().Int("version", applied).Msg("schema migrated")
-	}
-	return applied > 0, nil
 }
+
+// applyMigration applies one migration, unless another replica has done so.
+func applyMigration(ctx context.Context, pool *pgxpool.Pool, number int, log zerolog.Logger) error {
+	text, err := migrationText(number)
+	if err != nil {
+		return err
+	}
+	err = sendMigration(ctx, pool, fmt.Sprintf(requireVersion, number-1)+text+fmt.Sprintf(writeVersion, number))
+	switch {
+	case isRefused(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	log.Info().Int("version", number).Msg("schema migrated")
+	return nil
+}
+
+// sendMigration sends statements in one message, which PostgreSQL runs as one
+// transaction. It tries again while others hold what they need.
+func sendMigration(ctx context.Context, pool *pgxpool.Pool, statements string) error {
+	return retry.Do(ctx, migrationRetry, func(ctx context.Context) error {
+		_, err := pool.Exec(ctx, beginMigration+statements, pgx.QueryExecModeSimpleProtocol)
+		return err
+	}, retry.If(isLockTimeout))
+}
+
+func isLockTimeout(err error) bool { return codeOf(err) == lockNotAvailable }
 
 func migrationText(number int) (string, error) {
 	names, err := fs.Glob(migrations, fmt.Sprintf("migrations/%04d_*.sql", number))

@@ -10,9 +10,23 @@ CREATE TABLE holdfast.sessions (
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
     sweep      uuid, -- the sweep that is ending it, or ended it
-    locks      boolean NOT NULL DEFAULT false
+    locks      boolean NOT NULL DEFAULT false,
+    lock_servers    text NOT NULL DEFAULT '', -- the servers of stage 1; '' where it locks on none
+    draining        boolean NOT NULL DEFAULT false,
+    config_hash     text NOT NULL DEFAULT '', -- of the jobs in the replica's configuration
+    clock_offset_ms bigint, -- what follows is told with each heartbeat; NULL where it is not known
+    workers         int NOT NULL DEFAULT 0,
+    busy            int NOT NULL DEFAULT 0,
+    not_ready       text NOT NULL DEFAULT '',
+    -- The claims of the session with tokens up to claims_floor are among claims_old;
+    -- up to claims_next there will be none that is not there yet: see raiseClaims.
+    claims_floor    bigint NOT NULL DEFAULT 0,
+    claims_next     bigint NOT NULL DEFAULT 0,
+    claims_old      bigint[] NOT NULL DEFAULT '{}',
+    raised_at       timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
+CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
 
 -- Definitions: all that were ever registered. What decides is never changed.
 CREATE TABLE holdfast.definitions (
@@ -25,9 +39,16 @@ CREATE TABLE holdfast.definitions (
     resources   jsonb NOT NULL,
     recover     boolean NOT NULL,
     description text NOT NULL,
+    job_group   text COLLATE "C" NOT NULL DEFAULT '', -- is paused with the group
+    priority    int NOT NULL DEFAULT 5,
+    source      text NOT NULL DEFAULT 'config', -- or store
+    idle_since  timestamptz, -- since when no session carries it, as far as was noticed
+    fingerprint text NOT NULL DEFAULT '', -- by what the scheduled times are found, besides the zone
+    after       text[] COLLATE "C" NOT NULL DEFAULT '{}', -- the jobs that it follows
     PRIMARY KEY (job, hash),
     UNIQUE (job, version)
 );
+CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}'; -- few follow
 
 -- Jobs: which definition of each is in force, and how far its dues have been
 -- checked. Apart from the definitions, so that moving the cursor is cheap.
@@ -35,8 +56,11 @@ CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
     version       bigint NOT NULL,
     checked_until timestamptz NOT NULL,
-    updated_at    timestamptz NOT NULL
+    updated_at    timestamptz NOT NULL,
+    left_at       timestamptz, -- since when no session carries the job
+    back_at       timestamptz  -- when one did again: NULL until then
 ) WITH (fillfactor = 70);
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0; -- a removed job keeps its version, negative
 
 -- Session jobs: which definitions a session carries. The rows of one that has
 -- ended say that what they had in force is still to be settled.
@@ -50,7 +74,8 @@ CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
 -- Runs: the history. No index names a column that a run changes on its way to
 -- success, nor does the condition of one, so that each change on that way is a
--- heap-only update. trouble is the state of a run that ended otherwise.
+-- heap-only update. trouble is the state of a run that ended otherwise, and cause
+-- the reason of that.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
@@ -69,19 +94,27 @@ CREATE TABLE holdfast.runs (
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
     error       text NOT NULL DEFAULT '',
-    trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED
+    trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
+    params      jsonb, -- of a run that was triggered with some
+    cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
+    blocked_at  timestamptz, -- since when it waits for its blocker; to be read only while it has one
+    waited      jsonb -- the blocker it had before it started; NULL where it had none
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
 CREATE UNIQUE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
-CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) WHERE trouble IS NOT NULL;
+-- The runs that did not succeed in a day are counted from the index alone.
+CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
+CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
+CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;
 
 -- Outputs: apart, so that a page of history does not carry them.
 CREATE TABLE holdfast.outputs (
     run    uuid PRIMARY KEY,
-    output text NOT NULL
+    output text NOT NULL,
+    result text -- what the handler gave as its result, as JSON
 );
 
 -- Claims: the right of a run, or of a program's lock, to act. Deleted, nothing
@@ -94,7 +127,8 @@ CREATE TABLE holdfast.claims (
     granted_at timestamptz NOT NULL,
     owner      jsonb -- of a lock: its id is the run
 );
-CREATE INDEX claims_session ON holdfast.claims (session);
+-- An expression, or while the table is small its index would be walked for a token.
+CREATE INDEX claims_session ON holdfast.claims (session, (token + 0));
 
 -- Grants: what a claim holds.
 CREATE TABLE holdfast.grants (

@@ -1,7 +1,3 @@
--- What operators ask for. orders grows with each act that replicas must hear of.
-ALTER TABLE holdfast.meta ADD COLUMN orders bigint NOT NULL DEFAULT 0;
-ALTER TABLE holdfast.sessions ADD COLUMN draining boolean NOT NULL DEFAULT false;
-
 -- Pauses: kept as long as the history, since they explain what did not run.
 CREATE TABLE holdfast.pauses (
     id         uuid PRIMARY KEY,
@@ -46,27 +42,13 @@ CREATE TABLE holdfast.audit (
     target  text COLLATE "C" NOT NULL,
     reason  text NOT NULL,
     detail  jsonb,
-    key     text COLLATE "C" NOT NULL
+    key     text COLLATE "C" NOT NULL,
+    outcome jsonb -- what an act with a key told, to be told again
 );
 CREATE UNIQUE INDEX audit_key ON holdfast.audit (key) WHERE key <> '';
 CREATE INDEX audit_at ON holdfast.audit (at, id);
 CREATE INDEX audit_target ON holdfast.audit (target, at, id);
 
--- A job's group is paused with it. source is where it comes from: config or store.
-ALTER TABLE holdfast.definitions ADD COLUMN job_group text COLLATE "C" NOT NULL DEFAULT '',
-    ADD COLUMN priority int NOT NULL DEFAULT 5,
-    ADD COLUMN source text NOT NULL DEFAULT 'config';
-
--- Params of the moment, of a run that was triggered with some.
-ALTER TABLE holdfast.runs ADD COLUMN params jsonb;
-
--- What a replica tells of itself: which jobs its configuration has as its session
--- opens, the rest with each heartbeat.
-ALTER TABLE holdfast.sessions ADD COLUMN config_hash text NOT NULL DEFAULT '',
-    ADD COLUMN clock_offset_ms bigint, -- NULL where it is not known
-    ADD COLUMN workers int NOT NULL DEFAULT 0,
-    ADD COLUMN busy int NOT NULL DEFAULT 0,
-    ADD COLUMN not_ready text NOT NULL DEFAULT '';
 -- Saved: what each job's runs keep for the next, as JSON. Apart from the jobs,
 -- whose rows change at another pace.
 CREATE TABLE holdfast.saved (
@@ -75,8 +57,6 @@ CREATE TABLE holdfast.saved (
     run      uuid NOT NULL,
     saved_at timestamptz NOT NULL
 );
--- What a handler gave as its result, as JSON.
-ALTER TABLE holdfast.outputs ADD COLUMN result text;
 
 -- Subscriptions: which webhooks are told of which ends of a job's runs, by its
 -- definitions. Few jobs have any.
@@ -99,10 +79,13 @@ CREATE TABLE holdfast.deliveries (
     next_at    timestamptz, -- NULL once it was given up
     gave_up_at timestamptz,
     tries      int NOT NULL DEFAULT 0,
-    error      text NOT NULL DEFAULT ''
+    error      text NOT NULL DEFAULT '',
+    since      timestamptz, -- since when the tries count; NULL: since it was created
+    former     int NOT NULL DEFAULT 0 -- tries before that
 );
 CREATE INDEX deliveries_next ON holdfast.deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
-CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at) WHERE tries > 0;
+CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX deliveries_run ON holdfast.deliveries (run);
 
 -- However a run ends, and whoever ends it, the webhooks of its job's definition
 -- in force are told: a statement that forgot them would lose one for ever.
@@ -119,8 +102,6 @@ CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
     WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
 CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
     WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.tell_hooks();
--- What an act with a key told, to be told again.
-ALTER TABLE holdfast.audit ADD COLUMN outcome jsonb;
 
 -- Turns: which session does what only one replica does at a time.
 CREATE TABLE holdfast.turns (
@@ -129,48 +110,12 @@ CREATE TABLE holdfast.turns (
     until   timestamptz NOT NULL
 );
 
--- Since when nobody carries a definition that is not in force, as far as was noticed.
-ALTER TABLE holdfast.definitions ADD COLUMN idle_since timestamptz;
-
 -- Attempts: failures by key within a window, such as sign-ins that failed.
 CREATE TABLE holdfast.attempts (
     key   text COLLATE "C" PRIMARY KEY,
     count int NOT NULL,
     until timestamptz NOT NULL
 );
-
--- Removed jobs: the version that was in force is kept negative.
-CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0;
-
--- Why a run did not run, or did not end by itself: like trouble NULL on the way
--- to success, so that no change on that way writes to the index. The troubled
--- runs of one job are found among all of its runs.
-ALTER TABLE holdfast.runs ADD COLUMN cause text
-    GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED;
-CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
-CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;
--- What did not end well in a day is counted from the index alone.
-DROP INDEX holdfast.runs_trouble;
-CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
-
--- Deliveries that were to be made again: since when their tries count, and how
--- many there were before. A run is looked up as it is pruned.
-ALTER TABLE holdfast.deliveries ADD COLUMN since timestamptz, -- NULL: since it was created
-    ADD COLUMN former int NOT NULL DEFAULT 0;
-DROP INDEX holdfast.deliveries_failed;
-CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
-CREATE INDEX deliveries_run ON holdfast.deliveries (run);
-
--- By what a job's dues are found, besides the zone. '' of what was registered before.
-ALTER TABLE holdfast.definitions ADD COLUMN fingerprint text NOT NULL DEFAULT '';
-
--- Since when nobody carries the job, and when somebody did again: NULL until then.
-ALTER TABLE holdfast.jobs ADD COLUMN left_at timestamptz, ADD COLUMN back_at timestamptz;
-UPDATE holdfast.jobs j SET left_at = now() WHERE NOT EXISTS (SELECT FROM holdfast.session_jobs c WHERE c.job = j.name);
-CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
-
--- Since when a waiting run waits for its blocker: to be read only while it has one.
-ALTER TABLE holdfast.runs ADD COLUMN blocked_at timestamptz;
 
 -- Blockages: a row each time that a run waits no more for the same run, whichever
 -- statement has it so, with what became of it then. Rows are added and pruned,
@@ -217,9 +162,6 @@ CREATE TABLE holdfast.restarts (
     noticed_by text NOT NULL,
     PRIMARY KEY (server, started_at)
 );
-
--- What a run was kept waiting by before it started; NULL where nothing did.
-ALTER TABLE holdfast.runs ADD COLUMN waited jsonb;
 
 -- Watches: running runs that somebody looks at, whose output is kept as they write.
 CREATE TABLE holdfast.watches (
