@@ -95,7 +95,8 @@ type heldStore struct {
 	jobs.Store
 	starts, finishes string // of which job
 	from, until      time.Time
-	runs             sync.Map // of the job, by id
+	runs             sync.Map    // of the job, by id
+	unsaid           atomic.Bool // a finish of the job did not say that its handler was left behind
 }
 
 // patience answers as a store does that has waited for a held row.
@@ -109,6 +110,9 @@ func (h *heldStore) held() bool { return time.Now().After(h.from) && time.Now().
 func (h *heldStore) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	needed := slices.ContainsFunc(requests, func(r jobs.FinishRequest) bool {
 		job, _ := h.runs.Load(r.Run)
+		if job == h.finishes && !r.LeftBehind {
+			h.unsaid.Store(true)
+		}
 		return job == h.finishes
 	})
 	if needed && h.held() {
@@ -188,12 +192,16 @@ func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
 			return nil
 		})
 		o := c.options("a", []jobs.Registration{ignores}, stuck, other)
-		o.Store = &heldStore{Store: c.store, finishes: "stuck", from: time.Now(), until: time.Now().Add(30 * time.Second)}
+		store := &heldStore{Store: c.store, finishes: "stuck", from: time.Now(), until: time.Now().Add(30 * time.Second)}
+		o.Store = store
 		stop := c.start(o)
 		time.Sleep(39*time.Second + 500*time.Millisecond) // it stops between two dues, not at one
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
 			t.Errorf("stuck: %v", got)
+		}
+		if store.unsaid.Load() {
+			t.Error("the store was not told that the handler was left behind: its transaction goes on")
 		}
 		for _, r := range c.runs("other") {
 			if r.FinishedAt == nil || r.FinishedAt.Sub(*r.StartedAt) > 100*time.Millisecond {

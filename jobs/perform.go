@@ -134,7 +134,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	if _, recorded := run.completed.get(); recorded {
 		return true
 	}
-	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText(), Result: run.Result()}
+	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
 	if v.err != nil {
 		request.Error = PlainText(cut(v.err.Error(), maxErrorText))
 	}

@@ -137,7 +137,8 @@ type Definition struct {
 	Resources   []locking.Request
 	Recover     bool // a run that is lost has a successor
 	Group       string
-	Priority    int // 1 to 9, of which 9 goes first
+	After       []string // the jobs that it follows; the hash covers them
+	Priority    int      // 1 to 9, of which 9 goes first
 
 	Hooks []Hook // which webhooks are told how its runs end
 
@@ -241,6 +242,9 @@ type FinishRequest struct {
 	// Saved is what the job's next run finds, where this one ends as
 	// Succeeded; nil leaves what there is.
 	Saved json.RawMessage
+	// LeftBehind says that the run's handler ignored the end of its context:
+	// a transaction of its that holds the claim is ended, and rolls back.
+	LeftBehind bool
 }
 
 // Firings starts and ends runs.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -52,11 +53,39 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	if err := jobs.CheckFinishes(requests); err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	err := s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
+	finish := func() error {
+		return s.pipeline(ctx, "finish", func(b *pgx.Batch) { queueFinish(b, requests, done) })
+	}
+	err := finish()
+	if errors.Is(err, jobs.ErrRowHeld) {
+		var ended int
+		if ended, err = s.endLeftBehind(ctx, requests, err); ended > 0 {
+			err = finish()
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	return done, nil
+}
+
+// endLeftBehind ends the backends that hold claims of handlers that were left
+// behind, as a sweep does for dead sessions: the transactions roll back. It
+// returns how many it has ended, and held where there was nothing to end.
+func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest, held error) (ended int, err error) {
+	for _, r := range requests {
+		if !r.LeftBehind {
+			continue
+		}
+		n, err := s.endHolders(ctx, heldClaim(r.Token))
+		if ended += n; err != nil {
+			return ended, errors.Join(held, err)
+		}
+	}
+	if ended > 0 {
+		s.log.Warn().Int("ended_transactions", ended).Msg("transactions of handlers that were left behind ended")
+	}
+	return ended, held
 }
 
 // queueFinish adds the statements of a finish to a batch that begins with
@@ -64,19 +93,19 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
-	reasons, details, errors, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	results := make([]*string, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State), string(r.Reason)
-		details[i], errors[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
+		details[i], texts[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
 		results[i] = textOrNull(r.Result)
 		place[r.Run] = i
 	}
 	b.Queue(joinByHash)
 	b.Queue(lockClaims, sortedTokens(requests))
 	queueSaved(b, requests)
-	b.Queue(finishRuns, tokens, runs, states, reasons, details, errors, outputs, results)
+	b.Queue(finishRuns, tokens, runs, states, reasons, details, texts, outputs, results)
 	queueRecovery(b, requests)
 	b.Queue(finishOutcomes, runs).Query(func(rows pgx.Rows) error {
 		var run uuid.UUID

@@ -145,7 +145,7 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest)
 		return 0, err
 	case <-time.After(takeawayGrace):
 	}
-	ended, err = s.endBlockers(ctx, pid, waited)
+	ended, err = s.endBlockers(ctx, pid, 0, waited)
 	if codeOf(err) == lockNotAvailable {
 		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token, ended, jobs.ErrInTransaction)
 	}

@@ -86,28 +86,23 @@ func (g grants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID
 // Sweep ends expired sessions that have locks, and returns the locks.
 func (g grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 	var released []locking.Released
-	var stuck []locking.Token
+	var left leftover
 	sweep := uuid.New()
 	err := g.pipeline(ctx, "sweep", func(b *pgx.Batch) {
 		b.Queue(markExpired, sweep, true)
 		queueReleases(b, sweep, &released)
 		b.Queue(endSwept, sweep)
-		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
-			stuck, err = pgx.CollectRows(rows, pgx.RowTo[locking.Token])
-			return err
-		})
+		g.store.queueHeld(b, sweep, true, &left)
 		b.Queue(forgetSessions)
 		b.Queue(forgetFences)
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, token := range stuck {
-		// What was swept is told in this answer or never, and the next sweep
-		// tries again.
-		if _, err := g.store.endHolders(ctx, token); err != nil {
-			g.store.log.Warn().Err(err).Int64("token", int64(token)).Msg("transaction that holds a dead session's claim not ended")
-		}
+	// What was swept is told in this answer or never, and the next sweep tries
+	// again.
+	if _, err := g.store.endHeld(ctx, left); err != nil {
+		g.store.log.Warn().Err(err).Msg("transaction that holds a dead session's row not ended")
 	}
 	return released, nil
 }

@@ -36,6 +36,7 @@ type Store struct {
 	listener       *pgx.ConnConfig // of the connection that is told of acts
 	listenPatience time.Duration   // how long a notification may take
 	lockTimeout    string          // how long a statement of the store waits for a row
+	pinnedAfter    time.Duration   // see pinnedAfter
 }
 
 var (
@@ -52,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, log: o.Log, listener: pool.Config().ConnConfig, listenPatience: answerPatience, lockTimeout: "1s"}
+	s := &Store{pool: pool, log: o.Log, listener: pool.Config().ConnConfig, listenPatience: answerPatience, lockTimeout: "1s", pinnedAfter: pinnedAfter}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
 		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,10 +89,17 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
 	stuckClaims = `
 SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session WHERE s.sweep = $1 AND s.ended_at IS NULL`
 
-	backendID  = `SELECT pg_backend_pid()`
-	lockClaim  = `SELECT FROM holdfast.claims WHERE token = $1 FOR UPDATE`
-	endLockers = `SELECT b.pid FROM unnest(pg_blocking_pids($1)) AS b (pid) WHERE pg_terminate_backend(b.pid)`
+	// pinnedSessions are those that this sweep had to pass over although they
+	// expired long ago: some backend has them locked.
+	pinnedSessions = `
+SELECT id FROM holdfast.sessions
+WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND sweep IS DISTINCT FROM $1 AND (locks OR NOT $2)`
 )
+
+// pinnedAfter is how long ago a session has expired, and how long a transaction
+// has been open, when it is no start that is under way any more. A start takes
+// milliseconds, and seconds where it waits for rows.
+const pinnedAfter = 5 * time.Second
 
 // Sweep ends expired sessions. Any replica may call it at any time: it never
 // ends a living one.
@@ -105,15 +111,30 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 		}
 		err = s.settle(ctx, session)
 	}
-	for _, token := range left.stuck {
-		if err != nil {
-			break
-		}
-		var ended int
-		ended, err = s.endHolders(ctx, token)
-		swept.Ended += ended
+	if err == nil {
+		swept.Ended, err = s.endHeld(ctx, left)
 	}
 	return swept, err
+}
+
+// endHeld ends the backends that kept the sweep from what is left over. It
+// returns how many it has ended. The next sweep takes what they held.
+func (s *Store) endHeld(ctx context.Context, left leftover) (ended int, err error) {
+	var rows []heldRow
+	for _, token := range left.stuck {
+		rows = append(rows, heldClaim(token))
+	}
+	for _, session := range left.pinned {
+		rows = append(rows, s.heldSession(session))
+	}
+	for _, row := range rows {
+		var n int
+		n, err = s.endHolders(ctx, row)
+		if ended += n; err != nil {
+			break
+		}
+	}
+	return ended, err
 }
 
 // leftover is what a sweep has still to do once it has taken back what it
@@ -121,6 +142,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 type leftover struct {
 	unsettled []uuid.UUID  // sessions
 	stuck     []jobs.Token // claims that it had to pass over
+	pinned    []uuid.UUID  // sessions that it had to pass over
 }
 
 // loseExpired takes back what expired sessions hold.
@@ -141,10 +163,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 		b.Queue(endSwept, sweep)
 		b.Queue(cancelLeft)
 		b.Queue(endLeft, jobs.Away, jobs.JobGoneDetail)
-		b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
-			left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
-			return err
-		})
+		s.queueHeld(b, sweep, false, &left)
 		b.Queue(unsettled).Query(func(rows pgx.Rows) (err error) {
 			left.unsettled, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
@@ -159,6 +178,18 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 	return swept, left, nil
 }
 
+// queueHeld reads what the sweep had to pass over.
+func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *leftover) {
+	b.Queue(stuckClaims, sweep).Query(func(rows pgx.Rows) (err error) {
+		left.stuck, err = pgx.CollectRows(rows, pgx.RowTo[jobs.Token])
+		return err
+	})
+	b.Queue(pinnedSessions, sweep, locksOnly, s.pinnedAfter).Query(func(rows pgx.Rows) (err error) {
+		left.pinned, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+}
+
 func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
 	r := jobs.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
 	var held []byte
@@ -169,71 +200,4 @@ func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
 	r.Due, r.CreatedAt = r.Due.UTC(), r.CreatedAt.UTC()
 	r.Held, err = parseRequests(held)
 	return r, err
-}
-
-// endHolders ends the backends that hold a dead session's claim in an open
-// transaction. PostgreSQL names them exactly once somebody waits for the row;
-// an application name would be cut at 63 bytes and could be anybody's. Who
-// waits tells its backend and waits in one transaction: a pooler may give each
-// transaction another backend.
-func (s *Store) endHolders(ctx context.Context, token jobs.Token) (int, error) {
-	waiter, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return 0, wrap("sweep of a held claim", err)
-	}
-	defer waiter.Release()
-	tx, err := waiter.Begin(ctx)
-	if err != nil {
-		return 0, wrap("sweep of a held claim", err)
-	}
-	defer rollback(ctx, waiter, tx)
-	var pid int
-	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
-		return 0, wrap("sweep of a held claim", err)
-	}
-	waited := make(chan error, 1)
-	go func() { waited <- s.waitForClaim(ctx, tx, token) }()
-	return s.endBlockers(ctx, pid, waited)
-}
-
-// endBlockers ends the backends that keep the backend pid waiting, until what
-// waits there says that it has waited. It returns how many it has ended.
-func (s *Store) endBlockers(ctx context.Context, pid int, waited <-chan error) (int, error) {
-	ended := map[int32]bool{}
-	for {
-		pids, err := s.terminate(ctx, pid)
-		if err != nil {
-			return len(ended), errors.Join(wrap("end of a claim's holder", err), <-waited)
-		}
-		for _, pid := range pids {
-			ended[pid] = true
-		}
-		select {
-		case err := <-waited: // released, by itself or so, or not in time
-			return len(ended), err
-		case <-time.After(10 * time.Millisecond): // until the waiter is seen to wait
-		}
-	}
-}
-
-func (s *Store) terminate(ctx context.Context, pid int) ([]int32, error) {
-	rows, err := s.views.Query(ctx, endLockers, pid)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int32])
-}
-
-// waitForClaim locks the claim and, in the same round trip, ends the
-// transaction that has it then; a second is enough to be seen waiting.
-func (s *Store) waitForClaim(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
-	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
-	b.Queue(lockClaim, token)
-	b.Queue("ROLLBACK")
-	err := wrap("wait for a held claim", tx.SendBatch(ctx, b).Close())
-	if errors.Is(err, jobs.ErrRowHeld) {
-		return nil // still held: the next sweep tries again
-	}
-	return err
 }

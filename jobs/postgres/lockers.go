@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+const (
+	backendID   = `SELECT pg_backend_pid()`
+	lockClaim   = `SELECT FROM holdfast.claims WHERE token = $1 FOR UPDATE`
+	lockExpired = `SELECT FROM holdfast.sessions WHERE id = $1 FOR UPDATE`
+
+	// endLockers ends the backends that keep $1 waiting and whose transactions
+	// have been open for $2. Of a backend of another role it is not known for how
+	// long: to end it fails, and says so.
+	endLockers = `
+SELECT e.pid FROM (
+    SELECT b.pid, CASE WHEN coalesce(a.xact_start, '-infinity') <= clock_timestamp() - $2::interval
+        THEN pg_terminate_backend(b.pid) END AS ended
+    FROM unnest(pg_blocking_pids($1)) AS b (pid) JOIN pg_stat_activity a ON a.pid = b.pid OFFSET 0) e
+WHERE e.ended`
+)
+
+// heldRow is a row that backends may hold although nothing good can come of
+// their transactions any more.
+type heldRow struct {
+	lock string // the statement that waits for the row
+	key  any
+	open time.Duration // for how long a transaction must have been open to be ended
+}
+
+// heldClaim is the claim of a dead session, or of a handler that was left
+// behind: whatever transaction holds it is the job's.
+func heldClaim(token jobs.Token) heldRow { return heldRow{lock: lockClaim, key: token} }
+
+// heldSession is an expired session. A start or a heartbeat that was received
+// in part holds it: no timeout of PostgreSQL's ends a transaction that waits for
+// the rest of a message. Another replica's sweep holds it too, but not for long.
+func (s *Store) heldSession(session uuid.UUID) heldRow {
+	return heldRow{lock: lockExpired, key: session, open: s.pinnedAfter}
+}
+
+// endHolders ends the backends that hold the row in an open transaction.
+// PostgreSQL names them exactly once somebody waits for the row; an application
+// name would be cut at 63 bytes and could be anybody's. Who waits tells its
+// backend and waits in one transaction: a pooler may give each transaction
+// another backend.
+func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
+	waiter, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return 0, wrap("end of a row's holder", err)
+	}
+	defer waiter.Release()
+	tx, err := waiter.Begin(ctx)
+	if err != nil {
+		return 0, wrap("end of a row's holder", err)
+	}
+	defer rollback(ctx, waiter, tx)
+	var pid int
+	if err := tx.QueryRow(ctx, backendID).Scan(&pid); err != nil {
+		return 0, wrap("end of a row's holder", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- s.waitForRow(ctx, tx, row) }()
+	return s.endBlockers(ctx, pid, row.open, waited)
+}
+
+// endBlockers ends the backends that keep the backend pid waiting with
+// transactions that have been open for so long, until what waits there says that
+// it has waited. It returns how many it has ended.
+func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration, waited <-chan error) (int, error) {
+	ended := map[int32]bool{}
+	for {
+		pids, err := s.terminate(ctx, pid, open)
+		if err != nil {
+			return len(ended), errors.Join(wrap("end of a row's holder", err), <-waited)
+		}
+		for _, pid := range pids {
+			ended[pid] = true
+		}
+		select {
+		case err := <-waited: // released, by itself or so, or not in time
+			return len(ended), err
+		case <-time.After(10 * time.Millisecond): // until the waiter is seen to wait
+		}
+	}
+}
+
+func (s *Store) terminate(ctx context.Context, pid int, open time.Duration) ([]int32, error) {
+	rows, err := s.views.Query(ctx, endLockers, pid, open)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
+}
+
+// waitForRow locks the row and, in the same round trip, ends the transaction
+// that has it then; a second is enough to be seen waiting.
+func (s *Store) waitForRow(ctx context.Context, tx pgx.Tx, row heldRow) error {
+	b := &pgx.Batch{}
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", s.lockTimeout)
+	b.Queue(row.lock, row.key)
+	b.Queue("ROLLBACK")
+	err := wrap("wait for a held row", tx.SendBatch(ctx, b).Close())
+	if errors.Is(err, jobs.ErrRowHeld) {
+		return nil // still held: the next sweep tries again
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// receivedInPart has PostgreSQL execute a statement of a batch of which the rest
+// never comes: as when the replica that sends it loses its power or its network.
+// Its transaction is not idle, so that no timeout ends it.
+func (s *stage) receivedInPart(sql string, session uuid.UUID) {
+	s.t.Helper()
+	config, err := pgconn.ParseConfig(s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	conn, err := pgconn.ConnectConfig(s.t.Context(), config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close(context.Background()) }) //nolint:errcheck // its backend was ended
+	pipeline := conn.StartPipeline(context.Background())
+	pipeline.SendQueryParams(sql, [][]byte{[]byte(session.String())}, nil, nil, nil)
+	pipeline.SendFlushRequest()
+	if err := pipeline.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	result, err := pipeline.GetResults()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := result.(*pgconn.ResultReader).Close(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
+	for name, sql := range map[string]string{
+		"a start":     "SELECT FROM holdfast.sessions WHERE id = $1 FOR KEY SHARE",
+		"a heartbeat": "UPDATE holdfast.sessions SET renewed_at = clock_timestamp() WHERE id = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			session := s.session(s.a, "a")
+			run := s.granted(s.a, session, request(t, "job", "orders"))
+			s.expire(session) // first: a heartbeat that is received in part keeps others from the row
+			s.receivedInPart(sql, session)
+			s.b.pinnedAfter = 0
+			swept, err := s.b.Sweep(t.Context())
+			if err != nil || swept.Ended != 1 || len(swept.Sessions) != 0 {
+				t.Fatalf("first sweep: %+v, %v", swept, err)
+			}
+			swept, err = s.b.Sweep(t.Context())
+			if err != nil || len(swept.Lost) != 1 || swept.Lost[0].ID != run.ID {
+				t.Fatalf("second sweep: %+v, %v", swept, err)
+			}
+		})
+	}
+}
+
+// The same for a program that has locks.
+func TestSessionPinnedByAGrantReceivedInPartIsSwept(t *testing.T) {
+	s := newStage(t)
+	session := s.locks(s.a, "a")
+	token := s.hold(s.a, session, wish(t, "path:a"))
+	s.receivedInPart(holdSession, session)
+	s.b.pinnedAfter = 0
+	s.expire(session)
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
+		t.Fatalf("first sweep: %+v, %v", released, err)
+	}
+	released, err := s.b.Grants().Sweep(t.Context())
+	if err != nil || len(released) != 1 || released[0].Token != token {
+		t.Fatalf("second sweep: %+v, %v", released, err)
+	}
+}
+
+// A transaction that has been open for a moment is a start or another sweep that
+// is under way: it will be over in another.
+func TestSweepLeavesAYoungTransactionAlone(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	s.receivedInPart(holdSession, session)
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() - interval '1 hour' WHERE id = $1", session)
+	s.b.pinnedAfter, s.b.lockTimeout = time.Minute, "100ms"
+	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 0 {
+		t.Errorf("sweep beside a young transaction: %+v, %v", swept, err)
+	}
+}
