@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // A transaction that stays open keeps all that was deleted since in the
@@ -78,19 +81,106 @@ func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 	}
 }
 
+// A heartbeat reads no more beside claims that have ended since a long
+// transaction began: reading ever more of them it would come too late some day,
+// and the session would be lost.
+func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
+	const past = 100_000 // claims that have ended
+	s := newStage(t)
+	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
+		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
+	}
+	long, err := s.b.views.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer long.Rollback(t.Context()) //nolint:errcheck // it wrote nothing
+	if _, err := long.Exec(t.Context(), "SELECT count(*) FROM holdfast.claims"); err != nil {
+		t.Fatal(err)
+	}
+	session := s.session(s.a, "a")
+	kept := s.granted(s.a, session, request(t, "kept", "orders"))
+	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), $1, now() FROM generate_series(1, $2::int)", session, past)
+	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", kept.Token)
+	beat := func() jobs.Beat {
+		t.Helper()
+		beat, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return beat
+	}
+	for range 2 { // the first notes which tokens were drawn, the second that none of them is to come
+		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
+		beat()
+	}
+	young := s.granted(s.a, session, request(t, "young", "sales"))
+	for want := range 2 {
+		if want == 1 { // and as it becomes an old one
+			s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
+			beat()
+		}
+		claims := beat().Claims
+		if len(claims) != 2 || claims[kept.Token] != kept.ID || claims[young.Token] != young.ID {
+			t.Errorf("claims %v, want tokens %d and %d", claims, kept.Token, young.Token)
+		}
+	}
+	const steps = 10
+	before := s.blocksRead()
+	begun := time.Now()
+	for range steps {
+		beat()
+	}
+	perBeat := (s.blocksRead() - before) / steps
+	t.Logf("%d blocks and %s a heartbeat", perBeat, time.Since(begun)/steps)
+	if perBeat > 60 {
+		t.Errorf("%d blocks read for a heartbeat beside %d claims that have ended", perBeat, past)
+	}
+}
+
+// A claim whose token was drawn before the floor was read, and which is committed
+// after, is told of: a start that takes its time is no stranger for good.
+func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	resume := s.pause("a", "holdfast.claims", "COMMIT", "true")
+	late := request(t, "late", "orders")
+	done := s.start(s.a, session, late)
+	awaitWaiting(s, "a", done) // its token is drawn
+	s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 100)")
+	age := func() { s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'") }
+	age()
+	if _, err := s.b.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil { // it notes what was drawn
+		t.Fatal(err)
+	}
+	resume()
+	s.expect(done, jobs.StartGranted)
+	age()
+	for range 2 {
+		beat, err := s.b.Heartbeat(t.Context(), session, jobs.Vitals{})
+		if err != nil || len(beat.Claims) != 1 {
+			t.Errorf("claims %v, %v", beat.Claims, err)
+		}
+	}
+}
+
 // blocksRead is how many blocks of claims, grants and fences have been read by
 // store a, from memory or not.
 func (s *stage) blocksRead() (n int) {
 	s.t.Helper()
+	const flush = "SELECT pg_stat_force_next_flush()"
 	for range s.a.pool.Stat().TotalConns() {
 		conn, err := s.a.pool.Acquire(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		defer conn.Release()
-		if _, err := conn.Exec(s.t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+		if _, err := conn.Exec(s.t.Context(), flush); err != nil {
 			s.t.Fatal(err)
 		}
+	}
+	if err := s.a.beats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
+		s.t.Fatal(err)
 	}
 	return query[int](s, `
 SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int

@@ -27,7 +27,23 @@ func (e *SchemaError) Error() string {
 // transient are the SQLSTATE classes and codes after which the same call may
 // well succeed: connection exceptions, insufficient resources, operator
 // intervention, serialization failure, deadlock, lock not available.
-var transient = []string{"08", "53", "57", "40001", "40P01", lockNotAvailable, "25P03"}
+var transient = []string{"08", "53", "57", "40001", "40P01", lockNotAvailable, "25P03", readOnly}
+
+// readOnly is the SQLSTATE of a write on a server that is the primary no more.
+const readOnly = "25006"
+
+// isBroken reports whether another connection may answer what this one did not:
+// there was no answer, or one that the server can't serve it.
+func isBroken(err error) bool {
+	if err == nil {
+		return false
+	}
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return !errors.Is(err, jobs.ErrSessionLost)
+	}
+	return answer.Code == readOnly || strings.HasPrefix(answer.Code, "08") || strings.HasPrefix(answer.Code, "57P")
+}
 
 // lockNotAvailable is the SQLSTATE of a row that was held for too long.
 const lockNotAvailable = "55P03"

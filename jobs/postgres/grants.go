@@ -74,14 +74,15 @@ func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 // Heartbeat renews a session, and returns its claims and its places among the
 // waiting.
 func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
-	beat, waiting := jobs.Beat{Claims: map[locking.Token]uuid.UUID{}}, []uuid.UUID(nil)
-	err := g.pipeline(ctx, "heartbeat", func(b *pgx.Batch) {
+	var beat jobs.Beat
+	var waiting []uuid.UUID
+	err := wrapLocks("heartbeat", g.store.beat(ctx, func(b *pgx.Batch) {
 		queueHeartbeat(b, session, jobs.Vitals{}, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err
 		})
-	})
+	}))
 	return locking.Beat{Now: beat.Now, Claims: beat.Claims, Waiting: waiting}, err
 }
 

@@ -27,7 +27,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
 		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
 		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},

@@ -35,7 +35,32 @@ RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
 	livingSessions = `
 SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
-	sessionClaims = `SELECT token, run FROM holdfast.claims WHERE session = $1`
+	// sessionClaims looks the older claims up one by one and walks the index for
+	// the younger ones alone. What was deleted stays in an index for as long as a
+	// transaction of the database may still see it: beside a long one the walk
+	// from the first token would pass every claim that has ended since.
+	sessionClaims = `
+SELECT c.token, c.run FROM (SELECT unnest(claims_old) AS token FROM holdfast.sessions WHERE id = $1 OFFSET 0) o
+CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = o.token OFFSET 0) c
+UNION ALL
+SELECT c.token, c.run FROM (SELECT claims_floor FROM holdfast.sessions WHERE id = $1 OFFSET 0) s
+CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c WHERE c.session = $1 AND c.token + 0 > s.claims_floor OFFSET 0) c`
+
+	// raiseClaims moves the token up from which sessionClaims walks the index, now
+	// and then. A start or grant of a session that lives commits within the
+	// session's TTL and half a minute of drawing its token, or never: where its
+	// sender was paused for longer the session has expired, and a connection that
+	// was lost is ended by its keepalives. So what was drawn as claims_next was
+	// read, that long ago, is there by now or will never be.
+	raiseClaims = `
+UPDATE holdfast.sessions s SET claims_floor = s.claims_next, raised_at = clock_timestamp(),
+    claims_next = coalesce(pg_sequence_last_value('holdfast.tokens'), 0),
+    claims_old = ARRAY(
+        SELECT c.token FROM (SELECT unnest(s.claims_old) AS token OFFSET 0) o
+        CROSS JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.token = o.token OFFSET 0) c
+        UNION ALL
+        SELECT c.token FROM holdfast.claims c WHERE c.session = s.id AND c.token + 0 > s.claims_floor AND c.token + 0 <= s.claims_next)
+WHERE s.id = $1 AND s.raised_at < clock_timestamp() - s.ttl - interval '30 seconds'`
 
 	// FOR UPDATE waits for starts under way, which hold it FOR KEY SHARE.
 	lockSession = `SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL FOR UPDATE`
@@ -65,15 +90,16 @@ func openColumns(session jobs.Session, locks bool) []any {
 
 // Heartbeat renews a session and returns its claims.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
-	beat := jobs.Beat{Claims: map[jobs.Token]uuid.UUID{}}
-	err := s.pipeline(ctx, "heartbeat", func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) })
+	var beat jobs.Beat
+	err := wrap("heartbeat", s.beat(ctx, func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
 	return beat, err
 }
 
 // queueHeartbeat adds the renewal of a session, which fails with
 // ErrSessionLost, and the look at its claims.
 func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.Beat) {
-	beat.Asked = time.Now()
+	// Nothing is left of a try that broke.
+	*beat = jobs.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).QueryRow(func(row pgx.Row) error {
 		beat.Answered = time.Now()
 		if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
@@ -82,6 +108,7 @@ func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.B
 			return err
 		}
 	})
+	b.Queue(raiseClaims, session)
 	b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
 		var token jobs.Token
 		var run uuid.UUID

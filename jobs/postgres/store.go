@@ -30,6 +30,7 @@ type Store struct {
 	pool    *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
 	views   *pgxpool.Pool // of the page: however many ask, and however long it takes, starts and heartbeats go on
 	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
+	beats   *lines        // of the heartbeats: whoever else asks, sessions are renewed
 	cluster uuid.UUID
 	log     zerolog.Logger
 
@@ -53,7 +54,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, log: o.Log, listener: pool.Config().ConnConfig, listenPatience: answerPatience, lockTimeout: "1s", pinnedAfter: pinnedAfter}
+	s := &Store{
+		pool: pool, beats: &lines{config: pool.Config().ConnConfig}, log: o.Log, listener: pool.Config().ConnConfig,
+		listenPatience: answerPatience, lockTimeout: "1s", pinnedAfter: pinnedAfter,
+	}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
 		s.views, err = newPool(ctx, o.URL, viewConnections, viewSettings(), nil)
 	}
@@ -82,13 +86,7 @@ func newPool(ctx context.Context, url string, size int, settings map[string]stri
 		return nil, fmt.Errorf("database url: %w", err)
 	}
 	config.MaxConns, config.AfterRelease = int32(size), afterUse
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 5 * time.Second
-	}
-	setDefault(config.ConnConfig.RuntimeParams, "application_name", "holdfast")
-	// The protocol rests on each statement seeing what was committed before
-	// it, whatever the database's own default is.
-	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "read committed"
+	configure(config.ConnConfig)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -98,7 +96,7 @@ func newPool(ctx context.Context, url string, size int, settings map[string]stri
 }
 
 // resetSession undoes what a job's statements may have left in the session.
-var resetSession = []string{"RESET ALL", "DISCARD TEMP", "UNLISTEN *", "SELECT pg_advisory_unlock_all()"}
+var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *", "SELECT pg_advisory_unlock_all()"}
 
 // alreadyReset marks a connection whose session was reset behind its last
 // commit, so that it need not be done again when it is given back.
@@ -134,6 +132,9 @@ func (s *Store) prepare(ctx context.Context, migrate bool) error {
 			return err
 		}
 	}
+	if err := requireReadCommitted(ctx, s.pool); err != nil {
+		return err
+	}
 	schema, err := readSchema(ctx, s.pool)
 	if err != nil {
 		return err
@@ -150,6 +151,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.beats.close()
 		for _, pool := range []*pgxpool.Pool{s.work, s.views, s.pool} {
 			if pool != nil {
 				pool.Close()
@@ -175,14 +177,17 @@ func (s *Store) Pool() *pgxpool.Pool { return s.work }
 // as what they are: look-ups by key. A plan is made once for a connection, often
 // while the tables are still empty, and then a scan of the whole table looks
 // cheapest; it would be kept while the history grows. Bitmap scans don't mark
-// what is dead in an index, which tables of short-lived rows need.
+// what is dead in an index, which tables of short-lived rows need. It fails where
+// the transaction has another isolation level: that can't be changed any more
+// when a query runs.
 //
 // Statements that join a list of keys to a table look each key up (LATERAL …
 // OFFSET 0, or = ANY), so that nothing else can be planned, and joinByHash keeps
 // the lists of a large batch from being compared each with each.
 const (
 	beginPipeline = `
-SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
+SELECT set_config('transaction_isolation', 'read committed', true), set_config('lock_timeout', $1, true),
+    set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 	joinByHash = `SET LOCAL enable_nestloop = off`
 )
@@ -213,5 +218,18 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	queue(b)
-	return s.pool.SendBatch(ctx, b).Close()
+	err := s.pool.SendBatch(ctx, b).Close()
+	if codeOf(err) == readOnly {
+		s.pool.Reset() // connections to what was the primary until a failover
+	}
+	return err
+}
+
+// beat is pipeline for heartbeats, on a connection of their own. queue is called
+// for each try.
+func (s *Store) beat(ctx context.Context, queue func(b *pgx.Batch)) error {
+	return s.beats.send(ctx, func(b *pgx.Batch) {
+		b.Queue(beginPipeline, s.lockTimeout)
+		queue(b)
+	})
 }

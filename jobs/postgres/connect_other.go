@@ -1,0 +1,8 @@
+//go:build !linux
+
+package postgres
+
+import "syscall"
+
+// boundUnacknowledged does nothing: the kernel's own bound holds.
+func boundUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// beatTimeout bounds one try of a heartbeat, connecting included: a session
+	// that expires after 15 s has several.
+	beatTimeout = 2 * time.Second
+
+	// beatTries is how often a heartbeat is tried before its caller is told.
+	beatTries = 3
+
+	// mostLines is how many connections are kept for the heartbeats of the
+	// sessions of one process, of which there are seldom two.
+	mostLines = 4
+)
+
+// lines are the connections on which sessions are renewed, and nothing else is
+// asked: whoever else waits for connections, heartbeats don't. It is no pool,
+// which keeps the place of a broken connection until its end is confirmed. It
+// may be used concurrently.
+type lines struct {
+	config *pgx.ConnConfig
+
+	mu     sync.Mutex
+	idle   []*pgx.Conn
+	closed bool
+}
+
+// send sends the batch that queue makes, which makes a new one for each try. A
+// connection that breaks is closed, and the next try begins at once on another.
+func (l *lines) send(ctx context.Context, queue func(b *pgx.Batch)) error {
+	for left := beatTries; ; {
+		err := l.try(ctx, queue)
+		if left--; err == nil || ctx.Err() != nil || left == 0 || !isBroken(err) {
+			return err
+		}
+	}
+}
+
+func (l *lines) try(ctx context.Context, queue func(b *pgx.Batch)) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	conn, err := l.take(ctx)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	queue(b)
+	err = conn.SendBatch(ctx, b).Close()
+	l.give(conn, isBroken(err))
+	return err
+}
+
+// take returns a connection that is kept, or a new one.
+func (l *lines) take(ctx context.Context) (*pgx.Conn, error) {
+	if conn := l.kept(); conn != nil {
+		return conn, nil
+	}
+	return pgx.ConnectConfig(ctx, l.config.Copy())
+}
+
+func (l *lines) kept() *pgx.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.idle)
+	if n == 0 {
+		return nil
+	}
+	conn := l.idle[n-1]
+	l.idle = l.idle[:n-1]
+	return conn
+}
+
+// give takes a connection back, or closes it. Where it broke the others are
+// taken for broken too: they go to the same server.
+func (l *lines) give(conn *pgx.Conn, broken bool) {
+	l.mu.Lock()
+	dropped := []*pgx.Conn{conn}
+	switch {
+	case broken:
+		dropped = append(dropped, l.idle...)
+		l.idle = nil
+	case !l.closed && len(l.idle) < mostLines && !conn.IsClosed():
+		l.idle, dropped = append(l.idle, conn), nil
+	}
+	l.mu.Unlock()
+	for _, conn := range dropped {
+		hangUp(conn)
+	}
+}
+
+// close closes the connections. Later ones are closed after use.
+func (l *lines) close() {
+	l.mu.Lock()
+	l.closed = true
+	idle := l.idle
+	l.idle = nil
+	l.mu.Unlock()
+	for _, conn := range idle {
+		hangUp(conn)
+	}
+}
+
+// hangUp closes a connection without waiting for one that does not answer.
+func hangUp(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_ = conn.Close(ctx) // whatever it says, the connection is gone
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// Whoever else uses the store's connections, and for however long, sessions are
+// renewed.
+func TestHeartbeatsWaitForNoConnection(t *testing.T) {
+	s := newStage(t)
+	session, program := s.session(s.a, "a"), s.locks(s.a, "program")
+	for range s.a.pool.Config().MaxConns {
+		conn, err := s.a.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Release)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := s.a.Heartbeat(ctx, session, jobs.Vitals{}); err != nil {
+		t.Errorf("heartbeat while all connections are in use: %v", err)
+	}
+	if _, err := s.a.Grants().Heartbeat(ctx, program); err != nil {
+		t.Errorf("heartbeat of a program while all connections are in use: %v", err)
+	}
+}
+
+// After a failover the connections that were kept are to a server that has gone.
+// Each broken connection costs no heartbeat.
+func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
+	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut, "silent": servertest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			proxied, proxy := openProxied(t, s.url)
+			session := s.session(s.a, "a")
+			beat := func() {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				if _, err := proxied.Heartbeat(ctx, session, jobs.Vitals{}); err != nil {
+					t.Errorf("heartbeat: %v", err)
+				}
+			}
+			beat() // on a connection that is kept
+			var broken atomic.Bool
+			proxy.OnRequest(func([]byte) servertest.Fate {
+				if broken.CompareAndSwap(false, true) {
+					return fate
+				}
+				return servertest.Pass
+			})
+			beat()
+			if !broken.Load() {
+				t.Error("the heartbeat used no connection that was kept")
+			}
+		})
+	}
+}
+
+// A server that was the primary answers, and refuses to write. Only another
+// connection may reach the one that is the primary now.
+func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+		t.Fatal(err)
+	}
+	conn := s.a.beats.kept()
+	if conn == nil {
+		t.Fatal("no connection is kept for the next heartbeat")
+	}
+	if _, err := conn.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
+		t.Fatal(err)
+	}
+	s.a.beats.give(conn, false)
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+		t.Errorf("heartbeat after a failover: %v", err)
+	}
+}
