@@ -5,13 +5,14 @@
 //
 // Everything happens at READ COMMITTED, where each statement sees what was
 // committed before it began, and all times are PostgreSQL's
-// clock_timestamp(): no replica's clock decides anything.
+// clock_timestamp(): no replica's clock decides anything. Open refuses another
+// isolation level, and each batch fails at one.
 //
 // A run may act while its claim, one row with the run's token, stands. Start
 // inserts it together with its grants; whoever deletes it (finish, sweep,
 // revoke) ends the run's right to commit. A transaction of a job begins with
 //
-//	SELECT FROM claims WHERE token = $1 FOR SHARE
+//	SELECT FROM claims WHERE token = $1 AND run = $2 FOR SHARE
 //
 // so that a deletion waits for the transaction, or the transaction sees the
 // deletion and rolls back.
@@ -43,7 +44,11 @@
 // definition that is in force no longer. Starts read them without locking.
 //
 // A session is renewed only while it is neither ended nor expired; it never
-// revives.
+// revives. Heartbeats have connections of their own (lines.go). A start that was
+// received in part holds its session, and no timeout of PostgreSQL's ends it: the
+// sweep ends the backend of a session that expired long enough ago (lockers.go).
+// So it does with a transaction that holds the claim of a dead session, and a
+// finish with one of a handler that was left behind.
 //
 // # Acts of operators
 //

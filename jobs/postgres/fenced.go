@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,7 +21,9 @@ import (
 const (
 	// FOR SHARE: several transactions of one run may stand beside each other,
 	// and a deletion of the claim waits for all of them.
-	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE`
+	// The run is compared too: a database that was restored draws tokens again.
+	// Who has the token alone is not asked for more.
+	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run) FOR SHARE`
 	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2) FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
 	// endOwnRun is finishRuns for one run, inside its own transaction. It fails
@@ -63,7 +66,7 @@ var ErrTransactionControl = errors.New("transaction control is not allowed in a 
 // paused replica cannot hold its claim for ever.
 func Fence(ctx context.Context, tx pgx.Tx, token jobs.Token) error {
 	b := &pgx.Batch{}
-	answer := queueFence(ctx, b, token)
+	answer := queueFence(ctx, b, holder{token: token})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return wrap("fence check", err)
 	}
@@ -80,11 +83,19 @@ func (a *fenceAnswer) err(token jobs.Token) error {
 	return nil
 }
 
+// holder is who a fence check asks for. Without a run it is the token alone.
+type holder struct {
+	token jobs.Token
+	run   *uuid.UUID
+}
+
+func holderOf(run *jobs.Run) holder { return holder{token: run.Token, run: &run.ID} }
+
 // queueFence adds the fence check, and the bounds by ctx, to a batch.
-func queueFence(ctx context.Context, b *pgx.Batch, token jobs.Token) *fenceAnswer {
+func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	answer := &fenceAnswer{}
 	b.Queue(planByKey)
-	b.Queue(checkFence, token).Query(func(rows pgx.Rows) error {
+	b.Queue(checkFence, h.token, h.run).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			answer.found = true
 		}
@@ -100,14 +111,14 @@ func queueFence(ctx context.Context, b *pgx.Batch, token jobs.Token) *fenceAnswe
 }
 
 // beginFenced begins a transaction with the fence check, in one round trip.
-func beginFenced(ctx context.Context, conn *pgxpool.Conn, token jobs.Token) (pgx.Tx, error) {
+func beginFenced(ctx context.Context, conn *pgxpool.Conn, h holder) (pgx.Tx, error) {
 	b := &pgx.Batch{}
-	b.BeginTx(pgx.TxOptions{})
-	answer := queueFence(ctx, b, token)
+	b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	answer := queueFence(ctx, b, h)
 	results := conn.Conn().SendBatch(ctx, b)
 	err := wrap("fenced transaction", results.Close())
 	if err == nil {
-		err = answer.err(token)
+		err = answer.err(h.token)
 	}
 	if err != nil {
 		rollback(ctx, conn, results.Tx())
@@ -132,7 +143,7 @@ func InTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	return s.fenced(ctx, run.Token, committing(ctx, fn))
+	return s.fenced(ctx, holderOf(run), committing(ctx, fn))
 }
 
 // InLock is InTx for a program that schedules nothing: what fn writes is
@@ -146,7 +157,7 @@ func (s *Store) InLock(ctx context.Context, lock *locking.Lock, fn func(tx pgx.T
 	if lock.Token() == 0 {
 		return errNoToken
 	}
-	return s.fenced(ctx, lock.Token(), committing(ctx, fn))
+	return s.fenced(ctx, holder{token: lock.Token()}, committing(ctx, fn))
 }
 
 var errNoToken = errors.New("fenced transaction: the lock has no token, its locker has no grants")
@@ -155,6 +166,9 @@ var errNoToken = errors.New("fenced transaction: the lock has no token, its lock
 func committing(ctx context.Context, fn func(tx pgx.Tx) error) func(*pgxpool.Conn, pgx.Tx) error {
 	return func(_ *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
+			return err
+		}
+		if err := requireOpen(tx); err != nil {
 			return err
 		}
 		return tx.Commit(ctx)
@@ -170,8 +184,11 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 	if err != nil {
 		return err
 	}
-	return s.fenced(ctx, run.Token, func(conn *pgxpool.Conn, tx pgx.Tx) error {
+	return s.fenced(ctx, holderOf(run), func(conn *pgxpool.Conn, tx pgx.Tx) error {
 		if err := fn(tx); err != nil {
+			return err
+		}
+		if err := requireOpen(tx); err != nil {
 			return err
 		}
 		committed, err := finishAndCommit(ctx, conn, tx, run)
@@ -187,6 +204,16 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 	})
 }
 
+// requireOpen returns ErrTransactionControl where a statement has ended the
+// transaction: what it wrote took effect outside of the fence, or not at all,
+// and what follows would too.
+func requireOpen(tx pgx.Tx) error {
+	if tx.Conn().PgConn().TxStatus() == 'I' {
+		return fmt.Errorf("the fenced transaction has ended before its end: %w", ErrTransactionControl)
+	}
+	return nil
+}
+
 func storeOf(run *jobs.Run) (*Store, error) {
 	s, ok := run.Store().(*Store)
 	if !ok {
@@ -197,13 +224,13 @@ func storeOf(run *jobs.Run) (*Store, error) {
 
 // fenced calls use with a transaction that began with the fence check, and
 // rolls back what use has not committed.
-func (s *Store) fenced(ctx context.Context, token locking.Token, use func(*pgxpool.Conn, pgx.Tx) error) error {
+func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pgx.Tx) error) error {
 	conn, err := s.work.Acquire(ctx)
 	if err != nil {
 		return wrap("fenced transaction", err)
 	}
 	defer conn.Release()
-	tx, err := beginFenced(ctx, conn, token)
+	tx, err := beginFenced(ctx, conn, h)
 	if err != nil {
 		return err
 	}
@@ -293,6 +320,9 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 			if err != nil {
 				return fmt.Errorf("statement %d: %w", i+1, err)
 			}
+			if err := requireOpen(tx); err != nil {
+				return fmt.Errorf("statement %d: %w", i+1, err)
+			}
 			fmt.Fprintf(run.Output(), "statement %d: %s\n", i+1, tag)
 			rows = append(rows, tag.RowsAffected())
 		}
@@ -330,8 +360,11 @@ func firstWord(sql string) string {
 		sql = strings.TrimLeft(sql, " \t\r\n\f\v;")
 		switch {
 		case strings.HasPrefix(sql, "--"):
-			_, rest, _ := strings.Cut(sql, "\n")
-			sql = rest
+			end := strings.IndexAny(sql, "\n\r") // as PostgreSQL has it
+			if end < 0 {
+				return ""
+			}
+			sql = sql[end:]
 		case strings.HasPrefix(sql, "/*"):
 			sql = afterComment(sql)
 		default:

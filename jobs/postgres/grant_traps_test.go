@@ -268,7 +268,7 @@ func (s *stage) fencedBy(token locking.Token) (end func() error) {
 	s.t.Helper()
 	open, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- s.a.fenced(s.t.Context(), token, committing(s.t.Context(), func(tx pgx.Tx) error {
+		done <- s.a.fenced(s.t.Context(), holder{token: token}, committing(s.t.Context(), func(tx pgx.Tx) error {
 			_, err := tx.Exec(s.t.Context(), "INSERT INTO public.totals VALUES (1)")
 			close(open)
 			<-goOn // as a program that is paused inside its transaction

@@ -75,7 +75,6 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 		b.Queue(insertRuns, append([]any{session}, runColumns(asRequests(notes))...)...)
 		b.Queue(lockPlaces, columns[0])
 		b.Queue(applyNotes, append([]any{session}, columns...)...)
-		b.Queue(keepUndecided, session, columns[0])
 		place := make(map[uuid.UUID]int, len(notes))
 		for i, n := range notes {
 			place[n.Run] = i

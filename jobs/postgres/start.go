@@ -128,15 +128,6 @@ UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
     blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
-	// keepUndecided is for a session that expired after its runs were
-	// inserted and before they were decided on: without a place among the
-	// waiting nobody would ever take them up.
-	keepUndecided = `
-INSERT INTO holdfast.waits (run, session, since)
-SELECT r.id, $1, clock_timestamp() FROM holdfast.runs r
-WHERE r.id = ANY($2) AND r.session = $1 AND r.state = 'waiting' AND NOT EXISTS (` + sessionLives + `)
-ON CONFLICT (run) DO NOTHING`
-
 	// startOutcomes reads what became of each run, now or in an earlier try
 	// whose reply was lost. Of one that waits it looks for another run of its job
 	// that has waited longer.
@@ -179,21 +170,12 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 		for _, wave := range waves(wanted) {
 			b.Queue(admit, append([]any{session}, admitColumns(requests, wave)...)...)
 		}
-		b.Queue(keepUndecided, session, idsOf(requests))
 		queueOutcomes(b, session, requests, results)
 	}))
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
-}
-
-func idsOf(requests []jobs.StartRequest) []uuid.UUID {
-	ids := make([]uuid.UUID, len(requests))
-	for i, r := range requests {
-		ids[i] = r.Run
-	}
-	return ids
 }
 
 // wantedBy returns what each of the requests wants.

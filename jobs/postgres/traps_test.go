@@ -307,7 +307,7 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	s := newStage(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("CREATE TABLE public.orders (n int)")
-	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END", "rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'"} {
+	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END", "rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
 		if _, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
 			t.Errorf("%q: %v", sql, err)
 		}
@@ -357,8 +357,11 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 			}
 			proxy.DropReplies(false)
 			proxy.CutAll()
-			if err := <-done; (err == nil) != (c.state == "succeeded") {
+			switch err := <-done; {
+			case c.state == "succeeded" && err != nil:
 				t.Errorf("CompleteInTx: %v", err)
+			case c.state == "running" && (!errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, jobs.ErrSuperseded)):
+				t.Errorf("CompleteInTx of a run whose claim stands: %v", err)
 			}
 			if got := s.state(run.ID); got != c.state {
 				t.Errorf("run is %s, want %s", got, c.state)

@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// A commit that PostgreSQL refuses is the job's own failure: its claim stands,
+// and nobody has superseded it.
+func TestRefusedCommitIsNotSuperseded(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	session := s.session(s.a, "a")
+	twice := func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "INSERT INTO public.totals VALUES (1), (1)")
+		return err
+	}
+	for name, within := range map[string]func(*jobs.Run) error{
+		"InTx":         func(run *jobs.Run) error { return InTx(t.Context(), run, twice) },
+		"CompleteInTx": func(run *jobs.Run) error { return CompleteInTx(t.Context(), run, twice) },
+		"statements": func(run *jobs.Run) error {
+			_, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO public.totals VALUES (1), (1)"}})
+			return err
+		},
+	} {
+		run := s.granted(s.a, session, request(t, name, name))
+		err := within(run)
+		const uniqueViolation = "23505"
+		if codeOf(err) != uniqueViolation || errors.Is(err, jobs.ErrSuperseded) || errors.Is(err, jobs.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if state := s.state(run.ID); state != "running" {
+			t.Errorf("%s: run is %s", name, state)
+		}
+	}
+}
+
+// A statement may end the transaction although its first word does not say so:
+// what follows would be outside of the fence.
+func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
+	s := newStage(t)
+	s.exec("CREATE TABLE public.totals (n int)")
+	session := s.session(s.a, "a")
+	commits := func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "SELECT 1; COMMIT") // without arguments it may be several commands
+		return err
+	}
+	for name, within := range map[string]func(*jobs.Run) error{
+		"InTx":         func(run *jobs.Run) error { return InTx(t.Context(), run, commits) },
+		"CompleteInTx": func(run *jobs.Run) error { return CompleteInTx(t.Context(), run, commits) },
+	} {
+		run := s.granted(s.a, session, request(t, name, name))
+		if err := within(run); !errors.Is(err, ErrTransactionControl) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if state := s.state(run.ID); state != "running" {
+			t.Errorf("%s: run is %s", name, state)
+		}
+	}
+}
+
+// A database that was restored draws tokens again: a run from before must not
+// pass for the one that has its token now.
+func TestFenceTellsRunsOfOneTokenApart(t *testing.T) {
+	s := newStage(t)
+	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
+	s.exec("UPDATE holdfast.claims SET run = gen_random_uuid()")
+	for name, err := range map[string]error{
+		"InTx":         InTx(t.Context(), run, func(pgx.Tx) error { t.Error("it got past its fence"); return nil }),
+		"CompleteInTx": CompleteInTx(t.Context(), run, func(pgx.Tx) error { t.Error("it got past its fence"); return nil }),
+	} {
+		if !errors.Is(err, jobs.ErrSuperseded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

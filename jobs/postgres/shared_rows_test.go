@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// A migration waits for the open transactions of jobs, which hold rows of the
+// table that it changes. Starts queue behind it: it gives up soon, and tries again.
+func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	run := s.granted(s.a, session, request(t, "long", "orders"))
+	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- InTx(t.Context(), run, func(pgx.Tx) error {
+			close(entered)
+			<-leave
+			return nil
+		})
+	}()
+	<-entered
+	migrated := make(chan error, 1)
+	go func() {
+		migrated <- sendMigration(t.Context(), s.b.pool, "ALTER TABLE holdfast.claims ADD COLUMN another int")
+	}()
+	awaitWaiting(s, "b", migrated)
+	s.granted(s.a, session, request(t, "other", "sales")) // within the store's patience, while the job goes on
+	close(leave)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Errorf("migration once the job has ended: %v", err)
+	}
+}
+
+// Transactions of jobs that share a resource lock no row together: each sharer
+// of a row writes down all the others anew, a million of them in seconds.
+func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
+	const sharers = 30
+	s := newStage(t)
+	session := s.session(s.a, "a")
+	runs := make([]*jobs.Run, sharers)
+	for i := range runs {
+		r := request(t, "job", "orders")
+		r.Firing.Key, r.Requests[0].Mode = r.Run.String(), locking.Shared
+		runs[i] = s.granted(s.a, session, r)
+	}
+	before := s.multixactMembers()
+	for _, run := range runs {
+		conn, err := pgx.Connect(t.Context(), s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background()) //nolint:errcheck // nothing was written
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Fence(t.Context(), tx, run.Token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if members := s.multixactMembers() - before; members != 0 {
+		t.Errorf("%d members of shared row locks were written for %d jobs", members, sharers)
+	}
+}
+
+// multixactMembers is how many members of shared row locks the server has ever
+// written down.
+func (s *stage) multixactMembers() int64 {
+	s.t.Helper()
+	s.exec("CHECKPOINT")
+	return query[int64](s, "SELECT next_multi_offset::text::bigint FROM pg_control_checkpoint()")
+}
+
+// Whoever locks an old fence keeps it: a sweep neither waits for it nor takes it
+// away.
+func TestSweepPassesOverAnOldFenceThatIsLocked(t *testing.T) {
+	s := newStage(t)
+	s.fences("path:held", "path:idle")
+	s.exec("UPDATE holdfast.fences SET added_at = now() - interval '61 minutes'")
+	tx := s.inTransaction(t, "SELECT FROM holdfast.fences WHERE resource = 'path:held' FOR SHARE")
+	s.b.lockTimeout = "100ms"
+	if _, err := s.b.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep beside an old fence that is locked: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := query[[]string](s, "SELECT array_agg(resource) FROM holdfast.fences"); len(left) != 1 || left[0] != "path:held" {
+		t.Errorf("fences %v are left", left)
+	}
+}
