@@ -133,9 +133,14 @@ func TestBlockedBeneathSchemaLock(t *testing.T) {
 }
 
 func TestReplicaStates(t *testing.T) {
-	ended := func(at time.Duration) *time.Time { return pointer(ago(at)) }
 	view := func(beat, expires time.Duration, end *time.Time) jobs.ReplicaView {
 		return jobs.ReplicaView{LastBeat: ago(beat), ExpiresAt: ago(expires), EndedAt: end}
+	}
+	// Stores write the end of a session that its replica ended after its expiry, or at it.
+	ended := func(stopped bool) jobs.ReplicaView {
+		v := view(60*time.Second, 45*time.Second, pointer(ago(45*time.Second-time.Microsecond)))
+		v.Stopped = stopped
+		return v
 	}
 	cases := []struct {
 		view jobs.ReplicaView
@@ -144,8 +149,8 @@ func TestReplicaStates(t *testing.T) {
 		{view(5*time.Second, -10*time.Second, nil), ReplicaBeating},
 		{view(8*time.Second, -7*time.Second, nil), ReplicaLate},
 		{view(15*time.Second, 0, nil), ReplicaSilent},
-		{view(60*time.Second, 45*time.Second, ended(50*time.Second)), ReplicaStopped},
-		{view(60*time.Second, 45*time.Second, ended(45*time.Second)), ReplicaDied},
+		{ended(true), ReplicaStopped},
+		{ended(false), ReplicaDied},
 	}
 	for _, c := range cases {
 		if got := replicaState(c.view, noon); got != c.want {

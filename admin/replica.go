@@ -163,7 +163,7 @@ func (r Replica) RunsMore() int { return r.Running - len(r.RunsShown()) }
 func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
 	lifetime := v.ExpiresAt.Sub(v.LastBeat)
 	switch {
-	case v.EndedAt != nil && v.EndedAt.Before(v.ExpiresAt):
+	case v.Stopped:
 		return ReplicaStopped
 	case v.EndedAt != nil:
 		return ReplicaDied

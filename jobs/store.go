@@ -418,6 +418,9 @@ type ReplicaView struct {
 	LastBeat  time.Time  `json:"last_heartbeat"`
 	ExpiresAt time.Time  `json:"expires_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	// Stopped says that the replica ended the session itself and left no claims. A
+	// session that ended otherwise expired, and a sweep recorded its runs as lost.
+	Stopped bool `json:"stopped"`
 	Running   int        `json:"running"`
 	// LockServers is the same for replicas that lock on the same servers.
 	LockServers string `json:"lock_servers,omitempty"`

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +38,13 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 		answers[path] = c.sameAnswer(path, "a", "b", "c")
 	}
 	c.expectAnswers(answers, held, waiting)
+	var overview admin.Overview
+	c.decode(c.sameAnswer("/api/v1/overview", "a"), &overview)
+	for _, p := range overview.Problems {
+		if strings.Contains(p.Text, "died") {
+			c.t.Errorf("a replica that was stopped is shown as %q", p.Text)
+		}
+	}
 	c.open("hold")
 	c.expect(c.awaitEnd(waiting.ID), "succeeded", "")
 	c.sameAnswer("/api/v1/runs", "a", "b", "c")
@@ -82,9 +90,9 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 		waits[0].BlockedBy.Resource != "public/t" || waits[0].BlockedBy.Holder.Run != held.ID {
 		c.t.Errorf("waiting runs %s, expected %s blocked on public/t by %s", answers["/api/v1/runs?state=waiting&limit=1"], waiting.ID, held.ID)
 	}
-	var replicas []jobs.ReplicaView
+	var replicas []admin.Replica
 	c.decode(answers["/api/v1/replicas"], &replicas)
-	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].EndedAt == nil || replicas[0].EndedAt != nil {
+	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].State != admin.ReplicaStopped || replicas[0].State != admin.ReplicaBeating {
 		c.t.Errorf("replicas %s, expected a, b, c and a stopped d", answers["/api/v1/replicas"])
 	}
 	var nightly admin.Job

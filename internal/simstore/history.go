@@ -152,7 +152,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 			continue
 		}
 		views = append(views, jobs.ReplicaView{
-			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended,
+			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
 			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table, Draining: l.draining,
 			ClockOffset: l.vitals.OffsetMilliseconds(), Workers: l.vitals.Workers, Busy: l.vitals.Busy, NotReady: l.vitals.NotReady,
 		})

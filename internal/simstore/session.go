@@ -20,6 +20,7 @@ type session struct {
 	jobs.Session
 	started, beat, expires time.Time
 	ended                  *time.Time
+	stopped                bool // its replica ended it, and it had no claims
 	draining               bool
 	vitals                 jobs.Vitals
 	carried                map[string]int64
@@ -103,7 +104,7 @@ func (s *Store) End(ctx context.Context, id uuid.UUID) error {
 			l.expires = now
 		}
 		if len(l.claims) == 0 { // else a sweep takes them back first
-			l.ended = &now
+			l.ended, l.stopped = &now, true
 		}
 	}
 	s.settle()
@@ -142,11 +143,8 @@ func (s *Store) SessionEnd(id uuid.UUID) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lives {
-		switch {
-		case l.ID == id && l.ended != nil && l.ended.Before(l.expires):
-			return *l.ended
-		case l.ID == id:
-			return l.expires
+		if l.ID == id {
+			return l.expires // its end brings that forward
 		}
 	}
 	return time.Time{}

@@ -116,6 +116,23 @@ var sessionRules = []rule{
 			c.Errorf("ended at %v, then at %v", ended, again)
 		}
 	}},
+	{"a session that its replica ended is told from one that expired", func(c *check) {
+		stopped, expired, left := c.session("stopped"), c.session("expired"), c.session("left")
+		c.granted(left, request("a", 1, table("s/a")))
+		c.must(c.Store.End(c.ctx, stopped))
+		c.must(c.Store.End(c.ctx, left)) // its claim is swept, and its run is lost
+		c.Expire(expired)
+		equal(c, "lost runs", len(c.sweep().Lost), 1)
+		for _, store := range []jobs.Store{c.Store, c.Second} {
+			for session, want := range map[uuid.UUID]bool{stopped: true, expired: false, left: false} {
+				view := c.replicaBy(store, session)
+				equal(c, view.Name+" stopped", view.Stopped, want)
+				if view.EndedAt == nil {
+					c.Errorf("%s has not ended: %+v", view.Name, view)
+				}
+			}
+		}
+	}},
 	{"one that succeeds others of its name expires them", func(c *check) {
 		former, other := c.session("one"), c.session("two")
 		mine, theirs := request("a", 1, table("s/a")), request("b", 1, table("s/b"))

@@ -69,7 +69,8 @@ WHERE s.id = $1 AND s.raised_at < clock_timestamp() - s.ttl - interval '30 secon
 	endSession = `
 UPDATE holdfast.sessions SET
     expires_at = least(expires_at, clock_timestamp()),
-    ended_at = CASE WHEN EXISTS (SELECT FROM holdfast.claims WHERE session = $1) THEN NULL ELSE clock_timestamp() END
+    ended_at = CASE WHEN EXISTS (SELECT FROM holdfast.claims WHERE session = $1) THEN NULL ELSE clock_timestamp() END,
+    stopped = NOT EXISTS (SELECT FROM holdfast.claims WHERE session = $1)
 WHERE id = $1 AND ended_at IS NULL`
 
 	// Nothing of an ended session can be under way: whoever is first may have

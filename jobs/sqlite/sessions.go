@@ -27,7 +27,8 @@ WHERE id = ?1 AND ended_at IS NULL`
 	// With claims left it only expires, so that a sweep takes them back.
 	endSession = `
 UPDATE holdfast_sessions SET expires_at = min(expires_at, ?2),
-    ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL ELSE ?2 END
+    ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL ELSE ?2 END,
+    stopped = NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1)
 WHERE id = ?1 AND ended_at IS NULL`
 
 	expireSessions = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?1) WHERE ended_at IS NULL`

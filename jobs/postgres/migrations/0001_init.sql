@@ -9,6 +9,7 @@ CREATE TABLE holdfast.sessions (
     renewed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
+    stopped    boolean NOT NULL DEFAULT false, -- its owner ended it, with nothing left to sweep
     sweep      uuid, -- the sweep that is ending it, or ended it
     locks      boolean NOT NULL DEFAULT false,
     lock_servers    text NOT NULL DEFAULT '', -- the servers of stage 1; '' where it locks on none

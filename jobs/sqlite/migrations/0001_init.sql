@@ -8,7 +8,8 @@ CREATE TABLE holdfast_sessions (
     started_at INTEGER NOT NULL,
     renewed_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    ended_at   INTEGER
+    ended_at   INTEGER,
+    stopped    INTEGER NOT NULL DEFAULT 0 -- its owner ended it, with nothing left to sweep
 ) WITHOUT ROWID;
 
 -- Definitions: all that were ever registered. What decides is never changed.
