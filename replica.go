@@ -88,11 +88,15 @@ type Replica struct {
 }
 
 // New checks the configuration against the handlers and returns a replica. It
-// opens and starts nothing.
+// opens and starts nothing. A configuration that configs.Load or configs.Parse did
+// not return, or whose jobs were changed since, is refused with configs.ErrNotRead.
 func New(config *configs.Config, options ...Option) (*Replica, error) {
 	var s settings
 	for _, option := range options {
 		option(&s)
+	}
+	if err := config.CheckRead(); err != nil {
+		return nil, err
 	}
 	registry, err := newRegistry(s.handlers)
 	if err != nil {

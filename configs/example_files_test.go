@@ -58,7 +58,7 @@ func TestReferenceIsTheDefaults(t *testing.T) {
 	c := mustLoad(t, "reference.yaml")
 	want := Defaults()
 	got := *c
-	got.Jobs, got.Replica = nil, Replica{}
+	got.Jobs, got.Replica, got.read = nil, Replica{}, false
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("reference.yaml differs from the defaults:\n%s", cmp.Diff(want.String(), got.String()))
 	}

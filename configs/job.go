@@ -45,6 +45,8 @@ type Job struct {
 	// Requests is Tables, ReadTables and Resources in locking's normal form,
 	// placeholders replaced.
 	Requests []locking.Request `yaml:"-"`
+
+	read digest // as Parse returned it
 }
 
 // ClockChanges says what becomes of local times that a change of clocks leaves

@@ -75,6 +75,7 @@ func Parse(name string, data []byte, opts ...Option) (*Config, error) {
 	if config.Replica.Name == "" {
 		config.Replica.Name, config.Replica.Drawn = drawnName(), true
 	}
+	config.markRead()
 	return &config, nil
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Config is a replica's configuration and its cron table. Load and Parse
 // return one that is complete and checked; Defaults is where it starts. It is
-// not changed afterwards and may be read concurrently.
+// not changed afterwards and may be read concurrently: CheckRead tells.
 type Config struct {
 	Database Database `yaml:"database"`
 	Replica  Replica  `yaml:"replica"`
@@ -36,6 +36,8 @@ type Config struct {
 	Groups    []Group    `yaml:"groups"`
 	Webhooks  []Webhook  `yaml:"webhooks"`
 	Jobs      []Job      `yaml:"jobs"` // last: jobs start from the rest
+
+	read bool // by Parse
 }
 
 // Database is the store: history, sessions, claims.
