@@ -85,17 +85,38 @@ func reserveOf(configured time.Duration) time.Duration {
 	return configured
 }
 
+// storage is an opened store, with what not every store can do. Each is a field of its own: a
+// decorator of the store hides nothing then.
+type storage struct {
+	jobs.Store
+	attempts jobs.Attempts
+	outbox   jobs.Outbox
+	restarts jobs.Restarts // nil: memcached never stands beside it
+}
+
+func ofPostgres(s *postgres.Store) storage { return storage{s, s, s, s} }
+
+func ofSQLite(s *sqlite.Store) storage { return storage{s, s, s, nil} }
+
 // openStore opens the configured database: as the process that runs jobs, or
 // beside it.
-func openStore(ctx context.Context, config *configs.Config, running bool, log zerolog.Logger) (jobs.Store, error) {
+func openStore(ctx context.Context, config *configs.Config, running bool, log zerolog.Logger) (storage, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
-		return opened(sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log}))
+		store, err := sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
+		if err != nil {
+			return storage{}, err
+		}
+		return ofSQLite(store), nil
 	}
 	own := max(4, config.Database.MaxConnections/3)
-	return opened(postgres.Open(ctx, postgres.Options{
+	store, err := postgres.Open(ctx, postgres.Options{
 		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
 		Migrate: running && config.Database.Migrate, Log: log,
-	}))
+	})
+	if err != nil {
+		return storage{}, err
+	}
+	return ofPostgres(store), nil
 }
 
 // storeName is what the page calls the store.
@@ -104,15 +125,6 @@ func storeName(config *configs.Config) string {
 		return "SQLite"
 	}
 	return "PostgreSQL"
-}
-
-// opened makes a store that could not be opened a nil jobs.Store: one that
-// holds a nil pointer would not be nil.
-func opened[S jobs.Store](store S, err error) (jobs.Store, error) {
-	if err != nil {
-		return nil, err
-	}
-	return store, nil
 }
 
 // lockBackend is a stage-1 backend, what watches it and what closes it.

@@ -114,7 +114,7 @@ func (c *commandLine) load() (*configs.Config, error) {
 
 // withStore calls use with the configured store, opened beside the replicas
 // that may be running.
-func (c *commandLine) withStore(ctx context.Context, use func(*configs.Config, jobs.Store) error) error {
+func (c *commandLine) withStore(ctx context.Context, use func(*configs.Config, storage) error) error {
 	config, err := c.load()
 	if err != nil {
 		return err

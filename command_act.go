@@ -48,13 +48,13 @@ func (c *commandLine) withOperations(ctx context.Context, use func(*jobs.Operati
 	if err != nil {
 		return err
 	}
-	return c.withStore(ctx, func(config *configs.Config, store jobs.Store) error {
+	return c.withStore(ctx, func(config *configs.Config, store storage) error {
 		table, err := jobTable(config)
 		if err != nil {
 			return err
 		}
 		return withStage1(ctx, config, store, func(locker *locking.Locker) error {
-			return use(newOperations(specReader{config, registry}, table, store, locker, "", nil, zerolog.Nop()), store)
+			return use(newOperations(specReader{config, registry}, table, store, store.outbox, locker, "", nil, zerolog.Nop()), store)
 		})
 	})
 }

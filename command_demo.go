@@ -72,7 +72,7 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	for i, address := range addresses {
 		own := *config
 		own.Replica.Name, own.Admin.Listen = fmt.Sprintf("replica-%c", 'a'+i), address
-		replica, err := New(&own, WithHandlers(handlers...), WithLog(log.Level(zerolog.WarnLevel), output), withShared(store, locks))
+		replica, err := New(&own, WithHandlers(handlers...), WithLog(log.Level(zerolog.WarnLevel), output), withShared(ofSQLite(store), locks))
 		if err == nil {
 			err = replica.Open(ctx)
 		}

@@ -21,12 +21,14 @@ the one that is due, or the first; of one that clocks leave out, the first insta
   scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json`,
 		Args: cobra.RangeArgs(2, 3), // a date and a time of day without quotes
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
 				table, err := jobTable(config)
 				if err != nil {
 					return err
 				}
-				e, err := jobs.NewExplainer(store, table, config.History.Keep).Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
+				explainer := jobs.NewExplainer(store, table, config.History.Keep)
+				explainer.Pauses = store.Pauses
+				e, err := explainer.Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
 				if err != nil {
 					return err
 				}

@@ -20,7 +20,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
 				list, err := admin.Jobs(cmd.Context(), store, configuredDues(config))
 				if err != nil {
 					return err
@@ -62,7 +62,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
 			}
-			return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
+			return c.withStore(cmd.Context(), func(_ *configs.Config, store storage) error {
 				list, err := store.Runs(cmd.Context(), filter)
 				if err != nil {
 					return err
@@ -86,7 +86,7 @@ func (c *commandLine) locksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "locks", Short: "List the resources that are held, and by whom", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(config *configs.Config, store jobs.Store) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
 				return withStage1(cmd.Context(), config, store, func(locker *locking.Locker) error {
 					var stage1 admin.Stage1
 					if locker != nil {

@@ -18,7 +18,7 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return fmt.Errorf("expected a run's id, found %q", text)
 	}
-	return c.withStore(cmd.Context(), func(_ *configs.Config, store jobs.Store) error {
+	return c.withStore(cmd.Context(), func(_ *configs.Config, store storage) error {
 		run, err := store.Run(cmd.Context(), id)
 		if errors.Is(err, jobs.ErrNotFound) {
 			return fmt.Errorf("the history has no run %s", id)

@@ -49,7 +49,7 @@ func (r *Replica) timedLocks() *lockBackend {
 // observe has a scheduler's options tell metrics and traces what happens.
 func (r *Replica) observe(o *jobs.Options) {
 	r.metrics.Expect(r.table)
-	o.Store, o.Observer = r.metrics.Store(r.store), r.metrics.Observe
+	o.Store, o.RunStore, o.Observer = r.timed, r.store.Store, r.metrics.Observe
 	if r.tracing != nil { // a nil *tracing.Tracing would not be a nil jobs.Tracing
 		o.Tracing = r.tracing
 	}

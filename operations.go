@@ -53,10 +53,11 @@ func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job,
 // newOperations returns what operators do by way of the store. Cancelled is nil
 // beside all replicas.
 func newOperations(
-	s specReader, table []jobs.Job, store jobs.Store, locker *locking.Locker, replica string, cancelled func(jobs.Record), log zerolog.Logger,
+	s specReader, table []jobs.Job, control jobs.Control, outbox jobs.Outbox, locker *locking.Locker, replica string,
+	cancelled func(jobs.Record), log zerolog.Logger,
 ) *jobs.Operations {
 	return jobs.NewOperations(jobs.OperationsOptions{
-		Control: store, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
+		Control: control, Outbox: outbox, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }
 

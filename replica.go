@@ -33,7 +33,7 @@ type settings struct {
 
 // shared is what several replicas of one process have in common.
 type shared struct {
-	store jobs.Store
+	store storage
 	locks *lockBackend
 }
 
@@ -61,7 +61,7 @@ func WithLog(log zerolog.Logger, output io.Writer) Option {
 }
 
 // withShared makes the replica use what others of the process use too.
-func withShared(store jobs.Store, locks *lockBackend) Option {
+func withShared(store storage, locks *lockBackend) Option {
 	return func(s *settings) { s.shared = &shared{store: store, locks: locks} }
 }
 
@@ -77,9 +77,15 @@ type Replica struct {
 	output     io.Writer
 	shared     *shared
 
+	opened
+}
+
+// opened is what Open makes. It is zero before, and where Open has failed.
+type opened struct {
 	metrics    *metrics.Metrics
 	tracing    *tracing.Tracing // nil where nothing is traced
-	store      jobs.Store
+	store      storage
+	timed      jobs.Store // store, timed
 	locks      *lockBackend
 	scheduler  *jobs.Scheduler
 	operations *jobs.Operations
@@ -121,18 +127,20 @@ func New(config *configs.Config, options ...Option) (*Replica, error) {
 }
 
 // Open reaches the store, makes the locks and takes the page's address, so
-// that what is wrong with any of them is an error at start. Run calls it
-// where it was not called before.
+// that what is wrong with any of them is an error at start. After an error it may be
+// called again. Run calls it where it was not called with success.
 func (r *Replica) Open(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			r.close()
+			r.opened = opened{} // Run opens anew, and works on nothing that was closed
 		}
 	}()
 	if err := r.openStore(ctx); err != nil {
 		return err
 	}
 	r.metrics = metrics.New(metrics.Options{Names: r.config.Metrics.Names, Version: Version()})
+	r.timed = r.metrics.Store(r.store)
 	locker, err := newLocker(r.config, r.timedLocks(), r.store, r.metrics.Lock, r.log)
 	if err != nil {
 		return err
@@ -141,7 +149,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		return err
 	}
 	specs := specReader{r.config, r.registry}
-	r.operations = newOperations(specs, r.table, r.store, locker, r.config.Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
+	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker, r.config.Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
 	options := jobs.Options{
 		Build:  specs.build,
 		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
@@ -192,11 +200,11 @@ func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Admin)
 	options.Operations = r.operations
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
-	options.Store, options.Replica, options.Session, options.Version = r.metrics.Store(r.store), r.config.Replica.Name, r.scheduler.Session, Version()
+	options.Store, options.Replica, options.Session, options.Version = r.timed, r.config.Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
-	options.Attempts, _ = r.store.(jobs.Attempts) // without them each replica counts for itself
-	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.store, r.store.Watch
-	options.Changes = r.store
+	options.Attempts, options.Restarts = r.store.attempts, r.store.restarts
+	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.timed, r.timed.Watch
+	options.Changes = r.timed
 	options.Patience = r.scheduler.Patience
 	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
 	return options
@@ -271,8 +279,8 @@ func (r *Replica) Run(ctx context.Context) error {
 	})
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
-		if store, ok := r.store.(jobs.Restarts); ok {
-			notes := restartNotes{servers: r.locks.watch, store: store, replica: r.config.Replica.Name, log: r.log}
+		if r.store.restarts != nil {
+			notes := restartNotes{servers: r.locks.watch, store: r.store.restarts, replica: r.config.Replica.Name, log: r.log}
 			parts.Go(func() error { return notes.run(serving) })
 		}
 	}
@@ -288,6 +296,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	return parts.Wait()
 }
 
+// close gives back what Open has made, whole or in part.
 func (r *Replica) close() {
 	if r.page != nil {
 		if err := r.page.Close(); err != nil && !errors.Is(err, context.Canceled) {
@@ -295,15 +304,12 @@ func (r *Replica) close() {
 		}
 	}
 	r.flush()
-	if r.shared != nil {
-		return
-	}
-	if r.locks != nil {
+	if r.locks != nil && r.shared == nil {
 		if err := r.locks.close(); err != nil {
 			r.log.Debug().Err(err).Msg("lock connections closed")
 		}
 	}
-	if r.store != nil {
+	if r.store.Store != nil && r.shared == nil {
 		r.store.Close()
 	}
 }

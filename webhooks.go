@@ -27,15 +27,11 @@ func hooksOf(config *configs.Config, job string) []jobs.Hook {
 
 // newSender returns what tells the configured webhooks, or nil where there are
 // none.
-func newSender(config *configs.Config, store jobs.Store, log zerolog.Logger) (*webhook.Sender, error) {
+func newSender(config *configs.Config, store storage, log zerolog.Logger) (*webhook.Sender, error) {
 	if len(config.Webhooks) == 0 {
 		return nil, nil
 	}
-	outbox, ok := store.(jobs.Outbox)
-	if !ok {
-		return nil, fmt.Errorf("webhooks: the store %T keeps no deliveries", store)
-	}
-	options := webhook.Options{Outbox: outbox, Cluster: store.ClusterID(), Log: log.With().Str("replica", config.Replica.Name).Logger()}
+	options := webhook.Options{Outbox: store.outbox, Cluster: store.ClusterID(), Log: log.With().Str("replica", config.Replica.Name).Logger()}
 	for _, w := range config.Webhooks {
 		keys, ok := w.SigningKeys()
 		if !ok { // a configuration that was not read from a file

@@ -305,7 +305,7 @@ func withActs(o Options) (Options, *control) {
 	c := newControl(o.Store.(*history))
 	c.hooks = undelivered()
 	options := operationsOptions()
-	options.Control, options.Replica = c, o.Replica
+	options.Control, options.Outbox, options.Replica = c, c, o.Replica
 	o.Operations = jobs.NewOperations(options)
 	return o, c
 }

@@ -109,6 +109,8 @@ type Options struct {
 	// Attempts counts failed sign-ins for all replicas; nil: each counts its
 	// own.
 	Attempts jobs.Attempts
+	// Restarts of memcached are shown on the timeline; nil where there is none.
+	Restarts jobs.Restarts
 
 	Store     jobs.History
 	StoreName string // for people, such as PostgreSQL; "" means "The store"

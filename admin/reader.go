@@ -53,9 +53,8 @@ func newReader(o Options) *reader {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
 	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) { return o.Store.Lockers(ctx) }
-	restarts, _ := o.Store.(jobs.Restarts)
 	r := &reader{
-		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: restarts,
+		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: o.Restarts,
 		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
 		patience: o.Patience,
 	}

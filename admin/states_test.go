@@ -32,7 +32,7 @@ func options(h *history) Options {
 	}
 	return Options{
 		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), Dues: h.dues, Memory: h,
-		Listen: "127.0.0.1:0", Store: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
+		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
 		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
 }

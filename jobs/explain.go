@@ -36,19 +36,11 @@ type Explainer struct {
 	hash func(name string) string // of a job's definition; nil: as that of one from the configuration
 }
 
-// pauser is a store that tells of pauses.
-type pauser interface {
-	Pauses(ctx context.Context, job, group string, from, until time.Time) ([]Pause, error)
-}
-
 // NewExplainer returns an Explainer for the jobs of a cron table, whose history
-// is kept for so long.
+// is kept for so long. It tells of no pauses until Pauses is set.
 func NewExplainer(store History, table []Job, keep time.Duration) *Explainer {
 	x := &Explainer{Store: store, Keep: keep}
 	x.Job, x.Names = TableOf(table)
-	if p, tells := store.(pauser); tells {
-		x.Pauses = p.Pauses
-	}
 	return x
 }
 

@@ -21,6 +21,7 @@ import (
 // jobs that are added, Build and Complete are needed.
 type OperationsOptions struct {
 	Control  Control
+	Outbox   Outbox // nil where the store keeps no deliveries
 	Registry *Registry
 	Jobs     []Job // of the configuration
 	// Build makes a Job of a Spec's text, as in Options.
@@ -397,11 +398,10 @@ func (o *Operations) DeliverAgain(ctx context.Context, a Act, delivery uuid.UUID
 }
 
 func (o *Operations) outbox() (Outbox, error) {
-	outbox, ok := o.options.Control.(Outbox)
-	if !ok {
+	if o.options.Outbox == nil {
 		return nil, fmt.Errorf("deliveries in %T: %w", o.options.Control, errors.ErrUnsupported)
 	}
-	return outbox, nil
+	return o.options.Outbox, nil
 }
 
 // of says what an error of the store is about; a *PausedError says it itself.

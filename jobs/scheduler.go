@@ -16,13 +16,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Wrapper is a Store around another, which it adds nothing to but sight: runs are
-// given the one within.
-type Wrapper interface{ Unwrap() Store }
-
 // Options says what a Scheduler fires and with what.
 type Options struct {
-	Store    Store
+	Store Store
+	// RunStore is what runs are given as [Run].Store, the store itself where Store
+	// is a decorator; nil: Store.
+	RunStore Store
 	Locker   *locking.Locker // stage 1; nil where there is none
 	Registry *Registry
 	Jobs     []Job
@@ -120,14 +119,11 @@ func New(o Options) (*Scheduler, error) {
 	log := o.Log.With().Str("replica", o.Replica).Logger()
 	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
-		replica: o.Replica, store: o.Store, handed: o.Store, locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
+		replica: o.Replica, store: o.Store, handed: cmp.Or(o.RunStore, o.Store), locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
 		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
 		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
 		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
-	}
-	if w, wrapped := o.Store.(Wrapper); wrapped {
-		s.engine.handed = w.Unwrap()
 	}
 	follower := newFollower(o.Store, table, log)
 	s.engine.doubt = follower.doubt
@@ -257,6 +253,7 @@ func (s *Scheduler) readiness() error {
 // run time too, whose history is kept for so long.
 func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
 	x := NewExplainer(s.options.Store, nil, keep)
+	x.Pauses = s.options.Store.Pauses
 	x.Job = func(name string) (Job, bool) {
 		if e := s.table.get(name); e != nil {
 			return e.Job, true

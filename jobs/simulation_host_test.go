@@ -74,6 +74,14 @@ func (w *lockWay) Delete(ctx context.Context, key string, value []byte) error {
 	return b.Delete(ctx, key, value)
 }
 
+func (w *lockWay) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	errs := make([]error, len(keys))
+	for i, key := range keys {
+		errs[i] = w.Delete(ctx, key, values[i])
+	}
+	return errs
+}
+
 // simulatedHost is where one replica lives, again and again.
 type simulatedHost struct {
 	c      *simulatedCluster

@@ -50,12 +50,8 @@ type Backend interface {
 	// Delete removes the key if it holds exactly value. It returns
 	// ErrMissing, ErrNotOwner, ErrUnavailable or ErrUnclear.
 	Delete(ctx context.Context, key string, value []byte) error
-}
-
-// BulkDeleter is a Backend that removes several keys in fewer requests than
-// one by one.
-type BulkDeleter interface {
 	// DeleteAll is Delete for each of keys with the value at its place, in
-	// this order. It returns an error or nil for each.
+	// this order, in as few requests as the backend can. It returns an error
+	// or nil for each.
 	DeleteAll(ctx context.Context, keys []string, values [][]byte) []error
 }

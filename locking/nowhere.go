@@ -25,3 +25,12 @@ func (nowhere) Renew(context.Context, string, []byte, time.Duration) error { ret
 
 // Delete implements Backend.
 func (nowhere) Delete(context.Context, string, []byte) error { return errNowhere }
+
+// DeleteAll implements Backend.
+func (nowhere) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error {
+	errs := make([]error, len(keys))
+	for i := range errs {
+		errs[i] = errNowhere
+	}
+	return errs
+}

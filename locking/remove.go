@@ -47,19 +47,14 @@ func (l *Locker) removeAll(ctx context.Context, entries []entry) error {
 
 // deleteAll asks once for each entry, in as few requests as the backend can.
 func (l *Locker) deleteAll(ctx context.Context, entries []entry) []error {
-	bulk, can := l.backend.(BulkDeleter)
-	if !can || len(entries) == 1 {
-		errs := make([]error, 0, len(entries))
-		for _, e := range entries {
-			errs = append(errs, l.backend.Delete(ctx, e.key, e.value))
-		}
-		return errs
+	if len(entries) == 1 {
+		return []error{l.backend.Delete(ctx, entries[0].key, entries[0].value)}
 	}
 	keys, values := make([]string, 0, len(entries)), make([][]byte, 0, len(entries))
 	for _, e := range entries {
 		keys, values = append(keys, e.key), append(values, e.value)
 	}
-	return bulk.DeleteAll(ctx, keys, values)
+	return l.backend.DeleteAll(ctx, keys, values)
 }
 
 // failed reports whether it is not known that the entry is no longer there.

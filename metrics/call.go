@@ -85,24 +85,15 @@ func faultOf(err error) string {
 
 // backend is a locking.Backend that is timed.
 type backend struct {
-	inner                   locking.Backend
-	add, get, renew, remove operation
-}
-
-// bulk is a backend that removes several keys at once.
-type bulk struct {
-	*backend
-	deleter   locking.BulkDeleter
-	removeAll operation
+	inner                              locking.Backend
+	add, get, renew, remove, removeAll operation
 }
 
 // Backend returns inner, which is memcached, timed by the operation.
 func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
-	b := &backend{inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete")}
-	if deleter, ok := inner.(locking.BulkDeleter); ok {
-		return &bulk{b, deleter, m.operation("delete_all")}
+	return &backend{
+		inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete"), m.operation("delete_all"),
 	}
-	return b
 }
 
 // Server implements locking.Backend.
@@ -140,10 +131,10 @@ func (b *backend) Delete(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// DeleteAll implements locking.BulkDeleter.
-func (b *bulk) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+// DeleteAll implements locking.Backend.
+func (b *backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
 	begun := time.Now()
-	all := b.deleter.DeleteAll(ctx, keys, values)
+	all := b.inner.DeleteAll(ctx, keys, values)
 	b.removeAll.note(begun, all...)
 	return all
 }

@@ -12,25 +12,31 @@ import (
 )
 
 // Store is a jobs.Store that is timed by the operation: what this replica's
-// scheduler and its page ask. What handlers ask of it is theirs: Unwrap is what
-// runs are given.
+// scheduler, page and operators ask. It does not embed the store that it times, so
+// that a method which jobs.Store gets must be timed too.
 type Store struct {
-	jobs.Store
+	inner   jobs.Store
 	metrics *Metrics
 }
 
-var _ jobs.Wrapper = (*Store)(nil)
+var _ jobs.Store = (*Store)(nil)
 
 // Store returns inner, timed.
 func (m *Metrics) Store(inner jobs.Store) *Store { return &Store{inner, m} }
 
-// Unwrap implements jobs.Wrapper.
-func (s *Store) Unwrap() jobs.Store { return s.Store }
+// ClusterID implements jobs.Store. It is known since the store was opened.
+func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
+
+// Close implements jobs.Store.
+func (s *Store) Close() { s.inner.Close() }
+
+// Listen implements jobs.Store. It is not timed: it lasts as long as it can.
+func (s *Store) Listen(ctx context.Context, heard func()) error { return s.inner.Listen(ctx, heard) }
 
 // Start implements jobs.Store. It counts the answers too.
 func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	begun := time.Now()
-	results, err := s.Store.Start(ctx, session, requests)
+	results, err := s.inner.Start(ctx, session, requests)
 	s.metrics.asked("start", begun, err)
 	for _, r := range results {
 		s.metrics.starts.WithLabelValues(outcomeOf(r)).Inc()
@@ -59,7 +65,7 @@ func outcomeOf(r jobs.StartResult) string {
 // Sweep implements jobs.Store. It counts the dead sessions too.
 func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	begun := time.Now()
-	swept, err := s.Store.Sweep(ctx)
+	swept, err := s.inner.Sweep(ctx)
 	s.metrics.asked("sweep", begun, err)
 	s.metrics.swept.WithLabelValues().Add(float64(len(swept.Sessions)))
 	return swept, err
@@ -68,7 +74,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 // Open implements jobs.Store.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	begun := time.Now()
-	err := s.Store.Open(ctx, session)
+	err := s.inner.Open(ctx, session)
 	s.metrics.asked("open", begun, err)
 	return err
 }
@@ -76,7 +82,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 // Heartbeat implements jobs.Store.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	begun := time.Now()
-	answer, err := s.Store.Heartbeat(ctx, session, v)
+	answer, err := s.inner.Heartbeat(ctx, session, v)
 	s.metrics.asked("heartbeat", begun, err)
 	return answer, err
 }
@@ -84,7 +90,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 // End implements jobs.Store.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	begun := time.Now()
-	err := s.Store.End(ctx, session)
+	err := s.inner.End(ctx, session)
 	s.metrics.asked("end", begun, err)
 	return err
 }
@@ -100,7 +106,7 @@ func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 // Register implements jobs.Store.
 func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
 	begun := time.Now()
-	answer, err := s.Store.Register(ctx, session, definitions)
+	answer, err := s.inner.Register(ctx, session, definitions)
 	s.metrics.asked("register", begun, err)
 	return answer, err
 }
@@ -108,7 +114,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 // Versions implements jobs.Store.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	begun := time.Now()
-	answer, err := s.Store.Versions(ctx)
+	answer, err := s.inner.Versions(ctx)
 	s.metrics.asked("versions", begun, err)
 	return answer, err
 }
@@ -116,7 +122,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 // Note implements jobs.Store.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
 	begun := time.Now()
-	answer, err := s.Store.Note(ctx, session, notes)
+	answer, err := s.inner.Note(ctx, session, notes)
 	s.metrics.asked("note", begun, err)
 	return answer, err
 }
@@ -124,7 +130,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 // Finish implements jobs.Store.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	begun := time.Now()
-	answer, err := s.Store.Finish(ctx, requests)
+	answer, err := s.inner.Finish(ctx, requests)
 	s.metrics.asked("finish", begun, err)
 	return answer, err
 }
@@ -132,7 +138,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 // Adopt implements jobs.Store.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	begun := time.Now()
-	answer, err := s.Store.Adopt(ctx, session, a)
+	answer, err := s.inner.Adopt(ctx, session, a)
 	s.metrics.asked("adopt", begun, err)
 	return answer, err
 }
@@ -140,7 +146,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 // CheckMisfires implements jobs.Store.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	begun := time.Now()
-	answer, err := s.Store.CheckMisfires(ctx, checks, find)
+	answer, err := s.inner.CheckMisfires(ctx, checks, find)
 	s.metrics.asked("check_misfires", begun, err)
 	return answer, err
 }
@@ -148,7 +154,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 // Revoke implements jobs.Store.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	begun := time.Now()
-	err := s.Store.Revoke(ctx, token, state, reason)
+	err := s.inner.Revoke(ctx, token, state, reason)
 	s.metrics.asked("revoke", begun, err)
 	return err
 }
@@ -156,7 +162,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 // Prune implements jobs.Store.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
 	begun := time.Now()
-	answer, err := s.Store.Prune(ctx, session, r)
+	answer, err := s.inner.Prune(ctx, session, r)
 	s.metrics.asked("prune", begun, err)
 	return answer, err
 }
@@ -164,7 +170,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 // Openings implements jobs.Store.
 func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
 	begun := time.Now()
-	answer, err := s.Store.Openings(ctx, followers)
+	answer, err := s.inner.Openings(ctx, followers)
 	s.metrics.asked("openings", begun, err)
 	return answer, err
 }
@@ -172,7 +178,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 // Follow implements jobs.Store.
 func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	begun := time.Now()
-	err := s.Store.Follow(ctx, followed)
+	err := s.inner.Follow(ctx, followed)
 	s.metrics.asked("follow", begun, err)
 	return err
 }
@@ -180,7 +186,7 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 // Orders implements jobs.Store.
 func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
 	begun := time.Now()
-	answer, err := s.Store.Orders(ctx, session, since)
+	answer, err := s.inner.Orders(ctx, session, since)
 	s.metrics.asked("orders", begun, err)
 	return answer, err
 }
@@ -188,7 +194,7 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 // Pauses implements jobs.Store.
 func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
 	begun := time.Now()
-	answer, err := s.Store.Pauses(ctx, job, group, from, until)
+	answer, err := s.inner.Pauses(ctx, job, group, from, until)
 	s.metrics.asked("pauses", begun, err)
 	return answer, err
 }
@@ -196,7 +202,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.
 // Audit implements jobs.Store.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	begun := time.Now()
-	answer, err := s.Store.Audit(ctx, f)
+	answer, err := s.inner.Audit(ctx, f)
 	s.metrics.asked("audit", begun, err)
 	return answer, err
 }
@@ -204,7 +210,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 // Saved implements jobs.Store.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	begun := time.Now()
-	answer, err := s.Store.Saved(ctx, job)
+	answer, err := s.inner.Saved(ctx, job)
 	s.metrics.asked("saved", begun, err)
 	return answer, err
 }
@@ -212,7 +218,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 // Now implements jobs.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	begun := time.Now()
-	answer, err := s.Store.Now(ctx)
+	answer, err := s.inner.Now(ctx)
 	s.metrics.asked("now", begun, err)
 	return answer, err
 }
@@ -220,7 +226,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // Locks implements jobs.Store.
 func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	begun := time.Now()
-	answer, err := s.Store.Locks(ctx)
+	answer, err := s.inner.Locks(ctx)
 	s.metrics.asked("locks", begun, err)
 	return answer, err
 }
@@ -228,7 +234,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 // Jobs implements jobs.Store.
 func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	begun := time.Now()
-	answer, err := s.Store.Jobs(ctx)
+	answer, err := s.inner.Jobs(ctx)
 	s.metrics.asked("jobs", begun, err)
 	return answer, err
 }
@@ -236,7 +242,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 // Runs implements jobs.Store.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	begun := time.Now()
-	answer, err := s.Store.Runs(ctx, f)
+	answer, err := s.inner.Runs(ctx, f)
 	s.metrics.asked("runs", begun, err)
 	return answer, err
 }
@@ -244,7 +250,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 // Run implements jobs.Store.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	begun := time.Now()
-	answer, err := s.Store.Run(ctx, id)
+	answer, err := s.inner.Run(ctx, id)
 	s.metrics.asked("run", begun, err)
 	return answer, err
 }
@@ -252,7 +258,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 // Firing implements jobs.Store.
 func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.FiringView, error) {
 	begun := time.Now()
-	answer, err := s.Store.Firing(ctx, job, due)
+	answer, err := s.inner.Firing(ctx, job, due)
 	s.metrics.asked("firing", begun, err)
 	return answer, err
 }
@@ -260,7 +266,7 @@ func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.Fir
 // Replicas implements jobs.Store.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	begun := time.Now()
-	answer, err := s.Store.Replicas(ctx)
+	answer, err := s.inner.Replicas(ctx)
 	s.metrics.asked("replicas", begun, err)
 	return answer, err
 }
@@ -268,7 +274,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 // Drift implements jobs.Store.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	begun := time.Now()
-	answer, err := s.Store.Drift(ctx, limit)
+	answer, err := s.inner.Drift(ctx, limit)
 	s.metrics.asked("drift", begun, err)
 	return answer, err
 }
@@ -276,7 +282,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 // ListJobs implements jobs.Store.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	begun := time.Now()
-	answer, err := s.Store.ListJobs(ctx, f)
+	answer, err := s.inner.ListJobs(ctx, f)
 	s.metrics.asked("list_jobs", begun, err)
 	return answer, err
 }
@@ -284,7 +290,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 // Job implements jobs.Store.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	begun := time.Now()
-	answer, err := s.Store.Job(ctx, name)
+	answer, err := s.inner.Job(ctx, name)
 	s.metrics.asked("job", begun, err)
 	return answer, err
 }
@@ -292,7 +298,7 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 // Groups implements jobs.Store.
 func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	begun := time.Now()
-	answer, err := s.Store.Groups(ctx)
+	answer, err := s.inner.Groups(ctx)
 	s.metrics.asked("groups", begun, err)
 	return answer, err
 }
@@ -300,7 +306,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 // Resources implements jobs.Store.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	begun := time.Now()
-	answer, err := s.Store.Resources(ctx)
+	answer, err := s.inner.Resources(ctx)
 	s.metrics.asked("resources", begun, err)
 	return answer, err
 }
@@ -308,7 +314,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 // Outcomes implements jobs.Store.
 func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
 	begun := time.Now()
-	answer, err := s.Store.Outcomes(ctx, names, n)
+	answer, err := s.inner.Outcomes(ctx, names, n)
 	s.metrics.asked("outcomes", begun, err)
 	return answer, err
 }
@@ -316,7 +322,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 // Tallies implements jobs.Store.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
-	answer, err := s.Store.Tallies(ctx, since)
+	answer, err := s.inner.Tallies(ctx, since)
 	s.metrics.asked("tallies", begun, err)
 	return answer, err
 }
@@ -324,7 +330,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 // JobTallies implements jobs.Store.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
-	answer, err := s.Store.JobTallies(ctx, job, since)
+	answer, err := s.inner.JobTallies(ctx, job, since)
 	s.metrics.asked("job_tallies", begun, err)
 	return answer, err
 }
@@ -332,7 +338,7 @@ func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]
 // FiringRuns implements jobs.Store.
 func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
 	begun := time.Now()
-	answer, err := s.Store.FiringRuns(ctx, f)
+	answer, err := s.inner.FiringRuns(ctx, f)
 	s.metrics.asked("firing_runs", begun, err)
 	return answer, err
 }

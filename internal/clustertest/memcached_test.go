@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 // TestLossOfMemcachedInARun takes the locks away from under a run: it goes on,
@@ -45,6 +46,9 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				}
 			}
 			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND due > $1::timestamptz", since)
+			if loss.name == "restarted" {
+				c.awaitRestartShown(c.memcached.Addr())
+			}
 			if loss.back {
 				c.awaitStage1(held, admin.Stage1Held)
 			} else {
@@ -58,6 +62,20 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 			c.expect(c.awaitEnd(held.ID), "succeeded", "")
 			c.awaitRun("job = 'rival' AND state = 'succeeded' AND token > $1", held.Token)
 			c.audit()
+		})
+	}
+}
+
+// awaitRestartShown waits until each replica shows a restart of the server on its timeline.
+func (c *cluster) awaitRestartShown(server string) {
+	c.t.Helper()
+	for name, p := range c.replicas {
+		c.await("the restart is on the timeline of "+name, func(ctx context.Context) (bool, error) {
+			var timeline struct {
+				Restarts []jobs.Restart `json:"restarts"`
+			}
+			err := p.Get(ctx, "/api/v1/locks/timeline", &timeline)
+			return err == nil && len(timeline.Restarts) == 1 && timeline.Restarts[0].Server == server, err
 		})
 	}
 }

@@ -178,10 +178,6 @@ func testOneAddWins(t *testing.T, f Fixture) {
 
 func testDeleteAll(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	bulk, can := b.(locking.BulkDeleter)
-	if !can {
-		t.Skip("this backend deletes one by one")
-	}
 	keys, values := []string{"missing", "other's"}, [][]byte{[]byte("1"), []byte("1")}
 	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), lease), nil)
 	for i := range 450 {
@@ -189,7 +185,7 @@ func testDeleteAll(t *testing.T, f Fixture) {
 		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], lease), nil)
 	}
 	keys, values = append(keys, "k0"), append(values, values[2])
-	errs := bulk.DeleteAll(t.Context(), keys, values)
+	errs := b.DeleteAll(t.Context(), keys, values)
 	if len(errs) != len(keys) {
 		t.Fatalf("%d outcomes of %d", len(errs), len(keys))
 	}
@@ -206,10 +202,10 @@ func testDeleteAll(t *testing.T, f Fixture) {
 	if err != nil || len(found) != 1 {
 		t.Errorf("left: %v, %v", found, err)
 	}
-	if errs := bulk.DeleteAll(t.Context(), nil, nil); len(errs) != 0 {
+	if errs := b.DeleteAll(t.Context(), nil, nil); len(errs) != 0 {
 		t.Errorf("nothing: %v", errs)
 	}
-	errs = bulk.DeleteAll(t.Context(), []string{"a", ""}, [][]byte{nil, nil})
+	errs = b.DeleteAll(t.Context(), []string{"a", ""}, [][]byte{nil, nil})
 	check(t, "delete with a bad key", errs[1], locking.ErrBadKey)
 }
 

@@ -128,13 +128,12 @@ func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
 // Only choose may call it.
 func (f *Faulty) afterNext(then func()) { f.after = then }
 
-// DeleteAll implements locking.BulkDeleter. Those that no fault meets go
-// through the real backend's own, if it has one.
+// DeleteAll implements locking.Backend. Where no faults are planned it is the
+// real backend's own.
 func (f *Faulty) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	bulk, can := f.backend.(locking.BulkDeleter)
-	if can && !f.choosy() {
+	if !f.choosy() {
 		f.note(OpDelete, len(keys))
-		return bulk.DeleteAll(ctx, keys, values)
+		return f.backend.DeleteAll(ctx, keys, values)
 	}
 	errs := make([]error, 0, len(keys))
 	for i, key := range keys {

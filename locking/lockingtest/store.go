@@ -60,18 +60,6 @@ type recorded struct {
 	keys *recorder
 }
 
-// DeleteAll implements locking.BulkDeleter as the real backend does.
-func (r recorded) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
-	if bulk, can := r.Backend.(locking.BulkDeleter); can {
-		return bulk.DeleteAll(ctx, keys, values)
-	}
-	errs := make([]error, 0, len(keys))
-	for i, key := range keys {
-		errs = append(errs, r.Delete(ctx, key, values[i]))
-	}
-	return errs
-}
-
 // Add implements locking.Backend.
 func (r recorded) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	r.keys.note(key)

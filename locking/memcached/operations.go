@@ -94,7 +94,7 @@ func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 	return b.swap(ctx, key, value, memcache.Item{Expiration: -1})
 }
 
-// DeleteAll implements locking.BulkDeleter: all keys are compared in one
+// DeleteAll implements locking.Backend: all keys are compared in one
 // request.
 func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
 	errs := make([]error, 0, len(keys))

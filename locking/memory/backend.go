@@ -87,6 +87,15 @@ func (b *Backend) Delete(ctx context.Context, key string, value []byte) error {
 	})
 }
 
+// DeleteAll implements locking.Backend.
+func (b *Backend) DeleteAll(ctx context.Context, keys []string, values [][]byte) []error {
+	errs := make([]error, len(keys))
+	for i, key := range keys {
+		errs[i] = b.Delete(ctx, key, values[i])
+	}
+	return errs
+}
+
 // Ping returns nil: memory is there.
 func (b *Backend) Ping(context.Context) error { return nil }
 

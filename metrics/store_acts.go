@@ -1,0 +1,131 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Blockages implements jobs.Store.
+func (s *Store) Blockages(ctx context.Context, from time.Time, until time.Time) ([]jobs.Blockage, error) {
+	begun := time.Now()
+	answer, err := s.inner.Blockages(ctx, from, until)
+	s.metrics.asked("blockages", begun, err)
+	return answer, err
+}
+
+// Cancel implements jobs.Store.
+func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.inner.Cancel(ctx, a, run)
+	s.metrics.asked("cancel", begun, err)
+	return answer, err
+}
+
+// Drain implements jobs.Store.
+func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+	begun := time.Now()
+	err := s.inner.Drain(ctx, a, session, drain)
+	s.metrics.asked("drain", begun, err)
+	return err
+}
+
+// KeepOutput implements jobs.Store.
+func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+	begun := time.Now()
+	err := s.inner.KeepOutput(ctx, outputs)
+	s.metrics.asked("keep_output", begun, err)
+	return err
+}
+
+// Lockers implements jobs.Store.
+func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
+	begun := time.Now()
+	answer, err := s.inner.Lockers(ctx)
+	s.metrics.asked("lockers", begun, err)
+	return answer, err
+}
+
+// Marks implements jobs.Store.
+func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
+	begun := time.Now()
+	answer, err := s.inner.Marks(ctx)
+	s.metrics.asked("marks", begun, err)
+	return answer, err
+}
+
+// Pause implements jobs.Store.
+func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	begun := time.Now()
+	answer, err := s.inner.Pause(ctx, a, target)
+	s.metrics.asked("pause", begun, err)
+	return answer, err
+}
+
+// PutSpec implements jobs.Store.
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+	begun := time.Now()
+	answer, err := s.inner.PutSpec(ctx, a, spec)
+	s.metrics.asked("put_spec", begun, err)
+	return answer, err
+}
+
+// Release implements jobs.Store.
+func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+	begun := time.Now()
+	answer, err := s.inner.Release(ctx, a, r)
+	s.metrics.asked("release", begun, err)
+	return answer, err
+}
+
+// RemoveSpec implements jobs.Store.
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+	begun := time.Now()
+	err := s.inner.RemoveSpec(ctx, a, job, version)
+	s.metrics.asked("remove_spec", begun, err)
+	return err
+}
+
+// Resume implements jobs.Store.
+func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+	begun := time.Now()
+	answer, err := s.inner.Resume(ctx, a, target)
+	s.metrics.asked("resume", begun, err)
+	return answer, err
+}
+
+// Stretches implements jobs.Store.
+func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+	begun := time.Now()
+	answer, err := s.inner.Stretches(ctx, f)
+	s.metrics.asked("stretches", begun, err)
+	return answer, err
+}
+
+// Trigger implements jobs.Store.
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+	begun := time.Now()
+	answer, err := s.inner.Trigger(ctx, a, r)
+	s.metrics.asked("trigger", begun, err)
+	return answer, err
+}
+
+// Typical implements jobs.Store.
+func (s *Store) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
+	begun := time.Now()
+	answer, err := s.inner.Typical(ctx, names)
+	s.metrics.asked("typical", begun, err)
+	return answer, err
+}
+
+// Watch implements jobs.Store.
+func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
+	begun := time.Now()
+	err := s.inner.Watch(ctx, run)
+	s.metrics.asked("watch", begun, err)
+	return err
+}

@@ -1,0 +1,65 @@
+package holdfast_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestRunAfterAFailedOpen: what Open had opened before it failed is closed, so that Run must not
+// work on it.
+func TestRunAfterAFailedOpen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := taken.Addr().String()
+	config, err := configs.Parse("holdfast.yaml", []byte(`
+database: {url: "sqlite://`+filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))+`"}
+replica: {name: a}
+admin: {listen: "`+address+`"}
+jobs: [{name: hello, handler: greet}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	greeted := make(chan struct{}, 1)
+	greet := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error {
+		greeted <- struct{}{}
+		return nil
+	})
+	replica, err := holdfast.New(config, holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(os.Stderr), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err == nil {
+		t.Fatal("the address is taken, and Open says nothing")
+	}
+	if err := replica.Run(t.Context()); err == nil {
+		t.Fatal("the address is taken still, and Run says nothing")
+	}
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := running(replica)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := triggerWhenKnown(t, replica); err != nil {
+		t.Fatal(err)
+	}
+	<-greeted
+}
