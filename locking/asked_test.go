@@ -1,0 +1,63 @@
+package locking_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/locking"
+	"github.com/holdfast-dev/holdfast/locking/memory"
+)
+
+// lateReply is grants whose answers to requests arrive long after they were decided.
+type lateReply struct {
+	locking.Grants
+	after time.Duration
+	beats atomic.Int64 // that tell of a claim
+	claim atomic.Bool
+}
+
+func (l *lateReply) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+	results, err := l.Grants.Grant(ctx, session, requests)
+	l.claim.Store(true)
+	time.Sleep(l.after)
+	l.claim.Store(false)
+	return results, err
+}
+
+func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat, error) {
+	beat, err := l.Grants.Heartbeat(ctx, session)
+	if l.claim.Load() && len(beat.Claims) == 1 {
+		l.beats.Add(1)
+	}
+	return beat, err
+}
+
+// TestClaimThatIsBeingAskedForIsNoStranger has heartbeats tell of a claim between the grant's commit
+// and its reply: it must not be given back.
+func TestClaimThatIsBeingAskedForIsNoStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grants := &lateReply{Grants: memory.NewGrants(), after: 3 * time.Second}
+		locker := start(t, nil, locking.Options{
+			Grants: grants, Session: locking.Session{Replica: "a", TTL: 3 * time.Second}, Log: zerolog.Nop(),
+		})
+		if err := locker.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		k := lock(t, locker, "a")
+		if grants.beats.Load() == 0 {
+			t.Fatal("no heartbeat told of the claim before its reply")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if err := k.Context().Err(); err != nil {
+			t.Errorf("the lock has ended: %v", context.Cause(k.Context()))
+		}
+		release(t, k)
+	})
+}
