@@ -54,7 +54,7 @@ func (c *commandLine) withOperations(ctx context.Context, use func(*jobs.Operati
 			return err
 		}
 		return withStage1(ctx, config, store, func(locker *locking.Locker) error {
-			return use(newOperations(specReader{config, registry}, table, store, store.outbox, locker, "", nil, zerolog.Nop()), store)
+			return use(newOperations(specReader{func() *configs.Config { return config }, registry}, table, store, store.outbox, locker, "", nil, zerolog.Nop()), store)
 		})
 	})
 }

@@ -58,7 +58,7 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	if err != nil {
 		return err
 	}
-	log, output := newLog(config.Log, os.Stderr)
+	log, output, _ := newLog(config.Log, os.Stderr)
 	store, err := sqlite.Open(ctx, filepath.Join(dir, "demo.db"), sqlite.Options{Exclusive: true, Log: log})
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
 		return admin.Trace{}
 	}
 	id := jobs.TraceID(run)
-	return admin.Trace{ID: id, Link: strings.ReplaceAll(r.config.Tracing.Link, configs.TraceIDMark, id)}
+	return admin.Trace{ID: id, Link: strings.ReplaceAll(r.config.Load().Tracing.Link, configs.TraceIDMark, id)}
 }
 
 // flush sends the last spans, for a bounded time.

@@ -15,7 +15,7 @@ import (
 // specReader reads jobs that are added at run time, as the configuration reads
 // its own.
 type specReader struct {
-	config   *configs.Config
+	config   func() *configs.Config // as it is now
 	registry *jobs.Registry
 }
 
@@ -25,7 +25,7 @@ func (s specReader) build(text json.RawMessage) (jobs.Job, error) {
 	if err != nil {
 		return jobs.Job{}, err
 	}
-	return jobOf(s.config, *job), nil
+	return jobOf(s.config(), *job), nil
 }
 
 // complete checks what somebody wrote, and returns what the store is to keep.
@@ -38,7 +38,7 @@ func (s specReader) complete(written []byte, added map[string]schedule.Schedule)
 }
 
 func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
-	job, err := s.config.ParseJob("job", text, append(options, configs.WithHandlers(paramChecker{s.registry}))...)
+	job, err := s.config().ParseJob("job", text, append(options, configs.WithHandlers(paramChecker{s.registry}))...)
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
 		return job, err

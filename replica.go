@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -68,13 +70,15 @@ func withShared(store storage, locks *lockBackend) Option {
 // Replica is one process's part of a cluster: scheduler, locks, store and
 // page. It is run once.
 type Replica struct {
-	config     *configs.Config
+	config     atomic.Pointer[configs.Config] // as the last reload left it
 	registry   *jobs.Registry
 	table      []jobs.Job
 	middleware []jobs.Middleware
 	listeners  []jobs.Listener
 	log        zerolog.Logger
 	output     io.Writer
+	level      *logLevel // nil where the log is the program's
+	reloading  sync.Mutex
 	shared     *shared
 
 	opened
@@ -112,11 +116,12 @@ func New(config *configs.Config, options ...Option) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{config: config, registry: registry, table: table, output: s.logOutput, shared: s.shared, middleware: s.middleware, listeners: s.listeners}
+	r := &Replica{registry: registry, table: table, output: s.logOutput, shared: s.shared, middleware: s.middleware, listeners: s.listeners}
+	r.config.Store(config)
 	if s.log != nil {
 		r.log = *s.log
 	} else {
-		r.log, r.output = newLog(config.Log, os.Stderr)
+		r.log, r.output, r.level = newLog(config.Log, os.Stderr)
 	}
 	for _, job := range table {
 		if _, err := registry.Bind(job.Handler, job.Params); err != nil {
@@ -139,34 +144,34 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	if err := r.openStore(ctx); err != nil {
 		return err
 	}
-	r.metrics = metrics.New(metrics.Options{Names: r.config.Metrics.Names, Version: Version()})
+	r.metrics = metrics.New(metrics.Options{Names: r.config.Load().Metrics.Names, Version: Version()})
 	r.timed = r.metrics.Store(r.store)
-	locker, err := newLocker(r.config, r.timedLocks(), r.store, r.metrics.Lock, r.log)
+	locker, err := newLocker(r.config.Load(), r.timedLocks(), r.store, r.metrics.Lock, r.log)
 	if err != nil {
 		return err
 	}
-	if r.tracing, err = newTracing(ctx, r.config, r.store.ClusterID(), r.log); err != nil {
+	if r.tracing, err = newTracing(ctx, r.config.Load(), r.store.ClusterID(), r.log); err != nil {
 		return err
 	}
-	specs := specReader{r.config, r.registry}
-	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker, r.config.Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
+	specs := specReader{r.config.Load, r.registry}
+	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker, r.config.Load().Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
 	options := jobs.Options{
 		Build:  specs.build,
-		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Replica.Name, Version: Version(),
-		Succeeds: !r.config.Replica.Drawn, MaxClockOffset: r.config.Clock.MaxOffset, KeepHistory: r.config.History.Keep,
-		Workers: r.config.Workers, CatchUp: r.config.CatchUp.Workers, Heartbeat: r.config.Session.Heartbeat, SessionTTL: r.config.Session.Expires,
-		ShutdownGrace: r.config.ShutdownGrace, SkipWithoutLocks: r.config.Locking.WhenUnavailable == configs.SkipFirings,
-		LockServers: lockServers(r.config), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
+		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Load().Replica.Name, Version: Version(),
+		Succeeds: !r.config.Load().Replica.Drawn, MaxClockOffset: r.config.Load().Clock.MaxOffset, KeepHistory: r.config.Load().History.Keep,
+		Workers: r.config.Load().Workers, CatchUp: r.config.Load().CatchUp.Workers, Heartbeat: r.config.Load().Session.Heartbeat, SessionTTL: r.config.Load().Session.Expires,
+		ShutdownGrace: r.config.Load().ShutdownGrace, SkipWithoutLocks: r.config.Load().Locking.WhenUnavailable == configs.SkipFirings,
+		LockServers: lockServers(r.config.Load()), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
 	}
 	r.observe(&options)
 	if r.scheduler, err = jobs.New(options); err != nil {
 		return err
 	}
 	r.watch()
-	if r.sender, err = newSender(r.config, r.store, r.log); err != nil {
+	if r.sender, err = newSender(r.config.Load(), r.store, r.log); err != nil {
 		return err
 	}
-	if r.config.Admin.Listen == "" {
+	if r.config.Load().Admin.Listen == "" {
 		return nil
 	}
 	page := r.pageOptions()
@@ -187,26 +192,26 @@ func (r *Replica) openStore(ctx context.Context) (err error) {
 		r.store, r.locks = r.shared.store, r.shared.locks
 		return nil
 	}
-	if r.store, err = openStore(ctx, r.config, true, r.log); err != nil {
+	if r.store, err = openStore(ctx, r.config.Load(), true, r.log); err != nil {
 		return err
 	}
-	if r.locks, err = newLockBackend(r.config, r.log); err != nil {
+	if r.locks, err = newLockBackend(r.config.Load(), r.log); err != nil {
 		return err
 	}
-	return r.locks.firstLook(ctx, r.config)
+	return r.locks.firstLook(ctx, r.config.Load())
 }
 
 func (r *Replica) pageOptions() admin.Options {
-	options := accessOptions(r.config.Admin)
+	options := accessOptions(r.config.Load().Admin)
 	options.Operations = r.operations
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
-	options.Store, options.Replica, options.Session, options.Version = r.timed, r.config.Replica.Name, r.scheduler.Session, Version()
-	options.Explain = r.scheduler.Explainer(r.config.History.Keep).Explain
+	options.Store, options.Replica, options.Session, options.Version = r.timed, r.config.Load().Replica.Name, r.scheduler.Session, Version()
+	options.Explain = r.scheduler.Explainer(r.config.Load().History.Keep).Explain
 	options.Attempts, options.Restarts = r.store.attempts, r.store.restarts
-	options.StoreName, options.Memory, options.Watch = storeName(r.config), r.timed, r.timed.Watch
+	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed, r.timed.Watch
 	options.Changes = r.timed
 	options.Patience = r.scheduler.Patience
-	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Admin.Refresh, r.log
+	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Load().Admin.Refresh, r.log
 	return options
 }
 
@@ -280,7 +285,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
 		if r.store.restarts != nil {
-			notes := restartNotes{servers: r.locks.watch, store: r.store.restarts, replica: r.config.Replica.Name, log: r.log}
+			notes := restartNotes{servers: r.locks.watch, store: r.store.restarts, replica: r.config.Load().Replica.Name, log: r.log}
 			parts.Go(func() error { return notes.run(serving) })
 		}
 	}

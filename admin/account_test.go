@@ -96,7 +96,7 @@ func TestCookieEnds(t *testing.T) {
 			if got := status(t, o, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: at its end: %d", name, got)
 			}
-			early := newServer(t, o).accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(signedInFor+2*clockMargin))
+			early := newServer(t, o).people().accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(signedInFor+2*clockMargin))
 			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
 				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
 			}
@@ -148,7 +148,7 @@ func TestRoleIsTheConfigured(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.Host = pageHost
 	request.AddCookie(cookie)
-	if got, err := newServer(t, o).accounts.identify(request); err != nil || got != (Identity{"anna", Viewer, ByPassword}) {
+	if got, err := newServer(t, o).people().accounts.identify(request); err != nil || got != (Identity{"anna", Viewer, ByPassword}) {
 		t.Errorf("identity is %+v, %v", got, err)
 	}
 }
@@ -157,7 +157,7 @@ func TestIdentify(t *testing.T) {
 	trusted, elsewhere := from("10.1.2.3:999"), from("192.0.2.1:999")
 	named := func(name string) func(*http.Request) { return withHeader("X-Forwarded-User", name) }
 	bearer := func(token string) func(*http.Request) { return withHeader("Authorization", "Bearer "+token) }
-	accounts := guarded(t).accounts
+	accounts := guarded(t).people().accounts
 	for _, c := range []struct {
 		name    string
 		change  []func(*http.Request)

@@ -30,12 +30,12 @@ func (s *Server) admit(who access, next http.HandlerFunc) http.Handler {
 
 func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		identity, err := s.accounts.identify(r)
+		identity, err := s.people().accounts.identify(r)
 		var refused *refusal
 		switch {
 		case who == forAnybody:
 		case errors.As(err, &refused):
-			s.log.Warn().Stringer("client", clientOf(r, s.options.Proxy)).Err(err).Msg("admin request was refused")
+			s.log.Warn().Stringer("client", clientOf(r, s.people().proxy)).Err(err).Msg("admin request was refused")
 			s.askBearer(w, r, refused.status)
 			s.refuse(w, r, refused.status, refused.text)
 			return

@@ -128,7 +128,7 @@ func cookieName(r *http.Request, proxy *Proxy) string {
 
 // setCookie has the browser keep a sign-in, or forget it with an empty value.
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	name := cookieName(r, s.options.Proxy)
+	name := cookieName(r, s.people().proxy)
 	cookie := &http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: int(signedInFor.Seconds()),
 		HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteStrictMode,

@@ -96,7 +96,7 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
-		if identity, err := s.accounts.identify(r); err != nil || identity.stranger() {
+		if identity, err := s.people().accounts.identify(r); err != nil || identity.stranger() {
 			return false
 		}
 		if err := control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -409,7 +409,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		o, c := live(t)
 		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
 		server, listener, end := piped(t, o)
-		value := server.accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Minute))
+		value := server.people().accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Minute))
 		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
 		id := reader.wants("the beginning", jobs.Topics()...)
 		for range 3 {

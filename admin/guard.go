@@ -37,9 +37,9 @@ func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
 		switch {
-		case isLoopback(host), slices.Contains(s.options.Hosts, host), !s.accounts.open() && net.ParseIP(host) != nil:
+		case isLoopback(host), slices.Contains(s.people().hosts, host), !s.people().accounts.open() && net.ParseIP(host) != nil:
 			next.ServeHTTP(w, r)
-		case s.accounts.open():
+		case s.people().accounts.open():
 			s.refuse(w, r, http.StatusMisdirectedRequest, "Without users this page is only shown under the names localhost, 127.0.0.1 and [::1], and those in admin.hosts.")
 		default:
 			s.refuse(w, r, http.StatusMisdirectedRequest, "This page is not shown under this name: if it should be, add the name to admin.hosts.")

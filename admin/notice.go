@@ -28,7 +28,7 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 		s.log.Error().Err(err).Msg("an act's outcome can't be told")
 		return
 	}
-	name := noticeName(r, s.options.Proxy)
+	name := noticeName(r, s.people().proxy)
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/", MaxAge: int(noticeLasts.Seconds()),
 		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie), SameSite: http.SameSiteStrictMode,
@@ -40,7 +40,7 @@ func noticeName(r *http.Request, proxy *Proxy) string { return cookieName(r, pro
 // noticeFor returns the notice for the page that is asked for, if there is one.
 func (s *Server) noticeFor(r *http.Request) *notice {
 	const longest = 4096
-	cookie, err := r.Cookie(noticeName(r, s.options.Proxy))
+	cookie, err := r.Cookie(noticeName(r, s.people().proxy))
 	if err != nil || len(cookie.Value) > longest {
 		return nil
 	}

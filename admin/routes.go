@@ -161,7 +161,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text
 		return
 	}
 	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
-	if identity, err := s.accounts.identify(r); err == nil && !identity.stranger() {
+	if identity, err := s.people().accounts.identify(r); err == nil && !identity.stranger() {
 		said.Known, said.ServedBy.Replica, said.Account = true, s.options.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)

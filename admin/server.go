@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -39,12 +40,14 @@ type Server struct {
 	reader      *reader
 	pages       *pages
 	assets      *assets
-	accounts    *accounts
-	doors       *doors
+	whom        atomic.Pointer[people]
+	throttle    *throttle    // of sign-ins
 	certificate *certificate // nil: plain HTTP
 	last        lastSeen
 	hub         *hub // nil: nobody is told of changes
 	patience    patience
+
+	listen func(network, address string) (net.Listener, error)
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -67,10 +70,6 @@ func New(options Options) (*Server, error) {
 // build is New with options that were checked, and pages, which servers may share.
 func build(options Options, pages *pages) (*Server, error) {
 	options.Refresh = cmp.Or(options.Refresh, DefaultRefresh)
-	accounts, err := newAccounts(options)
-	if err != nil {
-		return nil, fmt.Errorf("admin users: %w", err)
-	}
 	s := &Server{
 		options:  options,
 		log:      options.Log.With().Str("component", "admin").Logger(),
@@ -78,12 +77,17 @@ func build(options Options, pages *pages) (*Server, error) {
 		pages:    pages,
 		assets:   pages.assets,
 		patience: patience{readHeaderTimeout, readTimeout},
-		accounts: accounts,
+		listen:   net.Listen,
 	}
+	s.throttle = &throttle{own: newTallies(), shared: options.Attempts, log: s.log}
+	people, err := s.newPeople(options)
+	if err != nil {
+		return nil, err
+	}
+	s.whom.Store(people)
 	if options.Changes != nil {
 		s.hub = newHub(options.Changes, s.reader.ask)
 	}
-	s.doors = newDoors(accounts.users, &throttle{own: newTallies(), shared: options.Attempts, log: s.log})
 	if options.Certificate != nil {
 		if s.certificate, err = newCertificate(*options.Certificate, s.log); err != nil {
 			return nil, err
@@ -101,16 +105,21 @@ func (s *Server) Listen() error {
 	if s.listener != nil {
 		return nil
 	}
-	listener, err := net.Listen("tcp", s.options.Listen)
+	listener, err := s.listen("tcp", s.options.Listen)
 	if err != nil {
 		return fmt.Errorf("admin page: %w", err)
 	}
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !s.options.guarded() && (!ok || !address.IP.IsLoopback()) {
+	if !s.options.guarded() && beyondLoopback(listener.Addr()) {
 		return errors.Join(&ExposedError{Address: s.options.Listen}, listener.Close())
 	}
 	s.listener = listener
 	return nil
+}
+
+// beyondLoopback reports whether others than this machine can reach the address.
+func beyondLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return !ok || !tcp.IP.IsLoopback()
 }
 
 // Addr returns the address that the server listens on, or "" before Listen.

@@ -221,3 +221,79 @@ func TestHealth(t *testing.T) {
 		t.Errorf("readyz with a token: %q", reply.Body)
 	}
 }
+
+// elsewhere is a listener beyond loopback, as a host name may turn out to be.
+type elsewhere struct {
+	net.Listener
+	closed bool
+}
+
+func (*elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8080} }
+
+func (e *elsewhere) Close() error {
+	e.closed = true
+	return nil
+}
+
+// TestRefusesANameBeyondLoopbackWithoutUsers: what a host name stands for is known only when it has
+// been listened on.
+func TestRefusesANameBeyondLoopbackWithoutUsers(t *testing.T) {
+	o := calm()
+	o.Listen = "scheduler.example.com:8080"
+	s := newServer(t, o)
+	l := &elsewhere{}
+	s.listen = func(_, address string) (net.Listener, error) {
+		if address != o.Listen {
+			t.Errorf("listens on %s", address)
+		}
+		return l, nil
+	}
+	var exposed *ExposedError
+	if err := s.Listen(); !errors.As(err, &exposed) || exposed.Address != o.Listen {
+		t.Errorf("error is %v, want an ExposedError with the name", err)
+	}
+	if !l.closed || s.Addr() != "" {
+		t.Errorf("the address is kept: closed %v, address %q", l.closed, s.Addr())
+	}
+	o.Users = []User{user(t, "anna", "x", Viewer)}
+	s = newServer(t, o)
+	l = &elsewhere{}
+	s.listen = func(string, string) (net.Listener, error) { return l, nil }
+	if err := s.Listen(); err != nil || l.closed {
+		t.Errorf("with a user: %v, closed %v", err, l.closed)
+	}
+	// Nor may a reload take the users away.
+	if err := s.SetAccess(Access{}); !errors.As(err, &exposed) || s.people().accounts.open() {
+		t.Errorf("without its user again: %v, want an ExposedError", err)
+	}
+}
+
+// TestAccessIsSetWhileServing: the next request is judged by the new access.
+func TestAccessIsSetWhileServing(t *testing.T) {
+	o := calm()
+	o.Tokens = []Token{{"ci", Viewer, sumOf("old")}}
+	s := newServer(t, o)
+	handler := s.Handler()
+	status := func(token string) int {
+		reply := ask(handler, http.MethodGet, "/api/v1/overview", func(r *http.Request) {
+			r.Host = "127.0.0.1"
+			r.Header.Set("Authorization", "Bearer "+token)
+		})
+		return reply.Code
+	}
+	if old, fresh := status("old"), status("fresh"); old != http.StatusOK || fresh != http.StatusUnauthorized {
+		t.Fatalf("%d and %d before", old, fresh)
+	}
+	if err := s.SetAccess(Access{Tokens: []Token{{"ci", "nobody", sumOf("fresh")}}}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a role that is none: %v", err)
+	}
+	if old := status("old"); old != http.StatusOK {
+		t.Errorf("%d after a mistake", old)
+	}
+	if err := s.SetAccess(Access{Tokens: []Token{{"ci", Viewer, sumOf("fresh")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if old, fresh := status("old"), status("fresh"); old != http.StatusUnauthorized || fresh != http.StatusOK {
+		t.Errorf("%d and %d after", old, fresh)
+	}
+}

@@ -41,7 +41,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showSignIn(w http.ResponseWriter, status int, view signInView) {
-	view.Title, view.Passwords = "Sign in", len(s.options.Users) > 0
+	view.Title, view.Passwords = "Sign in", s.people().users > 0
 	s.pages.write(w, s.log, status, "signin.html", view)
 }
 
@@ -52,7 +52,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
 	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: cut(name, 200)}
-	if len(s.options.Users) == 0 {
+	if s.people().users == 0 {
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
 	}
@@ -63,11 +63,11 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), questionTimeout)
 	defer cancel()
-	client := clientOf(r, s.options.Proxy)
-	err := s.doors.check(ctx, client, name, password)
+	client := clientOf(r, s.people().proxy)
+	err := s.people().doors.check(ctx, client, name, password)
 	if err == nil {
 		s.log.Info().Str("user", name).Stringer("client", client).Msg("signed in to the admin page")
-		s.setCookie(w, r, s.accounts.signer.sign(name, s.accounts.users[name].text, time.Now().Add(signedInFor)))
+		s.setCookie(w, r, s.people().accounts.signer.sign(name, s.people().accounts.users[name].text, time.Now().Add(signedInFor)))
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)
 		return
 	}
@@ -96,7 +96,7 @@ func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInVie
 
 // knownName keeps what may be a password in the wrong field out of the log.
 func (s *Server) knownName(name string) string {
-	if _, known := s.accounts.users[name]; known {
+	if _, known := s.people().accounts.users[name]; known {
 		return name
 	}
 	return "(unknown)"
@@ -105,7 +105,7 @@ func (s *Server) knownName(name string) string {
 // withoutTLS reports whether the browser says that it reaches us by plain HTTP
 // under a name that is not loopback's.
 func (s *Server) withoutTLS(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.options.Proxy) && !isLoopback(hostOnly(r.Host))
+	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.people().proxy) && !isLoopback(hostOnly(r.Host))
 }
 
 // signOut has the browser forget. What was signed stays good until it ends:

@@ -235,7 +235,7 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := guarded(t)
 		for range maxChecks {
-			server.doors.checks <- struct{}{}
+			server.people().doors.checks <- struct{}{}
 		}
 		reply := signIn(server.Handler(), "anna", "correct horse")
 		if reply.Code != http.StatusServiceUnavailable || reply.Header().Get("Retry-After") == "" {
@@ -251,7 +251,7 @@ func TestUnknownUserCostsTheSame(t *testing.T) {
 	}
 	o := calm()
 	o.Users = []User{user(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)}, user(t, "cleo", "c", Viewer)}
-	doors := newServer(t, o).doors
+	doors := newServer(t, o).people().doors
 	if got, want := doors.decoy.Work(), doors.users["bob"].hash.Work(); got != want {
 		t.Errorf("unknown names take %d, want %d as the costliest", got, want)
 	}

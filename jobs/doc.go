@@ -63,6 +63,10 @@
 // swept, the older one is in force again. A replica learns so by its next
 // heartbeat, and goes on with the first due that it had left to others.
 //
+// A replica whose configuration is reloaded ([Scheduler.SetJobs]) withdraws what it
+// no longer has from its session, and registers what it has now: a deploy without
+// the end of a session.
+//
 // # Guarantees
 //
 // Each firing is started at most once, unless its job asks for recovery, three

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type drift struct {
 
 // alike is one thing that replicas should have alike.
 type alike struct {
-	own         string // what this replica has; "" is not compared
+	own         func() string // what this replica has; "" is not compared
 	of          func(ReplicaView) string
 	begun, over string // what the log says when replicas begin to differ from this one, and when they no longer do
 
@@ -54,11 +55,11 @@ const (
 // depends which server has a lock: replicas whose lists differ do not see each
 // other's locks there, and each conflict reaches the store. And it compares cron
 // tables: what only some replicas have stops with the last of them.
-func newDrift(store History, replica, servers, table string, now func() time.Time, log zerolog.Logger) *drift {
+func newDrift(store History, replica, servers string, table func() string, now func() time.Time, log zerolog.Logger) *drift {
 	return &drift{
 		store: store, replica: replica, now: now, log: log,
 		servers: alike{
-			own: servers, of: func(r ReplicaView) string { return r.LockServers },
+			own: func() string { return servers }, of: func(r ReplicaView) string { return r.LockServers },
 			begun: "replicas have different lists of lock servers, and don't see each other's locks there",
 			over:  "replicas have the same list of lock servers again",
 		},
@@ -72,7 +73,7 @@ func newDrift(store History, replica, servers, table string, now func() time.Tim
 
 // compare looks at the sessions, and logs what is no longer alike, or is again.
 func (d *drift) compare(ctx context.Context) {
-	if d.servers.own == "" && d.table.own == "" {
+	if d.servers.own() == "" && d.table.own() == "" {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -121,17 +122,18 @@ func (d *drift) living(replicas []ReplicaView) (others []ReplicaView, deploy boo
 // compare counts what there is, and returns the names of those of the others
 // that have something else than this replica.
 func (a *alike) compare(others []ReplicaView) (differ []string) {
-	if a.own == "" {
+	own := a.own()
+	if own == "" {
 		return nil
 	}
-	found := map[string]bool{a.own: true}
+	found := map[string]bool{own: true}
 	for _, r := range others {
 		its := a.of(r)
 		if its == "" { // of a program that schedules nothing, or of an older version
 			continue
 		}
 		found[its] = true
-		if its != a.own && !slices.Contains(differ, r.Name) {
+		if its != own && !slices.Contains(differ, r.Name) {
 			differ = append(differ, r.Name)
 		}
 	}
@@ -221,11 +223,16 @@ func withVerb(names []string, one, many string) string {
 // hash identifies the jobs of the configuration, with all that decides what is
 // fired and how. Jobs that were added at run time are in the store, for all.
 func (t *cronTable) hash() string {
-	sum := sha256.New()
-	for _, e := range t.all() {
-		if d := e.definition; d.Source != FromStore {
-			fmt.Fprintf(sum, "%q %s\n", e.Name, d.Hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.config == "" {
+		sum := sha256.New()
+		for _, name := range slices.Sorted(maps.Keys(t.entries)) {
+			if d := t.entries[name].definition; d.Source != FromStore {
+				fmt.Fprintf(sum, "%q %s\n", name, d.Hash)
+			}
 		}
+		t.config = hex.EncodeToString(sum.Sum(nil)[:8])
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
+	return t.config
 }

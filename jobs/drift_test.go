@@ -54,7 +54,7 @@ func TestListsOfServersAreCompared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			store := &sessions{}
-			l := newDrift(store, "a", "own", "", func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
+			l := newDrift(store, "a", "own", func() string { return "" }, func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
 			for _, look := range test.looks {
 				store.all, store.err = look, nil
 				if look == nil {
@@ -82,7 +82,7 @@ func TestListsOfServersAreCompared(t *testing.T) {
 }
 
 func TestReplicaThatNamesNoServersComparesNothing(t *testing.T) {
-	l := newDrift(nil, "a", "", "", time.Now, zerolog.Nop())
+	l := newDrift(nil, "a", "", func() string { return "" }, time.Now, zerolog.Nop())
 	l.compare(t.Context())
 	if got := l.servers.number.Load(); got != 0 {
 		t.Errorf("%d lists", got)
@@ -99,7 +99,7 @@ func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
 	}
 	var log bytes.Buffer
 	store := &sessions{drift: []JobDrift{{Job: "rollup", Newest: []string{"b"}, Older: []string{"a"}}, {Job: "x", Newest: []string{"a"}, Without: []string{"b"}}}}
-	d := newDrift(store, "a", "", "own", func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
+	d := newDrift(store, "a", "", func() string { return "own" }, func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
 	const info, warning, over = `"level":"info"`, `"level":"warn"`, "the same jobs in their configurations again"
 	const detail = `"jobs":["rollup: a has an older definition","x: only a knows it"],"differ_from":["b"]`
 	step := func(at time.Duration, says []string, replicas ...ReplicaView) {

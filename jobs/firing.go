@@ -111,6 +111,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.asked = time.Now()
 	var blocked *blockage
 	for {
+		if !f.begun && f.entry.spec == nil && f.orders.table.get(f.firing.Job) == nil {
+			gone := &blockage{reason: ReasonJobGone, detail: "the configuration no longer has its job"}
+			f.skip(gone, ReasonJobGone)
+			return 0, nil, errEnded
+		}
 		if f.tooLate() {
 			f.miss(blocked)
 			return 0, nil, errEnded

@@ -31,11 +31,13 @@ func newFollower(store Sessions, table *cronTable, log zerolog.Logger) *follower
 
 // register has the session carry this replica's definitions.
 func (f *follower) register(ctx context.Context, session uuid.UUID) error {
+	withdrawn := f.table.unsettled() // the session never carried them
 	entries := f.table.all()
 	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
 	if err != nil {
 		return err
 	}
+	f.table.settle(withdrawn)
 	for _, e := range entries {
 		e.standing.register(versions[e.Name])
 	}
@@ -50,14 +52,24 @@ func definitionsOf(entries []*entry) []Definition {
 	return definitions
 }
 
-// enroll has the session carry what came to the table since.
+// enroll has the session carry what came to the table since, and no longer what
+// went. What is withdrawn goes first: a definition that is back from before has a
+// lower version than the one that it replaces.
 func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
+	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
+	defer cancel()
+	if f.table.isUnsettled() {
+		withdrawn := f.table.unsettled()
+		if err := f.store.Withdraw(bounded, session, f.table.hash(), namesOf(withdrawn)); err != nil {
+			f.table.reviseAgain()
+			return err
+		}
+		f.table.settle(withdrawn)
+	}
 	fresh := f.table.unregistered()
 	if len(fresh) == 0 {
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
-	defer cancel()
 	own, err := f.store.Register(bounded, session, definitionsOf(fresh))
 	if err != nil {
 		return err
@@ -79,7 +91,7 @@ func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
 // the orders ask for it again and again.
 func (f *follower) tryEnroll(ctx context.Context, session uuid.UUID) {
 	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
-		f.log.Warn().Err(err).Msg("added jobs not registered, the next second tries again")
+		f.log.Warn().Err(err).Msg("changes of the cron table not registered, the next second tries again")
 	}
 }
 

@@ -50,10 +50,28 @@ type Operations struct {
 
 	mu    sync.Mutex
 	heard Orders // the last, which stand while their generation does
+	table []Job  // of the configuration
 }
 
 // NewOperations returns the Operations.
-func NewOperations(o OperationsOptions) *Operations { return &Operations{options: o} }
+func NewOperations(o OperationsOptions) *Operations { return &Operations{options: o, table: o.Jobs} }
+
+// SetJobs takes other jobs as those of the configuration.
+func (o *Operations) SetJobs(jobs []Job) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.table = jobs
+}
+
+// configured returns a job of the configuration.
+func (o *Operations) configured(name string) (Job, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.IndexFunc(o.table, func(j Job) bool { return j.Name == name }); i >= 0 {
+		return o.table[i], true
+	}
+	return Job{}, false
+}
 
 // SpecProblem is one mistake in a job that is to be added.
 type SpecProblem struct {
@@ -145,8 +163,8 @@ func (o *Operations) checkParams(ctx context.Context, r TriggerRequest) error {
 
 // job returns a job as this process knows it.
 func (o *Operations) job(ctx context.Context, name string) (Job, error) {
-	if i := slices.IndexFunc(o.options.Jobs, func(j Job) bool { return j.Name == name }); i >= 0 {
-		return o.options.Jobs[i], nil
+	if job, found := o.configured(name); found {
+		return job, nil
 	}
 	specs, err := o.Specs(ctx)
 	if err != nil {
@@ -360,7 +378,7 @@ func versionIn(specs []Spec, name string) int64 {
 
 // ours refuses the jobs of the configuration.
 func (o *Operations) ours(name string) error {
-	if slices.ContainsFunc(o.options.Jobs, func(j Job) bool { return j.Name == name }) {
+	if _, found := o.configured(name); found {
 		return fmt.Errorf("%s: %w", name, ErrFromConfig)
 	}
 	return nil

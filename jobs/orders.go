@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,12 +37,14 @@ type orders struct {
 	standing []Pause
 	drained  bool
 
-	looks chan struct{} // holds a value when orders are to be asked for
+	looks  chan struct{} // holds a value when orders are to be asked for
+	reread atomic.Bool   // jobs that were added at run time are to be built anew
 
 	// What follows belongs to run's goroutine.
 	read      int64                // the generation that was read; 0 for none
 	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
 	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
+	rebuild   bool                 // at the next look
 	failing   bool
 	watched   *watched
 }
@@ -64,6 +67,13 @@ func (o *orders) draining() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.drained
+}
+
+// again has the jobs that were added at run time built anew: what they take from
+// the configuration may be something else now.
+func (o *orders) again() {
+	o.reread.Store(true)
+	o.look()
 }
 
 // look has the orders asked for at once.
@@ -111,6 +121,10 @@ func (o *orders) listen(ctx context.Context) {
 func (o *orders) ask(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
+	if o.reread.Swap(false) {
+		o.read, o.rebuild = 0, true
+		clear(o.refused)
+	}
 	now, err := o.control.Orders(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
@@ -131,7 +145,7 @@ func (o *orders) obey(now Orders) {
 	if now.Generation != o.read {
 		revised = o.pause(now.Pauses) || revised
 		revised = o.follow(now.Specs) || revised
-		o.read = now.Generation
+		o.read, o.rebuild = now.Generation, false
 		if o.active.len() > 0 {
 			signal(o.hurry)
 		}
@@ -139,7 +153,7 @@ func (o *orders) obey(now Orders) {
 	if revised {
 		signal(o.follower.revised)
 	}
-	if len(o.table.unregistered()) > 0 {
+	if o.table.isUnsettled() || len(o.table.unregistered()) > 0 {
 		signal(o.follower.added)
 	}
 	o.cancel(now.Cancels)
@@ -224,7 +238,7 @@ func (o *orders) follow(specs []Spec) (changed bool) {
 // One that is not this replica's to fire is told of once and left to others.
 func (o *orders) take(s Spec) bool {
 	before := o.table.get(s.Job)
-	if before != nil && before.spec != nil && before.spec.Version == s.Version || o.refused[s.Job] == s.Version {
+	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild || o.refused[s.Job] == s.Version {
 		return false
 	}
 	if before != nil && before.spec == nil {
@@ -243,6 +257,9 @@ func (o *orders) take(s Spec) bool {
 		return true
 	}
 	delete(o.refused, s.Job)
+	if before != nil && before.same(e) {
+		return false
+	}
 	o.table.put(e)
 	return true
 }

@@ -46,8 +46,8 @@ type keeper struct {
 	replica  string
 	succeeds bool // the first session takes over from former lives
 	version  string
-	servers  string // see Session.LockServers
-	hash     string // see Session.Table
+	servers  string        // see Session.LockServers
+	hash     func() string // see Session.Table
 	vitals   func() Vitals
 	interval time.Duration
 	ttl      time.Duration
@@ -154,7 +154,7 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &life{id: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1)}
-	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash}
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash()}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}

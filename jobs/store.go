@@ -120,6 +120,12 @@ type Sessions interface {
 	// longer than Away, is as one that is new: its dues count from now. Of more than MaxBatch definitions, each MaxBatch may be a
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
+	// Withdraw says that the session no longer carries these jobs, and which Table
+	// its replica's configuration has from now on. What is in force of them is then
+	// decided as at a session's end: the newest version that another living session
+	// carries, or where none does the one that was. It does nothing for a session
+	// that has ended. The two parts may be a transaction each.
+	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
 	// Versions returns what is in force of every job, by name.
 	Versions(ctx context.Context) (map[string]InForce, error)
 }
@@ -421,7 +427,7 @@ type ReplicaView struct {
 	// Stopped says that the replica ended the session itself and left no claims. A
 	// session that ended otherwise expired, and a sweep recorded its runs as lost.
 	Stopped bool `json:"stopped"`
-	Running   int        `json:"running"`
+	Running int  `json:"running"`
 	// LockServers is the same for replicas that lock on the same servers.
 	LockServers string `json:"lock_servers,omitempty"`
 	// ConfigHash is the same for replicas whose configurations have the same jobs.

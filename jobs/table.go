@@ -32,6 +32,11 @@ type cronTable struct {
 	mu      sync.RWMutex
 	entries map[string]*entry
 	sorted  []*entry // by name; nil where it is to be made anew
+	config  string   // hash of the configuration's jobs; "" where it is to be made anew
+
+	// What the store is still to be told after a reload.
+	withdrawn map[string]*entry // definitions that the session carries no longer, by job
+	revised   bool              // the configuration's jobs are others
 }
 
 // newCronTable binds every job, and reports all mistakes at once.
@@ -67,6 +72,15 @@ func (t *cronTable) has(e *entry) bool { return t.get(e.Name) == e }
 func (t *cronTable) put(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.replace(e)
+}
+
+// replace is put for who has the table's lock. A definition that another takes the
+// place of is withdrawn: the other's version may be lower.
+func (t *cronTable) replace(e *entry) {
+	if before := t.entries[e.Name]; before != nil && before.definition.Hash != e.definition.Hash {
+		t.withdraw(before)
+	}
 	t.entries[e.Name], t.sorted = e, nil
 }
 
@@ -178,7 +192,14 @@ func (t *cronTable) dues(job string, from time.Time, n int) []time.Time {
 	if e == nil || e.standing.elsewhere() {
 		return nil
 	}
-	return e.Schedule.Upcoming(from, n)
+	if len(e.Schedule.After()) == 0 {
+		return e.Schedule.Upcoming(from, n)
+	}
+	schedules := map[string]schedule.Schedule{}
+	for _, other := range t.all() {
+		schedules[other.Name] = other.Schedule
+	}
+	return schedule.Dues(schedules, job, from, n)
 }
 
 // upcoming returns the due of each job that starts first after from, the

@@ -12,6 +12,9 @@ import (
 )
 
 func (m *Metrics) describeCalls() {
+	m.reloadWorked = m.gauge("holdfast_config_reload_success", "1 where the last reload of the configuration was taken, 0 where it was refused; 1 before the first.")
+	m.reloadedAt = m.gauge("holdfast_config_reload_timestamp_seconds", "When the configuration in use was read, in seconds since 1970.")
+	m.Reloaded(nil)
 	m.starts = m.counter("holdfast_starts_total",
 		"Starts that the store decided on: granted, or why not: lock_held, overlap, older_waiter and group_full wait; duplicate, stale, paused and no_session end here.", "outcome")
 	m.swept = m.counter("holdfast_swept_sessions_total", "Sessions of dead replicas that this replica ended.")
@@ -23,6 +26,17 @@ func (m *Metrics) describeCalls() {
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
 		"Operations of memcached that failed: unavailable, unclear (the reply was lost), full, or other. That a key is held, gone or another's is an answer.", "operation", "error")
 	m.swept.WithLabelValues()
+}
+
+// Reloaded notes that a reload of the configuration was taken, or refused with an
+// error.
+func (m *Metrics) Reloaded(err error) {
+	if err != nil {
+		m.reloadWorked.WithLabelValues().Set(0)
+		return
+	}
+	m.reloadWorked.WithLabelValues().Set(1)
+	m.reloadedAt.WithLabelValues().Set(float64(time.Now().UnixMilli()) / 1000)
 }
 
 // asked notes a call of the store.

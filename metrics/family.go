@@ -72,6 +72,13 @@ func (b *book) counter(name, help string, labels ...string) *prometheus.CounterV
 	return v
 }
 
+func (b *book) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	b.note(Gauge, name, help, labels)
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	b.registry.MustRegister(v)
+	return v
+}
+
 func (b *book) histogram(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
 	b.note(Histogram, name, help, labels)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -34,6 +34,8 @@ type Metrics struct {
 	grants, restored, taken  *prometheus.CounterVec
 	starts                   *prometheus.CounterVec
 	swept                    *prometheus.CounterVec
+	reloadWorked             *prometheus.GaugeVec
+	reloadedAt               *prometheus.GaugeVec
 	storeTime, memcachedTime *prometheus.HistogramVec
 	storeErrors              *prometheus.CounterVec
 	memcachedErrors          *prometheus.CounterVec

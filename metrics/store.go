@@ -24,16 +24,16 @@ var _ jobs.Store = (*Store)(nil)
 // Store returns inner, timed.
 func (m *Metrics) Store(inner jobs.Store) *Store { return &Store{inner, m} }
 
-// ClusterID implements jobs.Store. It is known since the store was opened.
+// ClusterID implements jobs.inner. It is known since the store was opened.
 func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
 
-// Close implements jobs.Store.
+// Close implements jobs.inner.
 func (s *Store) Close() { s.inner.Close() }
 
-// Listen implements jobs.Store. It is not timed: it lasts as long as it can.
+// Listen implements jobs.inner. It is not timed: it lasts as long as it can.
 func (s *Store) Listen(ctx context.Context, heard func()) error { return s.inner.Listen(ctx, heard) }
 
-// Start implements jobs.Store. It counts the answers too.
+// Start implements jobs.inner. It counts the answers too.
 func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	begun := time.Now()
 	results, err := s.inner.Start(ctx, session, requests)
@@ -62,7 +62,7 @@ func outcomeOf(r jobs.StartResult) string {
 	}
 }
 
-// Sweep implements jobs.Store. It counts the dead sessions too.
+// Sweep implements jobs.inner. It counts the dead sessions too.
 func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	begun := time.Now()
 	swept, err := s.inner.Sweep(ctx)
@@ -71,7 +71,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return swept, err
 }
 
-// Open implements jobs.Store.
+// Open implements jobs.inner.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	begun := time.Now()
 	err := s.inner.Open(ctx, session)
@@ -79,7 +79,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	return err
 }
 
-// Heartbeat implements jobs.Store.
+// Heartbeat implements jobs.inner.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	begun := time.Now()
 	answer, err := s.inner.Heartbeat(ctx, session, v)
@@ -87,7 +87,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 	return answer, err
 }
 
-// End implements jobs.Store.
+// End implements jobs.inner.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	begun := time.Now()
 	err := s.inner.End(ctx, session)
@@ -95,15 +95,15 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	return err
 }
 
-// Living implements jobs.Store.
+// Living implements jobs.inner.
 func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	begun := time.Now()
-	answer, err := s.Store.Living(ctx, sessions)
+	answer, err := s.inner.Living(ctx, sessions)
 	s.metrics.asked("living", begun, err)
 	return answer, err
 }
 
-// Register implements jobs.Store.
+// Register implements jobs.inner.
 func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
 	begun := time.Now()
 	answer, err := s.inner.Register(ctx, session, definitions)
@@ -111,7 +111,15 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 	return answer, err
 }
 
-// Versions implements jobs.Store.
+// Withdraw implements jobs.inner.
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+	begun := time.Now()
+	err := s.inner.Withdraw(ctx, session, table, names)
+	s.metrics.asked("withdraw", begun, err)
+	return err
+}
+
+// Versions implements jobs.inner.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	begun := time.Now()
 	answer, err := s.inner.Versions(ctx)
@@ -119,7 +127,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	return answer, err
 }
 
-// Note implements jobs.Store.
+// Note implements jobs.inner.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Note(ctx, session, notes)
@@ -127,7 +135,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return answer, err
 }
 
-// Finish implements jobs.Store.
+// Finish implements jobs.inner.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Finish(ctx, requests)
@@ -135,7 +143,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return answer, err
 }
 
-// Adopt implements jobs.Store.
+// Adopt implements jobs.inner.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Adopt(ctx, session, a)
@@ -143,7 +151,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 	return answer, err
 }
 
-// CheckMisfires implements jobs.Store.
+// CheckMisfires implements jobs.inner.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.CheckMisfires(ctx, checks, find)
@@ -151,7 +159,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	return answer, err
 }
 
-// Revoke implements jobs.Store.
+// Revoke implements jobs.inner.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	begun := time.Now()
 	err := s.inner.Revoke(ctx, token, state, reason)
@@ -159,7 +167,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 	return err
 }
 
-// Prune implements jobs.Store.
+// Prune implements jobs.inner.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
 	begun := time.Now()
 	answer, err := s.inner.Prune(ctx, session, r)
@@ -167,7 +175,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 	return answer, err
 }
 
-// Openings implements jobs.Store.
+// Openings implements jobs.inner.
 func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
 	begun := time.Now()
 	answer, err := s.inner.Openings(ctx, followers)
@@ -175,7 +183,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 	return answer, err
 }
 
-// Follow implements jobs.Store.
+// Follow implements jobs.inner.
 func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	begun := time.Now()
 	err := s.inner.Follow(ctx, followed)
@@ -183,7 +191,7 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	return err
 }
 
-// Orders implements jobs.Store.
+// Orders implements jobs.inner.
 func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
 	begun := time.Now()
 	answer, err := s.inner.Orders(ctx, session, since)
@@ -191,7 +199,7 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 	return answer, err
 }
 
-// Pauses implements jobs.Store.
+// Pauses implements jobs.inner.
 func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pauses(ctx, job, group, from, until)
@@ -199,7 +207,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.
 	return answer, err
 }
 
-// Audit implements jobs.Store.
+// Audit implements jobs.inner.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	begun := time.Now()
 	answer, err := s.inner.Audit(ctx, f)
@@ -207,7 +215,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	return answer, err
 }
 
-// Saved implements jobs.Store.
+// Saved implements jobs.inner.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	begun := time.Now()
 	answer, err := s.inner.Saved(ctx, job)
@@ -215,7 +223,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 	return answer, err
 }
 
-// Now implements jobs.Store.
+// Now implements jobs.inner.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.Now(ctx)
@@ -223,7 +231,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return answer, err
 }
 
-// Locks implements jobs.Store.
+// Locks implements jobs.inner.
 func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Locks(ctx)
@@ -231,7 +239,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	return answer, err
 }
 
-// Jobs implements jobs.Store.
+// Jobs implements jobs.inner.
 func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Jobs(ctx)
@@ -239,7 +247,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	return answer, err
 }
 
-// Runs implements jobs.Store.
+// Runs implements jobs.inner.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Runs(ctx, f)
@@ -247,7 +255,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	return answer, err
 }
 
-// Run implements jobs.Store.
+// Run implements jobs.inner.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Run(ctx, id)
@@ -255,7 +263,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	return answer, err
 }
 
-// Firing implements jobs.Store.
+// Firing implements jobs.inner.
 func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.FiringView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Firing(ctx, job, due)
@@ -263,7 +271,7 @@ func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.Fir
 	return answer, err
 }
 
-// Replicas implements jobs.Store.
+// Replicas implements jobs.inner.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Replicas(ctx)
@@ -271,7 +279,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	return answer, err
 }
 
-// Drift implements jobs.Store.
+// Drift implements jobs.inner.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	begun := time.Now()
 	answer, err := s.inner.Drift(ctx, limit)
@@ -279,7 +287,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	return answer, err
 }
 
-// ListJobs implements jobs.Store.
+// ListJobs implements jobs.inner.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.ListJobs(ctx, f)
@@ -287,7 +295,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 	return answer, err
 }
 
-// Job implements jobs.Store.
+// Job implements jobs.inner.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Job(ctx, name)
@@ -295,7 +303,7 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	return answer, err
 }
 
-// Groups implements jobs.Store.
+// Groups implements jobs.inner.
 func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	begun := time.Now()
 	answer, err := s.inner.Groups(ctx)
@@ -303,7 +311,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	return answer, err
 }
 
-// Resources implements jobs.Store.
+// Resources implements jobs.inner.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	begun := time.Now()
 	answer, err := s.inner.Resources(ctx)
@@ -311,7 +319,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	return answer, err
 }
 
-// Outcomes implements jobs.Store.
+// Outcomes implements jobs.inner.
 func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
 	begun := time.Now()
 	answer, err := s.inner.Outcomes(ctx, names, n)
@@ -319,7 +327,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	return answer, err
 }
 
-// Tallies implements jobs.Store.
+// Tallies implements jobs.inner.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.Tallies(ctx, since)
@@ -327,7 +335,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 	return answer, err
 }
 
-// JobTallies implements jobs.Store.
+// JobTallies implements jobs.inner.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.JobTallies(ctx, job, since)
@@ -335,7 +343,7 @@ func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]
 	return answer, err
 }
 
-// FiringRuns implements jobs.Store.
+// FiringRuns implements jobs.inner.
 func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.FiringRuns(ctx, f)

@@ -206,6 +206,29 @@ func sameDues(a, b jobs.Definition) bool {
 	return a.Zone == b.Zone && a.Fingerprint == b.Fingerprint
 }
 
+// Withdraw implements jobs.Sessions.
+func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names []string) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	l, lives := s.living(id)
+	if !lives {
+		return nil
+	}
+	l.Table = table
+	withdrawn := map[string]int64{}
+	for _, name := range names {
+		if l.carried[name] > 0 {
+			withdrawn[name] = 0
+			delete(l.carried, name)
+		}
+	}
+	s.leave(withdrawn, s.now())
+	s.enforce(withdrawn)
+	return nil
+}
+
 // Versions implements jobs.Sessions.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	if err := s.enter(ctx); err != nil {

@@ -136,6 +136,12 @@ func (l *Link) Register(ctx context.Context, session uuid.UUID, definitions []jo
 	return ask(ctx, l, func() (map[string]int64, error) { return l.Store.Register(ctx, session, definitions) })
 }
 
+// Withdraw implements jobs.Sessions.
+func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+	_, err := ask(ctx, l, func() (struct{}, error) { return struct{}{}, l.Store.Withdraw(ctx, session, table, names) })
+	return err
+}
+
 // Versions implements jobs.Sessions.
 func (l *Link) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	return ask(ctx, l, func() (map[string]jobs.InForce, error) { return l.Store.Versions(ctx) })

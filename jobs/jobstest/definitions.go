@@ -97,6 +97,58 @@ var definitionRules = []rule{
 			c.Errorf("job %+v, expected the first definition as version 1", v)
 		}
 	}},
+	{"what a session withdraws is left to the others", func(c *check) {
+		one, two := c.compared("one"), c.compared("two")
+		c.carry(one, "h1", "a", "b")
+		c.carry(two, "h1", "a", "b")
+		c.carry(one, "h2", "a", "b")
+		c.inForce("a", 2)
+		before := c.definitions(one)
+		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
+		c.inForce("a", 1)
+		c.inForce("b", 2)
+		if c.definitions(one) <= before {
+			c.Error("the beat tells of no change")
+		}
+		equal(c, "cron table", c.replica(one).ConfigHash, "other table")
+		after := c.definitions(one)
+		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
+		equal(c, "definitions of the beat, asked again", c.definitions(one), after)
+	}},
+	{"what nobody carries any more stays in force, and goes on when it is carried again", func(c *check) {
+		s := c.compared("one")
+		c.carry(s, "h1", "a")
+		checked := c.versions()["a"].CheckedUntil
+		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
+		c.inForce("a", 1)
+		c.carry(s, "h1", "a")
+		c.inForce("a", 1)
+		if again := c.versions()["a"].CheckedUntil; !again.Equal(checked) {
+			c.Errorf("the cursor was at %s and is at %s", checked, again)
+		}
+	}},
+	{"an older definition is in force again when its session has withdrawn the newer", func(c *check) {
+		s := c.compared("one")
+		c.carry(s, "h1", "a")
+		c.carry(s, "h2", "a")
+		c.inForce("a", 2)
+		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
+		c.carry(s, "h1", "a")
+		c.inForce("a", 1)
+		r := request("a", 1)
+		r.Version = 1
+		c.granted(s, r)
+	}},
+	{"a session that has ended withdraws nothing", func(c *check) {
+		one := c.compared("one")
+		c.carry(one, "h1", "a")
+		c.must(c.Store.End(c.ctx, one))
+		table := c.replica(one).ConfigHash
+		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a"}))
+		equal(c, "cron table", c.replica(one).ConfigHash, table)
+		c.must(c.Store.Withdraw(c.ctx, uuid.New(), "other table", []string{"a"}))
+		c.inForce("a", 1)
+	}},
 	{"a description is written without a new version", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		old := definition("a", "h1")

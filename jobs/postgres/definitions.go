@@ -117,6 +117,20 @@ WITH gone AS (
         SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + putInForce
 
+	// withdrawJobs is settleSession for some jobs of a session that lives on.
+	withdrawJobs = `
+WITH gone AS (
+    DELETE FROM holdfast.session_jobs WHERE session = $1 AND job = ANY($2::text[]) RETURNING job
+), carried AS (
+    SELECT g.job, coalesce(c.version, j.version) AS version, CASE WHEN c.version IS NULL THEN clock_timestamp() END AS left_at
+    FROM gone g
+    CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
+    LEFT JOIN LATERAL (
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c ON true
+), ` + putInForce
+
+	noteTable = `UPDATE holdfast.sessions SET config_hash = $2 WHERE id = $1 AND ended_at IS NULL AND config_hash <> $2`
+
 	inForce = `SELECT name, version, checked_until FROM holdfast.jobs`
 )
 
@@ -203,6 +217,22 @@ func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
 		b.Queue(lockDefinitions, s.cluster.String())
 		b.Queue(settleSession, session)
 	})
+}
+
+// Withdraw takes jobs from what a living session carries. The session's own row comes last, in a
+// transaction of its own: a heartbeat must not wait for the registrations of others.
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), jobs.MaxBatch) {
+		err := s.pipeline(ctx, "withdrawal of jobs", func(b *pgx.Batch) {
+			b.Queue(lockDefinitions, s.cluster.String())
+			b.Queue(withdrawJobs, session, chunk)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := s.pool.Exec(ctx, noteTable, session, table)
+	return wrap("withdrawal of jobs", err)
 }
 
 // Versions returns what is in force of every job.

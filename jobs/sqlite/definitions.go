@@ -63,6 +63,15 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at - max(s.started_at, j.left_at) > 3600000000))`
 
+	withdrawJobs = `DELETE FROM holdfast_session_jobs WHERE session = ?1 AND job IN (SELECT value FROM json_each(?2))`
+
+	noteTable = `UPDATE holdfast_sessions SET config_hash = ?2 WHERE id = ?1 AND ended_at IS NULL`
+
+	// leaveNow is leaveJobs for what a living session has withdrawn.
+	leaveNow = `
+UPDATE holdfast_jobs SET left_at = ?2, back_at = NULL
+WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
+
 	leaveJobs = `
 UPDATE holdfast_jobs SET left_at = (SELECT max(s.renewed_at) FROM holdfast_sessions s WHERE s.id IN (SELECT value FROM json_each(?2))), back_at = NULL
 WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
@@ -216,6 +225,36 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 	}
 	_, err = tx.ExecContext(ctx, countChange)
 	return err
+}
+
+// Withdraw takes jobs from what a living session carries.
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+	if err := s.exclusively("withdrawal of jobs"); err != nil {
+		return err
+	}
+	withdrawn, err := encode(names)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "withdrawal of jobs", func(tx *sql.Tx) error {
+		if _, live := s.lives.get(session); !live {
+			return nil // a sweep settles it, or has
+		}
+		if _, err := tx.ExecContext(ctx, noteTable, session, table); err != nil {
+			return err
+		}
+		gone, err := tx.ExecContext(ctx, withdrawJobs, session, withdrawn)
+		if err != nil {
+			return err
+		}
+		if n, err := gone.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, leaveNow, withdrawn, micros(time.Now())); err != nil {
+			return err
+		}
+		return enforce(ctx, tx, names)
+	})
 }
 
 // Versions returns what is in force of every job.
