@@ -1,12 +1,14 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/admin"
@@ -21,7 +23,11 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
-				list, err := admin.Jobs(cmd.Context(), store, configuredDues(config))
+				dues, err := c.knownDues(cmd.Context(), config, store)
+				if err != nil {
+					return err
+				}
+				list, err := admin.Jobs(cmd.Context(), store, dues)
 				if err != nil {
 					return err
 				}
@@ -35,13 +41,28 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	}
 }
 
-// configuredDues returns the next dues of a job by the configuration.
-func configuredDues(config *configs.Config) func(string, time.Time, int) []time.Time {
-	schedules := make(map[string]schedule.Schedule, len(config.Jobs))
+// knownDues returns the next dues of a job by the configuration, or by what was added at run time.
+// An added job that can't be read with this configuration has none.
+func (c *commandLine) knownDues(ctx context.Context, config *configs.Config, store storage) (func(string, time.Time, int) []time.Time, error) {
+	registry, err := newRegistry(c.handlers)
+	if err != nil {
+		return nil, err
+	}
+	now, err := store.Orders(ctx, uuid.Nil, 0)
+	if err != nil {
+		return nil, fmt.Errorf("added jobs: %w", err)
+	}
+	schedules := make(map[string]schedule.Schedule, len(config.Jobs)+len(now.Specs))
+	specs := specReader{func() *configs.Config { return config }, registry}
+	for _, s := range now.Specs {
+		if job, err := specs.build(s.Text); err == nil {
+			schedules[s.Job] = job.Schedule
+		}
+	}
 	for _, j := range config.Jobs {
 		schedules[j.Name] = j.Schedule
 	}
-	return func(job string, from time.Time, n int) []time.Time { return schedules[job].Upcoming(from, n) }
+	return func(job string, from time.Time, n int) []time.Time { return schedule.Dues(schedules, job, from, n) }, nil
 }
 
 func (c *commandLine) runsCommand() *cobra.Command {

@@ -39,10 +39,13 @@ func (v *explainView) Mood() string {
 
 // explainPage shows what became of a job at an instant.
 func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
-	p, err := readParams(r, "at", "refresh")
-	var at string
+	p, err := readParams(r, "at", "zone", "refresh")
+	var at, instant string
 	if err == nil {
 		at, err = p.text("at")
+	}
+	if err == nil {
+		instant, err = instantIn(p, at)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -55,11 +58,30 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 			}
-			e, err := s.reader.explanation(ctx, name, at)
+			e, err := s.reader.explanation(ctx, name, instant)
 			e.Runs, e.ManualRuns = plainRecords(e.Runs), plainRecords(e.ManualRuns)
 			return explainView{e, at}, err
 		},
 	})
+}
+
+// instantIn reads what somebody typed by the clock that the page's times are of, which the
+// parameter zone names. Without it, and where that is no instant of the zone, it stays as it is:
+// then the job's zone counts.
+func instantIn(p params, at string) (string, error) {
+	name, err := p.text("zone")
+	if err != nil || name == "" || at == "" {
+		return at, err
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || zone == time.Local {
+		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin", cut(name, 100))
+	}
+	moment, err := schedule.ParseMoment(at, zone)
+	if err != nil {
+		return at, nil //nolint:nilerr // the explanation says what is expected
+	}
+	return moment.Instants[0].Format(time.RFC3339), nil
 }
 
 // explanation explains a job at an instant, as people write it; "" is now.

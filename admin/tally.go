@@ -30,18 +30,22 @@ func troublesByJob(tallies []jobs.Tally) []JobTroubles {
 	tallies = slices.Clone(tallies)
 	sortTallies(tallies)
 	places := make(map[string]int)
+	reasons := make(map[string]map[jobs.Reason]int) // by job; a failure has none
 	troubles := []JobTroubles{}
 	for _, t := range tallies {
 		place, known := places[t.Job]
 		if !known {
 			place = len(troubles)
 			places[t.Job] = place
+			reasons[t.Job] = map[jobs.Reason]int{}
 			troubles = append(troubles, JobTroubles{Job: t.Job, Runs: map[jobs.State]int{}})
 		}
 		job := &troubles[place]
 		job.Runs[t.State] += t.Runs
-		if t.Reason != "" && job.Reasons == 0 {
-			job.Reason, job.Reasons = t.Reason, t.Runs
+		counts := reasons[t.Job]
+		counts[t.Reason] += t.Runs
+		if counts[t.Reason] > job.Reasons {
+			job.Reason, job.Reasons = t.Reason, counts[t.Reason]
 		}
 		if t.Last.After(job.Last) {
 			job.Last = t.Last.UTC()

@@ -85,7 +85,7 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if moment.Note != "" {
 		note := moment.Note
 		if len(moment.Instants) > 1 {
-			note += "; this is about " + meant.Format(time.RFC3339)
+			note += "; this is about " + shownIn(subject, meant)
 		}
 		e.Notes = append([]string{note}, e.Notes...)
 	}
@@ -197,14 +197,14 @@ func (x *Explainer) doubts(job Job, view FiringView) []string {
 	_, here := x.Job(job.Name)
 	switch {
 	case view.Removed:
-		return []string{fmt.Sprintf("the job was removed at %s: it fires no more", view.UpdatedAt.Format(time.RFC3339))}
+		return []string{fmt.Sprintf("the job was removed at %s: it fires no more", shownIn(job, view.UpdatedAt))}
 	case !here:
 		return []string{"the job is not in the configuration here: its calendars, jitter and policies are not known"}
 	case view.Version == 0:
 		return []string{"no replica has registered the job yet"}
 	}
 	if hash := x.hashOf(job); hash != view.Hash {
-		return []string{fmt.Sprintf("another definition of the job is in force than the one here: version %d, since %s", view.Version, view.UpdatedAt.Format(time.RFC3339))}
+		return []string{fmt.Sprintf("another definition of the job is in force than the one here: version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
 	}
 	return nil
 }
@@ -249,8 +249,10 @@ func (s *subject) say(verdict Verdict, format string, args ...any) error {
 }
 
 // shown is an instant as the job's clocks show it.
-func (s *subject) shown(t time.Time) string {
-	return t.In(s.job.Schedule.Zone()).Format("2006-01-02 15:04:05 MST")
+func (s *subject) shown(t time.Time) string { return shownIn(s.job, t) }
+
+func shownIn(job Job, t time.Time) string {
+	return t.In(job.Schedule.Zone()).Format("2006-01-02 15:04:05 MST")
 }
 
 // decide finds the verdict: by what is recorded, or else by what the schedule
@@ -338,11 +340,11 @@ func (s *subject) ofNoRun() error {
 	paused := s.standing()
 	switch {
 	case now.Before(s.at) && paused != nil:
-		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), pausedWords(*paused))
+		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), s.pausedWords(*paused))
 	case now.Before(s.start):
 		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at), s.delayed())
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
-		return s.say(VerdictPaused, "It was to start at %s, but %s; when that ends, the misfire policy decides.", s.shown(s.start), pausedWords(*paused))
+		return s.say(VerdictPaused, "It was to start at %s, but %s; when that ends, the misfire policy decides.", s.shown(s.start), s.pausedWords(*paused))
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
 		return s.ofLate(late)
 	case s.at.Before(now.Add(-s.keep)):
@@ -394,8 +396,8 @@ func (s *subject) standing() *Pause {
 	return nil
 }
 
-func pausedWords(p Pause) string {
-	words := fmt.Sprintf("%s is paused since %s by %s", p.Target, p.At.Format(time.RFC3339), p.By)
+func (s *subject) pausedWords(p Pause) string {
+	words := fmt.Sprintf("%s is paused since %s by %s", p.Target, s.shown(p.At), p.By)
 	if p.Reason != "" {
 		words += fmt.Sprintf(" (%s)", p.Reason)
 	}

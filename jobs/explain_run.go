@@ -118,7 +118,7 @@ func (s *subject) pausedThen() string {
 	}
 	p := s.Explanation.Pauses[0]
 	if p.ResumedAt == nil {
-		return "; " + pausedWords(p)
+		return "; " + s.pausedWords(p)
 	}
 	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At), s.shown(*p.ResumedAt))
 }

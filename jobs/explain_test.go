@@ -186,7 +186,7 @@ func TestExplanations(t *testing.T) {
 			verdict: jobs.VerdictCancelled, want: "It did not run, and ended as cancelled: by alice."},
 		{name: "excluded", at: "2026-12-24 02:30", now: "2026-12-25 00:00:00", verdict: jobs.VerdictExcluded, want: "It was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
 		{name: "paused", checked: "2026-06-07 12:00:00", pauses: []jobs.Pause{pause}, verdict: jobs.VerdictPaused,
-			want: "It was to start at 2026-06-08 02:30:00 CEST, but job nightly is paused since 2026-06-07T10:00:00Z by alice (migration); when that ends, the misfire policy decides."},
+			want: "It was to start at 2026-06-08 02:30:00 CEST, but job nightly is paused since 2026-06-07 12:00:00 CEST by alice (migration); when that ends, the misfire policy decides."},
 		{name: "late", now: "2026-06-08 02:30:04", checked: "2026-06-07 02:31:00", verdict: jobs.VerdictLate,
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 4s ago, and no replica has started it yet."},
 		{name: "overdue", now: "2026-06-08 02:30:34", checked: "2026-06-07 02:31:00", verdict: jobs.VerdictLate,
@@ -195,7 +195,7 @@ func TestExplanations(t *testing.T) {
 			want: "It was to start at 2026-06-08 02:30:00 CEST, 2h ago, but no replica is up; when one is, the misfire policy decides."},
 		{name: "future", now: "2026-06-07 12:00:00", verdict: jobs.VerdictFuture, want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST."},
 		{name: "future and paused", now: "2026-06-07 12:00:00", pauses: []jobs.Pause{pause}, verdict: jobs.VerdictFuture,
-			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly is paused since 2026-06-07T10:00:00Z by alice (migration)."},
+			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly is paused since 2026-06-07 12:00:00 CEST by alice (migration)."},
 		{name: "not due", at: "2026-06-08 02:31", verdict: jobs.VerdictNotDue,
 			want: "It is not due at 2026-06-08 02:31:00 CEST: the due before is 2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
 		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotDue, want: "It is never due: it has no schedule, and is only triggered."},
@@ -313,7 +313,7 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("in a gap: %+v", gap)
 	}
 	twice := explain("nightly", "2026-10-25 02:30")
-	notes(twice, "comes twice in Europe/Berlin", "this is about 2026-10-25T00:30:00Z")
+	notes(twice, "comes twice in Europe/Berlin", "this is about 2026-10-25 02:30:00 CEST")
 	if e := explain("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotDue {
 		t.Errorf("the second time: %s", e.Verdict)
 	}

@@ -36,15 +36,17 @@
       const clock = e.textContent.trim().split(":").length > 2 ? clockOf(at) : clockOf(at).slice(0, 5);
       e.textContent = "day" in e.dataset ? dayOf(at).slice(5) + " " + clock : clock;
     }
-    for (const e of root.querySelectorAll(".chart title:not([data-utc])")) {
+    // Sentences and tooltips have instants within their text.
+    for (const e of root.querySelectorAll("svg title:not([data-utc]), [data-says]:not([data-utc])")) {
       e.dataset.utc = "";
-      e.textContent = e.textContent.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (all, day, clock) => {
-        const at = new Date(day + "T" + clock + "Z");
+      e.textContent = e.textContent.replace(/(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:\.\d+)?Z| (\d\d:\d\d:\d\d) UTC)/g, (all, day, iso, plain) => {
+        const at = new Date(day + "T" + (iso || plain) + "Z");
         return (dayOf(at) === today ? "" : dayOf(at) + " ") + clockOf(at);
       });
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = zone;
-    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ".";
+    for (const e of root.querySelectorAll("[data-times]")) e.textContent = "All times are those of " + zone + ", unless they name another zone.";
+    for (const input of root.querySelectorAll('input[data-zone-name]')) input.value = zone;
     for (const input of root.querySelectorAll('input[type="datetime-local"]:not([data-utc])')) {
       input.dataset.utc = input.value;
       const at = new Date(input.value + "Z");

@@ -33,6 +33,9 @@ func ParseMoment(text string, zone *time.Location) (Moment, error) {
 	return Moment{}, fmt.Errorf("%w, found %q", ErrMoment, text)
 }
 
+// shownClock names the offset that tells two equal clocks apart.
+const shownClock = "15:04:05 MST"
+
 // momentOf finds when clocks of the zone show what shown does in UTC.
 func momentOf(shown time.Time, zone *time.Location) Moment {
 	const farthest = daySeconds * 3 / 2 // no zone is further from UTC, nor goes further at a change
@@ -56,7 +59,7 @@ func momentOf(shown time.Time, zone *time.Location) Moment {
 	}
 	if len(m.Instants) > 1 {
 		m.Note = fmt.Sprintf("%s comes twice in %s, at %s and at %s", shown.Format("2006-01-02 15:04:05"), zone,
-			m.Instants[0].Format(time.RFC3339), m.Instants[1].Format(time.RFC3339))
+			m.Instants[0].In(zone).Format(shownClock), m.Instants[1].In(zone).Format(shownClock))
 	}
 	return m
 }

@@ -21,10 +21,10 @@ func TestMoments(t *testing.T) {
 		{"2026-03-29 02:30", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, "2026-03-29 02:30:00 does not exist in Europe/Berlin: clocks went from 02:00 to 03:00; the first instant after the gap is meant"},
 		{"2026-03-29 03:00", "Europe/Berlin", []string{"2026-03-29T01:00:00Z"}, ""},
 		{"2026-03-29 01:59:59", "Europe/Berlin", []string{"2026-03-29T00:59:59Z"}, ""},
-		{"2026-10-25 02:30", "Europe/Berlin", []string{"2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"}, "2026-10-25 02:30:00 comes twice in Europe/Berlin, at 2026-10-25T00:30:00Z and at 2026-10-25T01:30:00Z"},
+		{"2026-10-25 02:30", "Europe/Berlin", []string{"2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"}, "2026-10-25 02:30:00 comes twice in Europe/Berlin, at 02:30:00 CEST and at 02:30:00 CET"},
 		{"2026-10-25 03:00", "Europe/Berlin", []string{"2026-10-25T02:00:00Z"}, ""},
 		{"2011-12-30 12:00", "Pacific/Apia", []string{"2011-12-30T10:00:00Z"}, "2011-12-30 12:00:00 does not exist in Pacific/Apia: clocks went from 00:00 to 00:00; the first instant after the gap is meant"},
-		{"2026-04-05 01:45", "Australia/Lord_Howe", []string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, "2026-04-05 01:45:00 comes twice in Australia/Lord_Howe, at 2026-04-04T14:45:00Z and at 2026-04-04T15:15:00Z"},
+		{"2026-04-05 01:45", "Australia/Lord_Howe", []string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, "2026-04-05 01:45:00 comes twice in Australia/Lord_Howe, at 01:45:00 +11 and at 01:45:00 +1030"},
 		{"2026-01-31 09:00", "UTC", []string{"2026-01-31T09:00:00Z"}, ""},
 	} {
 		m, err := schedule.ParseMoment(c.text, zone(t, c.zone))

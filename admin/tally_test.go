@@ -1,0 +1,29 @@
+package admin
+
+import (
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestMostFrequentReasonCountsFailures: a run that failed has no reason but its own error, and one
+// reason may be that of several states.
+func TestMostFrequentReasonCountsFailures(t *testing.T) {
+	tally := func(state jobs.State, reason jobs.Reason, runs int) jobs.Tally {
+		return jobs.Tally{Job: "a", State: state, Reason: reason, Runs: runs, Last: noon}
+	}
+	for _, c := range []struct {
+		tallies []jobs.Tally
+		reason  jobs.Reason
+		runs    int
+	}{
+		{[]jobs.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "", 90},
+		{[]jobs.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)}, jobs.ReasonLockHeld, 3},
+		{[]jobs.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2), tally(jobs.Missed, jobs.ReasonPaused, 2)}, jobs.ReasonPaused, 4},
+	} {
+		got := troublesByJob(c.tallies)
+		if len(got) != 1 || got[0].Reason != c.reason || got[0].Reasons != c.runs {
+			t.Errorf("%+v: %+v, want %q of %d", c.tallies, got, c.reason, c.runs)
+		}
+	}
+}
