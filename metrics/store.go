@@ -24,16 +24,16 @@ var _ jobs.Store = (*Store)(nil)
 // Store returns inner, timed.
 func (m *Metrics) Store(inner jobs.Store) *Store { return &Store{inner, m} }
 
-// ClusterID implements jobs.inner. It is known since the store was opened.
+// ClusterID implements jobs.Store. It is known since the store was opened.
 func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
 
-// Close implements jobs.inner.
+// Close implements jobs.Store.
 func (s *Store) Close() { s.inner.Close() }
 
-// Listen implements jobs.inner. It is not timed: it lasts as long as it can.
+// Listen implements jobs.Store. It is not timed: it lasts as long as it can.
 func (s *Store) Listen(ctx context.Context, heard func()) error { return s.inner.Listen(ctx, heard) }
 
-// Start implements jobs.inner. It counts the answers too.
+// Start implements jobs.Store. It counts the answers too.
 func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	begun := time.Now()
 	results, err := s.inner.Start(ctx, session, requests)
@@ -62,7 +62,7 @@ func outcomeOf(r jobs.StartResult) string {
 	}
 }
 
-// Sweep implements jobs.inner. It counts the dead sessions too.
+// Sweep implements jobs.Store. It counts the dead sessions too.
 func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	begun := time.Now()
 	swept, err := s.inner.Sweep(ctx)
@@ -71,7 +71,7 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return swept, err
 }
 
-// Open implements jobs.inner.
+// Open implements jobs.Store.
 func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	begun := time.Now()
 	err := s.inner.Open(ctx, session)
@@ -79,7 +79,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	return err
 }
 
-// Heartbeat implements jobs.inner.
+// Heartbeat implements jobs.Store.
 func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
 	begun := time.Now()
 	answer, err := s.inner.Heartbeat(ctx, session, v)
@@ -87,7 +87,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 	return answer, err
 }
 
-// End implements jobs.inner.
+// End implements jobs.Store.
 func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	begun := time.Now()
 	err := s.inner.End(ctx, session)
@@ -95,7 +95,7 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 	return err
 }
 
-// Living implements jobs.inner.
+// Living implements jobs.Store.
 func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, error) {
 	begun := time.Now()
 	answer, err := s.inner.Living(ctx, sessions)
@@ -103,7 +103,7 @@ func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 	return answer, err
 }
 
-// Register implements jobs.inner.
+// Register implements jobs.Store.
 func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
 	begun := time.Now()
 	answer, err := s.inner.Register(ctx, session, definitions)
@@ -111,7 +111,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 	return answer, err
 }
 
-// Withdraw implements jobs.inner.
+// Withdraw implements jobs.Store.
 func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
 	begun := time.Now()
 	err := s.inner.Withdraw(ctx, session, table, names)
@@ -119,7 +119,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, n
 	return err
 }
 
-// Versions implements jobs.inner.
+// Versions implements jobs.Store.
 func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	begun := time.Now()
 	answer, err := s.inner.Versions(ctx)
@@ -127,7 +127,7 @@ func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
 	return answer, err
 }
 
-// Note implements jobs.inner.
+// Note implements jobs.Store.
 func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Note(ctx, session, notes)
@@ -135,7 +135,7 @@ func (s *Store) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) 
 	return answer, err
 }
 
-// Finish implements jobs.inner.
+// Finish implements jobs.Store.
 func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bool, error) {
 	begun := time.Now()
 	answer, err := s.inner.Finish(ctx, requests)
@@ -143,7 +143,7 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 	return answer, err
 }
 
-// Adopt implements jobs.inner.
+// Adopt implements jobs.Store.
 func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Adopt(ctx, session, a)
@@ -151,7 +151,7 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 	return answer, err
 }
 
-// CheckMisfires implements jobs.inner.
+// CheckMisfires implements jobs.Store.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.CheckMisfires(ctx, checks, find)
@@ -159,7 +159,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	return answer, err
 }
 
-// Revoke implements jobs.inner.
+// Revoke implements jobs.Store.
 func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
 	begun := time.Now()
 	err := s.inner.Revoke(ctx, token, state, reason)
@@ -167,7 +167,7 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 	return err
 }
 
-// Prune implements jobs.inner.
+// Prune implements jobs.Store.
 func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
 	begun := time.Now()
 	answer, err := s.inner.Prune(ctx, session, r)
@@ -175,7 +175,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 	return answer, err
 }
 
-// Openings implements jobs.inner.
+// Openings implements jobs.Store.
 func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
 	begun := time.Now()
 	answer, err := s.inner.Openings(ctx, followers)
@@ -183,7 +183,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 	return answer, err
 }
 
-// Follow implements jobs.inner.
+// Follow implements jobs.Store.
 func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	begun := time.Now()
 	err := s.inner.Follow(ctx, followed)
@@ -191,7 +191,7 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	return err
 }
 
-// Orders implements jobs.inner.
+// Orders implements jobs.Store.
 func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
 	begun := time.Now()
 	answer, err := s.inner.Orders(ctx, session, since)
@@ -199,7 +199,7 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 	return answer, err
 }
 
-// Pauses implements jobs.inner.
+// Pauses implements jobs.Store.
 func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pauses(ctx, job, group, from, until)
@@ -207,7 +207,7 @@ func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.
 	return answer, err
 }
 
-// Audit implements jobs.inner.
+// Audit implements jobs.Store.
 func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	begun := time.Now()
 	answer, err := s.inner.Audit(ctx, f)
@@ -215,7 +215,7 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	return answer, err
 }
 
-// Saved implements jobs.inner.
+// Saved implements jobs.Store.
 func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) {
 	begun := time.Now()
 	answer, err := s.inner.Saved(ctx, job)
@@ -223,7 +223,7 @@ func (s *Store) Saved(ctx context.Context, job string) (json.RawMessage, error) 
 	return answer, err
 }
 
-// Now implements jobs.inner.
+// Now implements jobs.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.Now(ctx)
@@ -231,7 +231,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return answer, err
 }
 
-// Locks implements jobs.inner.
+// Locks implements jobs.Store.
 func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Locks(ctx)
@@ -239,7 +239,7 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	return answer, err
 }
 
-// Jobs implements jobs.inner.
+// Jobs implements jobs.Store.
 func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Jobs(ctx)
@@ -247,7 +247,7 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	return answer, err
 }
 
-// Runs implements jobs.inner.
+// Runs implements jobs.Store.
 func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Runs(ctx, f)
@@ -255,7 +255,7 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 	return answer, err
 }
 
-// Run implements jobs.inner.
+// Run implements jobs.Store.
 func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Run(ctx, id)
@@ -263,7 +263,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 	return answer, err
 }
 
-// Firing implements jobs.inner.
+// Firing implements jobs.Store.
 func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.FiringView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Firing(ctx, job, due)
@@ -271,7 +271,7 @@ func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.Fir
 	return answer, err
 }
 
-// Replicas implements jobs.inner.
+// Replicas implements jobs.Store.
 func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Replicas(ctx)
@@ -279,7 +279,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	return answer, err
 }
 
-// Drift implements jobs.inner.
+// Drift implements jobs.Store.
 func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	begun := time.Now()
 	answer, err := s.inner.Drift(ctx, limit)
@@ -287,7 +287,7 @@ func (s *Store) Drift(ctx context.Context, limit int) ([]jobs.JobDrift, error) {
 	return answer, err
 }
 
-// ListJobs implements jobs.inner.
+// ListJobs implements jobs.Store.
 func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.ListJobs(ctx, f)
@@ -295,7 +295,7 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 	return answer, err
 }
 
-// Job implements jobs.inner.
+// Job implements jobs.Store.
 func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Job(ctx, name)
@@ -303,7 +303,7 @@ func (s *Store) Job(ctx context.Context, name string) (jobs.JobView, error) {
 	return answer, err
 }
 
-// Groups implements jobs.inner.
+// Groups implements jobs.Store.
 func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	begun := time.Now()
 	answer, err := s.inner.Groups(ctx)
@@ -311,7 +311,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	return answer, err
 }
 
-// Resources implements jobs.inner.
+// Resources implements jobs.Store.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	begun := time.Now()
 	answer, err := s.inner.Resources(ctx)
@@ -319,7 +319,7 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	return answer, err
 }
 
-// Outcomes implements jobs.inner.
+// Outcomes implements jobs.Store.
 func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
 	begun := time.Now()
 	answer, err := s.inner.Outcomes(ctx, names, n)
@@ -327,7 +327,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	return answer, err
 }
 
-// Tallies implements jobs.inner.
+// Tallies implements jobs.Store.
 func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.Tallies(ctx, since)
@@ -335,7 +335,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 	return answer, err
 }
 
-// JobTallies implements jobs.inner.
+// JobTallies implements jobs.Store.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
 	begun := time.Now()
 	answer, err := s.inner.JobTallies(ctx, job, since)
@@ -343,7 +343,7 @@ func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]
 	return answer, err
 }
 
-// FiringRuns implements jobs.inner.
+// FiringRuns implements jobs.Store.
 func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.FiringRuns(ctx, f)
