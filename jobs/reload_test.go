@@ -17,7 +17,7 @@ import (
 func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newLongCluster(t)
+			c := newCluster(t)
 			before, after := twoDefinitions(t)
 			replica, stop := c.begin(c.options("a", takes(0), before))
 			stopOther := func() {}
@@ -53,7 +53,7 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 // waits for its lock, and has a mistake change nothing.
 func TestReloadChangesTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		end := make(chan struct{})
 		hold := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
 			if run.Job != "holder" {
@@ -130,7 +130,7 @@ func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string, 
 // TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no due of it is lost.
 func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLongCluster(t)
+		c := newCluster(t)
 		before, after := twoDefinitions(t)
 		o := c.options("a", takes(0), before)
 		o.Store = &cutOff{Store: c.store, until: time.Now().Add(20 * time.Second)}
