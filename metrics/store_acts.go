@@ -67,9 +67,9 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 }
 
 // PutSpec implements jobs.Store.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	begun := time.Now()
-	answer, err := s.inner.PutSpec(ctx, a, spec)
+	answer, err := s.inner.PutSpec(ctx, a, spec, checks...)
 	s.metrics.asked("put_spec", begun, err)
 	return answer, err
 }
@@ -83,9 +83,9 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 }
 
 // RemoveSpec implements jobs.Store.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
 	begun := time.Now()
-	err := s.inner.RemoveSpec(ctx, a, job, version)
+	err := s.inner.RemoveSpec(ctx, a, job, version, checks...)
 	s.metrics.asked("remove_spec", begun, err)
 	return err
 }
