@@ -131,8 +131,9 @@ var placeRules = []rule{
 		older, younger, alone := request("a", 2, own, table("s/t")), request("a", 3, own, table("s/t")), request("c", 4, table("s/t"))
 		token := c.granted(s, holder)
 		for range 2 {
-			for r, want := range map[*jobs.StartRequest]bool{&older: false, &younger: true, &alone: false} {
-				if result := c.start(s, *r)[0]; result.Reason != jobs.ReasonLockHeld || result.Queued != want {
+			for _, r := range []jobs.StartRequest{older, younger, alone} {
+				want := r.Run == younger.Run
+				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld || result.Queued != want {
 					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, queued: %v", r.Firing.Job, r.Firing.Due, result, want)
 				}
 			}
