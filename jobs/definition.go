@@ -48,7 +48,7 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		Fingerprint: job.Schedule.Fingerprint(),
 		Handler:     job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
-		Group: job.Group, Priority: job.priority(), Source: FromConfig,
+		Group: job.Group, After: job.Schedule.After(), Priority: job.priority(), Source: FromConfig,
 	}, nil
 }
 

@@ -93,6 +93,17 @@ func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
 	return old[:min(len(old), r.Limit)]
 }
 
+// unhandled reports whether a job that follows the run's, and that a session
+// carries, has still to handle its due: it may be paused.
+func (s *Store) unhandled(r *run) bool {
+	for _, j := range s.jobs {
+		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) && r.Due.After(j.checkedUntil) {
+			return true
+		}
+	}
+	return false
+}
+
 // forgettable reports whether a run has ended before, and its due is decided.
 func (s *Store) forgettable(r *run, before time.Time) bool {
 	ended := r.CreatedAt
@@ -100,7 +111,7 @@ func (s *Store) forgettable(r *run, before time.Time) bool {
 		ended = *r.FinishedAt
 	}
 	j := s.jobs[r.Job]
-	return r.State.Final() && ended.Before(before) && (r.Key != "" || j == nil || j.version == 0 || !r.Due.After(j.checkedUntil))
+	return r.State.Final() && ended.Before(before) && (r.Key != "" || !s.unhandled(r)) && (r.Key != "" || j == nil || j.version == 0 || !r.Due.After(j.checkedUntil))
 }
 
 // forgetDefinitions notes which definitions nobody carries, and forgets those

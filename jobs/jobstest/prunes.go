@@ -126,6 +126,31 @@ var pruneRules = []rule{
 			c.Errorf("left: %+v", left)
 		}
 	}},
+	{"a due that a job which follows has not handled stays, until it has, or nobody has the job", func(c *check) {
+		s := c.session("one")
+		c.register("h", "load")
+		follower := definition("report", "h")
+		follower.After = []string{"load", "other"}
+		carries := c.session("carries")
+		_, err := c.Store.Register(c.ctx, carries, []jobs.Definition{follower})
+		c.must(err)
+		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "report"})
+		cursor := c.versions()["report"].CheckedUntil
+		handled, waitedFor, byHand, last := request("load", 1), request("load", 2), request("load", 3), request("load", 4)
+		handled.Firing.Due, waitedFor.Firing.Due = cursor, cursor.Add(time.Millisecond)
+		byHand.Firing.Due, byHand.Firing.Key = waitedFor.Firing.Due, "key"
+		last.Firing.Due, last.Firing.Key = waitedFor.Firing.Due, "last"
+		for _, r := range []jobs.StartRequest{handled, waitedFor, byHand, last} {
+			c.finished(r, c.granted(s, r), jobs.Succeeded)
+		}
+		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("load", waitedFor.Firing.Due)},
+			func(string, jobs.Cursor) []jobs.Misfired { return nil })
+		c.must(err)
+		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
+		c.record(waitedFor.Run, jobs.Succeeded)
+		c.must(c.Store.End(c.ctx, carries))
+		equal(c, "runs once nobody has the job", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
+	}},
 	{"batches go through all that is old, past what stays", func(c *check) {
 		s := c.session("one")
 		var stay []uuid.UUID

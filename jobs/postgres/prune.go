@@ -21,17 +21,27 @@ WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 	// pruneRuns walks the history from its beginning, or from where the batch
 	// before has ended: what that left dead in the index is not walked again.
 	// A due that is after its job's cursor would be taken for one that nobody
-	// started. What webhooks are still to be told stays, and so does the last run
-	// of each job that has ended: of a job that is due once a year it is all there
+	// started, and one after the cursor of a job that follows and that a session
+	// carries, paused perhaps, would never be handled by it. What webhooks are still
+	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
 	// is to see. All that belongs to a run goes with it.
 	pruneRuns = `
 WITH old AS (
     SELECT id, created_at FROM holdfast.runs
     WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id LIMIT $4
+), followed AS MATERIALIZED (
+    SELECT a.name, min(j.checked_until) AS until
+    FROM holdfast.definitions d
+    CROSS JOIN LATERAL (
+        SELECT j.checked_until FROM holdfast.jobs j WHERE j.name = d.job AND j.version = d.version
+            AND (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version LIMIT 1) OFFSET 0) j
+    CROSS JOIN LATERAL unnest(d.after) AS a (name)
+    WHERE d.after <> '{}' AND cardinality(d.after) > 0 GROUP BY a.name
 ), gone AS (
     DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old)) AND r.state NOT IN ('waiting', 'running')
         AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
         AND (r.key <> '' OR (SELECT r.due > j.checked_until FROM holdfast.jobs j WHERE j.name = r.job) IS NOT TRUE)
+        AND (r.key <> '' OR (SELECT r.due > f.until FROM followed f WHERE f.name = r.job) IS NOT TRUE)
         AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
         AND (SELECT true FROM holdfast.runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)

@@ -206,3 +206,6 @@ CREATE TABLE holdfast_watches (
     run   TEXT PRIMARY KEY,
     until INTEGER NOT NULL
 );
+
+-- The jobs that a definition follows, as JSON.
+ALTER TABLE holdfast_definitions ADD COLUMN after TEXT NOT NULL DEFAULT '[]';
