@@ -39,8 +39,11 @@ func TestDocumentedPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
-	if len(blocks) != 1 {
+	if len(blocks) != 2 {
 		t.Fatalf("found %d configurations", len(blocks))
+	}
+	if _, err := parse(blocks[1][1]); err != nil {
+		t.Errorf("configuration of reservations: %v", err)
 	}
 	c, err := parse(blocks[0][1])
 	if err != nil {
