@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -103,11 +104,13 @@ func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var said []string
 	lines := bufio.NewScanner(output)
 	for lines.Scan() && lines.Text() != "ready" {
+		said = append(said, lines.Text())
 	}
 	if lines.Text() != "ready" {
-		t.Fatalf("the child ended: %v", child.Wait())
+		t.Fatalf("the child ended: %v\n%s", child.Wait(), strings.Join(said, "\n"))
 	}
 	return child, folder
 }
