@@ -21,14 +21,17 @@ SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, 
 	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
 	// is to see. All that belongs to a run goes with it.
 	pruneRuns = `
+WITH followed AS MATERIALIZED (
+    SELECT a.value AS name, min(j.checked_until) AS until
+    FROM holdfast_definitions d CROSS JOIN json_each(d.after) a
+    JOIN holdfast_jobs j ON j.name = d.job AND j.version = d.version
+    WHERE d.after <> '[]' AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)
+    GROUP BY a.value
+)
 DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1)) AND state NOT IN ('waiting', 'running')
     AND coalesce(finished_at, created_at) < ?2
     AND (key <> '' OR coalesce((SELECT due <= j.checked_until FROM holdfast_jobs j WHERE j.name = r.job), 1))
-    AND (key <> '' OR NOT EXISTS (
-        SELECT 1 FROM holdfast_definitions d CROSS JOIN json_each(d.after) a
-        JOIN holdfast_jobs j ON j.name = d.job AND j.version = d.version
-        WHERE d.after <> '[]' AND a.value = r.job AND r.due > j.checked_until
-            AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)))
+    AND (key <> '' OR coalesce((SELECT r.due <= f.until FROM followed f WHERE f.name = r.job), 1))
     AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
     AND EXISTS (SELECT 1 FROM holdfast_runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id) AND y.state NOT IN ('waiting', 'running'))
 RETURNING id`

@@ -209,3 +209,4 @@ CREATE TABLE holdfast_watches (
 
 -- The jobs that a definition follows, as JSON.
 ALTER TABLE holdfast_definitions ADD COLUMN after TEXT NOT NULL DEFAULT '[]';
+CREATE INDEX holdfast_definitions_after ON holdfast_definitions (job, version, after) WHERE after <> '[]';
