@@ -17,6 +17,9 @@
 // with a long transaction holds up every start and finish for that long. A
 // call whose context ends before its turn returns jobs.ErrUnavailable.
 //
+// Each connection keeps the statements that it has prepared, up to a bound, and
+// uses them again.
+//
 // Whether a session lives is decided in memory, on the monotonic clock: a
 // heartbeat must not wait for a job's transaction, or a long one would cost
 // the replica its session. A heartbeat writes the new expiry to the file only

@@ -29,6 +29,34 @@ func (s *Store) CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // Writer is the writing connection.
 func (s *Store) Writer() *sql.DB { return s.writer }
 
+const (
+	MaxPrepared     = maxPrepared
+	MaxPreparedText = maxPreparedText
+)
+
+// OpenPool opens a pool on a file, as a store does.
+func OpenPool(path string) (*sql.DB, error) {
+	return openPool(dsn(path, time.Second, "immediate"))
+}
+
+// KeptStatements returns the statements that one connection of the pool keeps, and
+// their texts.
+func KeptStatements(ctx context.Context, pool *sql.DB) (map[any]string, error) {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	kept := map[any]string{}
+	err = conn.Raw(func(driverConn any) error {
+		for _, s := range driverConn.(*connection).kept {
+			kept[s] = s.text
+		}
+		return nil
+	})
+	return kept, err
+}
+
 var (
 	CheckStatement = checkStatement
 	RunsQuery      = runsQuery

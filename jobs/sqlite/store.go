@@ -138,10 +138,10 @@ func (s *Store) connect(opts Options) (err error) {
 	if opts.Exclusive { // the file stays in WAL mode: a tool must not change a file that it has mistaken for ours
 		writing = append(writing, "journal_mode(WAL)")
 	}
-	if s.writer, err = sql.Open("sqlite", dsn(s.path, busy, "immediate", writing...)); err != nil {
+	if s.writer, err = openPool(dsn(s.path, busy, "immediate", writing...)); err != nil {
 		return wrap("connection", err)
 	}
-	if s.readers, err = sql.Open("sqlite", dsn(s.path, busy, "deferred", "query_only(1)")); err != nil {
+	if s.readers, err = openPool(dsn(s.path, busy, "deferred", "query_only(1)")); err != nil {
 		return wrap("connection", err)
 	}
 	s.writer.SetMaxOpenConns(1)
