@@ -24,23 +24,28 @@ import (
 // post sends an act to a replica, and returns how it answered.
 func (c *cluster) post(p *replicas.Process, path, body string, header ...string) (status int, answer string) {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.ctx, http.MethodPost, p.URL+path, strings.NewReader(body))
+	status, answer, err := post(c.ctx, p, path, body, header...)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	return status, answer
+}
+
+func post(ctx context.Context, p *replicas.Process, path, body string, header ...string) (status int, answer string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		c.t.Fatal(err)
+		return 0, "", err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	return response.StatusCode, string(text), err
 }
 
 // act is post for what must be done; its answer goes into value.

@@ -167,18 +167,24 @@ func (c *cluster) config() string {
 // launch starts a replica, without waiting until it is ready.
 func (c *cluster) launch(name string) *replicas.Process {
 	c.t.Helper()
+	p, err := replicas.Start(c.ctx, c.spec(name))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.replicas[name] = p
+	return p
+}
+
+// spec says how to start a replica.
+func (c *cluster) spec(name string) replicas.Spec {
+	c.t.Helper()
 	spec := replicas.Spec{Name: name, Config: c.config(), Dir: c.dir}
 	if c.settings.stock {
 		spec.Program = stockProgram(c.t)
 	} else {
 		spec.Program, spec.Env = ownProgram(c.t), []string{asProgram + "=1"}
 	}
-	p, err := replicas.Start(c.ctx, spec)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.replicas[name] = p
-	return p
+	return spec
 }
 
 // start starts replicas and waits until each can start runs.

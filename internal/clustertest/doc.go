@@ -23,6 +23,9 @@
 // Tests wait for events by asking the database or a replica until they are
 // there, and fail when the cluster's context ends; none sleeps and hopes.
 //
+// To kill a replica at a chosen step of a firing, a victim's proxies (killstep_test.go) look for
+// the request to memcached or PostgreSQL that begins or ends the step.
+//
 // # Environment
 //
 // HOLDFAST_CLUSTER_SECONDS is how long the cluster runs in the tests of its

@@ -10,24 +10,31 @@ import (
 func (c *cluster) audit() {
 	c.t.Helper()
 	for _, rule := range ledgerRules {
-		type breach struct{ Text string }
-		broken, err := ask[breach](c.ctx, c, rule.broken)
-		if err != nil {
-			c.t.Fatalf("%s: %v", rule.says, err)
-		}
-		var texts []string
-		for _, b := range broken[:min(len(broken), 10)] {
-			texts = append(texts, b.Text)
-		}
-		if len(broken) > 0 {
-			c.t.Errorf("%s: broken %d times:\n%s", rule.says, len(broken), strings.Join(texts, "\n"))
-		}
+		c.auditRule(rule)
 	}
 }
 
+func (c *cluster) auditRule(rule ledgerRule) {
+	c.t.Helper()
+	type breach struct{ Text string }
+	broken, err := ask[breach](c.ctx, c, rule.broken)
+	if err != nil {
+		c.t.Fatalf("%s: %v", rule.says, err)
+	}
+	var texts []string
+	for _, b := range broken[:min(len(broken), 10)] {
+		texts = append(texts, b.Text)
+	}
+	if len(broken) > 0 {
+		c.t.Errorf("%s: broken %d times:\n%s", rule.says, len(broken), strings.Join(texts, "\n"))
+	}
+}
+
+type ledgerRule struct{ says, broken string }
+
 // ledgerRules hold at every moment of every cluster. Each query returns what
 // breaks its rule, in words.
-var ledgerRules = []struct{ says, broken string }{
+var ledgerRules = []ledgerRule{
 	{
 		// Rows in the order of their writing: each token's are together, and
 		// tokens grow. Two runs that were on a table at the same time would

@@ -37,6 +37,7 @@ type Proxy struct {
 	dropReplies atomic.Bool
 	delay       atomic.Int64
 	onRequest   atomic.Pointer[func([]byte) Fate]
+	onReplyCut  atomic.Pointer[func()]
 
 	mu     sync.Mutex
 	closed bool
@@ -95,6 +96,10 @@ func (p *Proxy) OnRequest(decide func(request []byte) Fate) {
 	}
 	p.onRequest.Store(&decide)
 }
+
+// OnReplyCut has told called when the server has answered a request whose fate is CutReply,
+// before the connection is closed. It is called concurrently for different connections.
+func (p *Proxy) OnReplyCut(told func()) { p.onReplyCut.Store(&told) }
 
 // CutAll closes all connections that are open, in both directions.
 func (p *Proxy) CutAll() {
@@ -247,6 +252,9 @@ func (l *link) reply(piece []byte) bool {
 		}
 	}
 	if l.cutReply.Load() {
+		if told := l.proxy.onReplyCut.Load(); told != nil {
+			(*told)()
+		}
 		return false
 	}
 	if !l.mute.Load() && !l.proxy.dropReplies.Load() {

@@ -61,6 +61,33 @@ func TestProxyFates(t *testing.T) {
 	}
 }
 
+func TestProxyTellsOfAnAnswerThatItCuts(t *testing.T) {
+	server := startMemcached(t)
+	proxy := servertest.NewProxy(t, server.Addr())
+	proxy.OnRequest(func(request []byte) servertest.Fate {
+		if bytes.HasPrefix(request, []byte("set ")) {
+			return servertest.CutReply
+		}
+		return servertest.Pass
+	})
+	told := make(chan struct{})
+	proxy.OnReplyCut(func() { told <- struct{}{} })
+	conn := dial(t, proxy.Addr())
+	ask(t, conn, "version\r\n")
+	if _, err := conn.Write([]byte("set k 0 0 1\r\nx\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody was told of the answer")
+	}
+	if got := ask(t, dial(t, server.Addr()), "get k\r\n"); got == "END" {
+		t.Error("the answer was told of before the request took effect")
+	}
+	checkConnection(t, conn, false)
+}
+
 // checkConnection checks that nothing comes, by silence or by a broken connection.
 func checkConnection(t *testing.T, conn net.Conn, stays bool) {
 	t.Helper()

@@ -1,0 +1,81 @@
+package clustertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+)
+
+// killStep is a moment between the gate of a firing and the removal of its last lock, told by
+// one request of the replica to a server.
+type killStep struct {
+	name     string
+	store    bool                               // the request is to PostgreSQL, not to memcached
+	request  func(v *victim, piece []byte) bool // reports whether the piece is that request
+	answered bool                               // killed at the answer, else before it is forwarded
+	running  bool                               // the history then has the run as running
+	unlocked bool                               // no lock is left behind
+}
+
+var killSteps = []killStep{
+	{name: "gate added", request: gateAdd, answered: true, unlocked: true},
+	{name: "first lock added", request: lockAdd("_a"), answered: true},
+	{name: "last lock added", request: lockAdd("_c"), answered: true},
+	{name: "start not received", store: true, request: start},
+	{name: "start granted, reply lost", store: true, request: start, answered: true, running: true},
+	{name: "start granted, handler called", store: true, request: carries("begin"), running: true},
+	{
+		name: "handler in an open transaction", store: true, request: carries("begin"), answered: true,
+		running: true,
+	},
+	{name: "finish not received", store: true, request: carries("succeeded"), running: true},
+	{name: "finish recorded, reply lost", store: true, request: carries("succeeded"), answered: true},
+	{name: "no lock removed", request: lockRemoval("_c")},
+	{name: "one lock removed", request: lockRemoval("_b")},
+}
+
+func gateAdd(v *victim, piece []byte) bool {
+	line := commandLine(piece)
+	return line[0] == "add" && strings.Contains(line[1], ":gate:"+v.job()+"@")
+}
+
+// lockAdd is the add of the lock on one of the victim's tables.
+func lockAdd(table string) func(*victim, []byte) bool {
+	return func(v *victim, piece []byte) bool {
+		line := commandLine(piece)
+		return line[0] == "add" && strings.HasSuffix(line[1], "/"+v.name+table)
+	}
+}
+
+// lockRemoval is the cas that removes the lock on one of the victim's tables: with a lifetime
+// that is over.
+func lockRemoval(table string) func(*victim, []byte) bool {
+	return func(v *victim, piece []byte) bool {
+		line := commandLine(piece)
+		return line[0] == "cas" && strings.HasSuffix(line[1], "/"+v.name+table) && line[3] == "-1"
+	}
+}
+
+// commandLine returns the verb, key, flags and lifetime of a command to memcached. What a
+// command does not have is empty.
+func commandLine(piece []byte) [4]string {
+	line, _, _ := bytes.Cut(piece, []byte("\r\n"))
+	var words [4]string
+	copy(words[:], strings.Fields(string(line)))
+	return words
+}
+
+// start is the request for the claim: it names the lock on the job itself.
+func start(v *victim, piece []byte) bool {
+	return bytes.Contains(piece, pgParameter("job:"+v.job()))
+}
+
+// carries is a request to PostgreSQL with the text as a parameter.
+func carries(text string) func(*victim, []byte) bool {
+	return func(_ *victim, piece []byte) bool { return bytes.Contains(piece, pgParameter(text)) }
+}
+
+// pgParameter is a text as PostgreSQL's protocol has it, alone or in a list.
+func pgParameter(text string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
