@@ -155,10 +155,11 @@ func clock(t *time.Time) string {
 }
 
 func took(r jobs.Record) string {
-	if r.StartedAt == nil || r.FinishedAt == nil {
+	length, ended := r.Took()
+	if !ended {
 		return "-"
 	}
-	return r.FinishedAt.Sub(*r.StartedAt).Round(time.Millisecond).String()
+	return length.Round(time.Millisecond).String()
 }
 
 // why says in one line why a run did not succeed.

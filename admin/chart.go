@@ -183,7 +183,8 @@ func (d *drawer) over(s jobs.Stretch) time.Time {
 	return d.t.Now
 }
 
-// bars are a run and the wait before it, as far as they are in the window.
+// bars are the attempts of a run, the rests between them and the wait before, as far
+// as they are in the window.
 func (d *drawer) bars(s jobs.Stretch) (bars []chartBar) {
 	end := d.over(s)
 	waited := end
@@ -197,10 +198,29 @@ func (d *drawer) bars(s jobs.Stretch) (bars []chartBar) {
 	if s.StartedAt == nil {
 		return bars
 	}
-	if b := d.bar(waited, end); b != nil {
-		b.Class, b.Path, b.Title = string(s.State), runPath(s.Run), runTitle(s, waited, end)
-		b.runs, b.states = 1, map[jobs.State]int{s.State: 1}
-		bars = append(bars, *b)
+	attempt := func(begin, until time.Time) {
+		if b := d.bar(begin, until); b != nil {
+			b.Class, b.Path, b.Title = string(s.State), runPath(s.Run), runTitle(s, waited, end)
+			b.runs, b.states = 1, map[jobs.State]int{s.State: 1}
+			bars = append(bars, *b)
+		}
+	}
+	begin := waited
+	for _, rest := range s.Rests {
+		until := end
+		if rest.Until != nil {
+			until = *rest.Until
+		}
+		b := d.bar(rest.From, until)
+		if b == nil || b.W < leastWide { // the attempts beside it are drawn as one
+			continue
+		}
+		attempt(begin, rest.From)
+		b.Class, b.Path, b.Title = "wait", runPath(s.Run), restTitle(s, rest.From, until)
+		bars, begin = append(bars, *b), until
+	}
+	if begin == waited || begin.Before(end) {
+		attempt(begin, end)
 	}
 	return bars
 }
@@ -327,10 +347,17 @@ func severalTitle(b *chartBar) string {
 
 func runTitle(s jobs.Stretch, begin, end time.Time) string {
 	text := fmt.Sprintf("%s %s", cut(s.Job, 100), stateWords(s.State))
-	if s.State.Final() {
-		text += fmt.Sprintf(" after %s, from %s to %s", took(end.Sub(begin)), utcWords(begin), utcWords(end))
-	} else {
-		text += fmt.Sprintf(" for %s, since %s", took(end.Sub(begin)), utcWords(begin))
+	length := jobs.Executed(begin, end, s.Rests)
+	switch {
+	case s.State.Final():
+		text += fmt.Sprintf(" after %s, from %s to %s", took(length), utcWords(begin), utcWords(end))
+	case s.State == jobs.Waiting:
+		text += fmt.Sprintf(" for another attempt, ran %s since %s", took(length), utcWords(begin))
+	default:
+		text += fmt.Sprintf(" for %s, since %s", took(length), utcWords(begin))
+	}
+	if rested := end.Sub(begin) - length; rested > 0 {
+		text += fmt.Sprintf(", beside %s between attempts", took(rested))
 	}
 	text += " on " + cut(s.Replica, 60)
 	if words := stretchWhy(s); words != "" {
@@ -350,6 +377,11 @@ func waitTitle(s jobs.Stretch, length time.Duration) string {
 		}
 	}
 	return text
+}
+
+func restTitle(s jobs.Stretch, begin, end time.Time) string {
+	return fmt.Sprintf("%s waited %s between attempts, from %s",
+		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
 }
 
 // stretchWhy says why a stretch is what it is.

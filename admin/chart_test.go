@@ -51,6 +51,38 @@ func ran(n int, state jobs.State, created, started, finished int) jobs.Stretch {
 	return s
 }
 
+// rested has the run rest from the first of these times to the second, and so on;
+// counted in seconds before noon.
+func rested(s jobs.Stretch, seconds ...int) jobs.Stretch {
+	var times []time.Time
+	for _, second := range seconds {
+		times = append(times, noon.Add(-time.Duration(second)*time.Second))
+	}
+	s.Rests = jobs.NewRests(times)
+	return s
+}
+
+// TestRestsAreNoPartOfADuration has a run of two attempts of a minute and an hour of rest.
+func TestRestsAreNoPartOfADuration(t *testing.T) {
+	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
+	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, Rests: s.Rests}
+	o := jobs.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, Rests: s.Rests}
+	plotted := newPlot([]jobs.Outcome{o, o}, noon)
+	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
+	if got := since(running); !got.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("it runs since %s, want the start of its second attempt", got)
+	}
+	for got, want := range map[string]string{
+		lasted(r): "2 min", plotted.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
+		stretchWords(s, noon):                    "ran 2 min, waited 1 h between attempts",
+		runTitle(s, *s.StartedAt, *s.FinishedAt): "beside 1 h between attempts on replica-1",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("told is %q, want %q", got, want)
+		}
+	}
+}
+
 func TestBarsOfATimeline(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs []jobs.Stretch // the youngest first
@@ -76,6 +108,17 @@ func TestBarsOfATimeline(t *testing.T) {
 		"marks at one place": {
 			[]jobs.Stretch{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1), ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
+		},
+		"attempts and the rests between them": {
+			[]jobs.Stretch{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% succeeded\n",
+		},
+		"a rest that goes on": {
+			[]jobs.Stretch{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
+			"0 50%+20% waiting\n0 70%+30% wait\n",
+		},
+		"a rest that nobody could see": {
+			[]jobs.Stretch{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)}, "0 50%+40% failed\n",
 		},
 		"cancelled while it waited": {[]jobs.Stretch{ran(1, jobs.Cancelled, 500, -1, 400)}, "0 50%+10% wait\nmark 60% cancelled\n"},
 	} {

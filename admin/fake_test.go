@@ -250,6 +250,7 @@ func (h *history) Outcomes(_ context.Context, names []string, n int) (map[string
 		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
 				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Rests: r.Rests,
 			})
 		}
 	}
@@ -312,7 +313,7 @@ func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Str
 		if counts[r.Job]++; counts[r.Job] <= f.Each {
 			found = append(found, jobs.Stretch{
 				Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
-				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, BlockedBy: r.BlockedBy,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
 			})
 		}
 	}

@@ -71,8 +71,9 @@ func ended(r jobs.Record) time.Time {
 
 // lasted is how long a run ran, "" where it did not.
 func lasted(r jobs.Record) string {
-	if r.StartedAt == nil || r.FinishedAt == nil {
+	length, ended := r.Took()
+	if !ended {
 		return ""
 	}
-	return took(r.FinishedAt.Sub(*r.StartedAt))
+	return took(length)
 }

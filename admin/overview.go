@@ -179,9 +179,11 @@ func olderFirst(a, b jobs.Record) int {
 	return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.ID.String(), b.ID.String()))
 }
 
-// since is when a run began to be what it is: running, or waiting.
+// since is when a run began to be what it is: running, with this attempt, or waiting.
 func since(r jobs.Record) time.Time {
 	switch {
+	case r.State == jobs.Running && len(r.Rests) > 0 && r.Rests[len(r.Rests)-1].Until != nil:
+		return *r.Rests[len(r.Rests)-1].Until
 	case r.State == jobs.Running && r.StartedAt != nil:
 		return *r.StartedAt
 	case r.State == jobs.Waiting && !r.WaitSince.IsZero():

@@ -446,7 +446,11 @@ func stretchWords(s jobs.Stretch, now time.Time) string {
 		parts = append(parts, "waited "+took(length))
 	}
 	if s.StartedAt != nil {
-		parts = append(parts, "ran "+took(end.Sub(waited)))
+		length := jobs.Executed(waited, end, s.Rests)
+		parts = append(parts, "ran "+took(length))
+		if rested := end.Sub(waited) - length; rested > 0 {
+			parts = append(parts, "waited "+took(rested)+" between attempts")
+		}
 	}
 	if words := stretchWhy(s); words != "" {
 		parts = append(parts, words)

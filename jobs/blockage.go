@@ -65,6 +65,7 @@ type Stretch struct {
 	CreatedAt  time.Time  `json:"created_at"`
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
 }
 
@@ -115,8 +116,8 @@ func SumBlockages(parts []Blockage) []Blockage {
 // TypicalOf is of how many of a job's last runs Typical is.
 const TypicalOf = 20
 
-// Typical is how long a job's runs take from start to end, attempts and the
-// rests between them together.
+// Typical is how long a job's runs take: all attempts together, without the rests
+// between them.
 type Typical struct {
 	Runs   int           // that it is known from
 	Median time.Duration // half of them took no longer

@@ -57,10 +57,11 @@ func (s *subject) lostOn(recovery int) string {
 }
 
 func took(r Record) string {
-	if r.FinishedAt == nil {
+	length, ended := r.Took()
+	if !ended {
 		return ""
 	}
-	return fmt.Sprintf(" for %s", rounded(r.FinishedAt.Sub(*r.StartedAt)))
+	return fmt.Sprintf(" for %s", rounded(length))
 }
 
 func outcome(r Record) string {

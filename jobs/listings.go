@@ -38,14 +38,13 @@ type Outcome struct {
 	Reason     Reason     `json:"reason,omitempty"`
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 }
 
-// Took returns how long the run ran, or false where it did not, or does still.
+// Took returns for how long attempts of the run went on, without the rests between
+// them, or false where it did not run, or does still.
 func (o Outcome) Took() (time.Duration, bool) {
-	if o.StartedAt == nil || o.FinishedAt == nil {
-		return 0, false
-	}
-	return o.FinishedAt.Sub(*o.StartedAt), true
+	return executedIn(o.StartedAt, o.FinishedAt, o.Rests)
 }
 
 // Tally counts the runs of a job that ended in one way.

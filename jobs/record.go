@@ -105,6 +105,7 @@ type Record struct {
 	WaitSince  time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 	Reason     Reason     `json:"reason,omitempty"`
 	Detail     string     `json:"detail,omitempty"` // the reason in words
 	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
@@ -116,6 +117,12 @@ type Record struct {
 	// Result is what the handler gave, in the last attempt that gave something;
 	// only where one run is asked for.
 	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Took returns for how long attempts of the run went on, without the rests between
+// them, or false where it did not run, or does still.
+func (r Record) Took() (time.Duration, bool) {
+	return executedIn(r.StartedAt, r.FinishedAt, r.Rests)
 }
 
 // obstacle says what a waiting run waited for, as it was last written down.

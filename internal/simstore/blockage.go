@@ -94,7 +94,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 		}
 		stretches = append(stretches, jobs.Stretch{
 			Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
-			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, BlockedBy: r.BlockedBy,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
 		})
 	}
 	return stretches, nil

@@ -49,6 +49,7 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 	if q.State == jobs.Waiting {
 		r.Attempt++
 		r.WaitSince = now
+		r.Rests = append(r.Rests, jobs.Rest{From: now})
 		s.waiting[r.ID] = r
 		return true
 	}

@@ -142,6 +142,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
 				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Rests: r.Rests,
 			})
 		}
 	}

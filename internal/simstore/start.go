@@ -107,6 +107,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 	s.settled(r, jobs.Running)
 	r.claim, r.Token, r.Attempt = c, c.token, q.Attempt
 	r.Reason, r.Detail = "", ""
+	r.Rests = jobs.EndRest(r.Rests, now)
 	if r.StartedAt == nil {
 		r.StartedAt = &now
 	}

@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
+		{"Rests", restRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},

@@ -16,7 +16,7 @@ const (
 SELECT j.name, d.resources FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
-	stretchColumns = `r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.blocker`
+	stretchColumns = `r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
 
 	// stretchesOf walks the index of each job from the end of the time, and then looks
 	// at the few runs that were created before it.
@@ -39,7 +39,9 @@ GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT %d`
 	typicalOf = `
 SELECT n.job, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY r.took), percentile_disc(0.95) WITHIN GROUP (ORDER BY r.took)
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
-    SELECT finished_at - started_at AS took FROM (
+    SELECT finished_at - started_at - coalesce((
+        SELECT sum(coalesce(l.rests[i + 1], l.finished_at) - l.rests[i])
+        FROM generate_subscripts(l.rests, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
         SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) l
     WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
 GROUP BY n.job`
@@ -91,11 +93,13 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	}
 	stretches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
 		var blocker []byte
-		err = row.Scan(&v.Run, &v.Job, &v.Due, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &blocker)
+		var rests []time.Time
+		err = row.Scan(&v.Run, &v.Job, &v.Due, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
 		if err != nil {
 			return v, err
 		}
 		v.Due, v.CreatedAt, v.StartedAt, v.FinishedAt = v.Due.UTC(), v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
+		v.Rests = jobs.NewRests(rests)
 		v.BlockedBy, err = parseBlocker(blocker)
 		return v, err
 	})

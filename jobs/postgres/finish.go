@@ -33,7 +33,8 @@ WITH ended AS (
 )
 UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
     attempt = r.attempt + CASE WHEN e.state = 'waiting' THEN 1 ELSE 0 END,
-    finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END
+    finished_at = CASE WHEN e.state <> 'waiting' THEN clock_timestamp() END,
+    rests = CASE WHEN e.state = 'waiting' THEN r.rests || clock_timestamp() ELSE r.rests END
 FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r.state = 'running'`
 
 	// keepBoth has an attempt without output or result leave that of the one

@@ -37,7 +37,7 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at
+SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at, r.rests
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
@@ -249,8 +249,10 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	found := make(map[string][]jobs.Outcome, len(names))
 	var job string
 	var o jobs.Outcome
-	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.Due, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt}, func() error {
+	var rests []time.Time
+	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.Due, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt, &rests}, func() error {
 		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), utc(o.StartedAt), utc(o.FinishedAt)
+		o.Rests = jobs.NewRests(rests)
 		found[job] = append(found[job], o)
 		return nil
 	})

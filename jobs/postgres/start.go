@@ -109,7 +109,7 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
-        started_at = coalesce(r.started_at, clock_timestamp()), reason = '', detail = '', blocker = NULL,
+        started_at = coalesce(r.started_at, clock_timestamp()), rests = ` + endedRest + `, reason = '', detail = '', blocker = NULL,
         waited = CASE WHEN r.blocker IS NULL THEN r.waited ELSE r.blocker || jsonb_build_object('since', m.since) END
     FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
@@ -127,6 +127,16 @@ UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
         WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END,
     blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
+
+	// endedRest is jobs.EndRest. A rest that is to end makes the number of times odd. An
+	// interval of seconds alone knows no days, whose lengths differ by zone.
+	endedRest = `CASE
+            WHEN cardinality(r.rests) > 2 * ` + mostRests + ` THEN
+                (r.rests[3] - make_interval(secs => extract(epoch FROM r.rests[2] - r.rests[1])))
+                || r.rests[4:] || clock_timestamp()
+            WHEN cardinality(r.rests) % 2 = 1 THEN r.rests || clock_timestamp()
+            ELSE r.rests END`
+	mostRests = `32` // jobs.MostRests
 
 	// startOutcomes reads what became of each run, now or in an earlier try
 	// whose reply was lost. Of one that waits it looks for another run of its job

@@ -19,7 +19,8 @@ const (
 
 	endRun = `
 UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7, wait_since = ?8,
-    attempt = attempt + (?3 = 'waiting')
+    attempt = attempt + (?3 = 'waiting'),
+    rests = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(rests, '[]'), '$[#]', ?8) ELSE rests END
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	// An attempt without output or result leaves that of the one before.

@@ -39,7 +39,7 @@ WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
     WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s)) OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at
+SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at, r.rests
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
@@ -257,10 +257,17 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 		var o jobs.Outcome
 		var due int64
 		var started, finished sql.NullInt64
-		err := rows.Scan(&job, &o.Run, &due, &o.State, &o.Reason, &started, &finished)
+		var rests *string
+		if err := rows.Scan(&job, &o.Run, &due, &o.State, &o.Reason, &started, &finished, &rests); err != nil {
+			return err
+		}
+		var err error
+		if o.Rests, err = restsOf(rests); err != nil {
+			return fmt.Errorf("run %s: %w", o.Run, err)
+		}
 		o.Due, o.StartedAt, o.FinishedAt = fromMicros(due), fromNullMicros(started), fromNullMicros(finished)
 		found[job] = append(found[job], o)
-		return err
+		return nil
 	})
 	return found, wrap("outcomes", err)
 }

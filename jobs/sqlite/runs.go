@@ -17,8 +17,8 @@ const (
 	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
-    reserved_until, in_turn)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)`
+    reserved_until, in_turn, rests)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
@@ -27,7 +27,8 @@ ON CONFLICT (id) DO UPDATE SET
     attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
     started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
     reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error,
-    waited = excluded.waited, blocked_at = excluded.blocked_at, reserved_until = excluded.reserved_until, in_turn = excluded.in_turn`
+    waited = excluded.waited, blocked_at = excluded.blocked_at, reserved_until = excluded.reserved_until, in_turn = excluded.in_turn,
+    rests = excluded.rests`
 
 	// addRun inserts a run unless its firing has one.
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
@@ -35,7 +36,7 @@ ON CONFLICT (id) DO UPDATE SET
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-    r.reserved_until, r.in_turn, c.token IS NOT NULL
+    r.reserved_until, r.in_turn, r.rests, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
 	takenDues = `
@@ -89,12 +90,14 @@ type runRow struct {
 	ReservedUntil int64 // of one that waits; 0 where it never was
 	InTurn        bool  // it waits for its turn in its group
 
+	Rests *string // times in JSON
+
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn}
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn, r.Rests}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.
@@ -177,7 +180,7 @@ func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
 		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt,
-		&r.ReservedUntil, &r.InTurn, &r.claimed)
+		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.claimed)
 	return r, err
 }
 
@@ -199,6 +202,10 @@ func (r *runRow) record() (jobs.Record, error) {
 	if r.Finished != nil {
 		at := fromMicros(*r.Finished)
 		record.FinishedAt = &at
+	}
+	var err error
+	if record.Rests, err = restsOf(r.Rests); err != nil {
+		return record, fmt.Errorf("run %s: %w", r.ID, err)
 	}
 	if r.Params != nil {
 		record.Params = json.RawMessage(*r.Params)

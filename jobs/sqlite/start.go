@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -150,7 +151,7 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow, r jobs.Sta
 		run.Since, run.Reason, run.Detail = &since, result.Reason, ""
 		st.wait(run, r.Requests, result.Reserved > 0)
 	} else {
-		err = run.keepWait(since)
+		err = errors.Join(run.keepWait(since), run.endRest(st.now))
 		result = jobs.StartResult{Outcome: jobs.StartGranted, Token: st.grant(&run, r.Requests)}
 		run.Attempt = r.Attempt
 	}

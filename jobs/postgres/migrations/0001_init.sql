@@ -91,6 +91,7 @@ CREATE TABLE holdfast.runs (
     created_at  timestamptz NOT NULL,
     started_at  timestamptz,
     finished_at timestamptz,
+    rests       timestamptz[], -- when each began and ended, in turns; NULL where there were none
     reason      text NOT NULL DEFAULT '',
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,

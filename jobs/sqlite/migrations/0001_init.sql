@@ -59,6 +59,7 @@ CREATE TABLE holdfast_runs (
     created_at  INTEGER NOT NULL,
     started_at  INTEGER,
     finished_at INTEGER,
+    rests       TEXT, -- when each began and ended, in turns, in JSON; or NULL
     wait_since  INTEGER, -- of a waiting run: decides who is older
     reserved_until INTEGER NOT NULL DEFAULT 0, -- of a waiting run: until when younger ones wait behind it
     in_turn     INTEGER NOT NULL DEFAULT FALSE, -- it waits for its turn in its group, where its place is always reserved

@@ -1,0 +1,109 @@
+package jobstest
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+var restRules = []rule{
+	{"the rests between attempts are no part of how long a run took", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1, table("s/t"))
+		c.finished(r, c.granted(s, r), jobs.Waiting)
+		ended := c.now()
+		resting := c.record(r.Run, jobs.Waiting)
+		rests := resting.Rests
+		if len(rests) != 1 || rests[0].Until != nil || rests[0].From.Before(*resting.StartedAt) {
+			c.Fatalf("rests are %+v, expected one that goes on", rests)
+		}
+		since := rests[0].From
+		time.Sleep(50 * time.Millisecond)
+		rested := c.now().Sub(ended) // at least
+		r.Attempt = 2
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		record := c.record(r.Run, jobs.Succeeded)
+		rests = record.Rests
+		if len(rests) != 1 || rests[0].Until == nil || !rests[0].From.Equal(since) {
+			c.Fatalf("rests are %+v, expected the one since %s, ended", rests, since)
+		}
+		took := c.tookEverywhere(record)
+		if whole := record.FinishedAt.Sub(*record.StartedAt); took < 0 || took > whole-rested {
+			c.Errorf("took %s of %s, in which it rested for %s", took, whole, rested)
+		}
+	}},
+	{"a rest that a cancel ends is no part of how long the run took", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		c.finished(r, c.granted(s, r), jobs.Waiting)
+		ended := c.now()
+		time.Sleep(50 * time.Millisecond)
+		rested := c.now().Sub(ended)
+		c.cancel(r.Run)
+		record := c.record(r.Run, jobs.Cancelled)
+		took := c.tookEverywhere(record)
+		if whole := record.FinishedAt.Sub(*record.StartedAt); took < 0 || took > whole-rested {
+			c.Errorf("took %s of %s, in which it rested for %s", took, whole, rested)
+		}
+	}},
+	{"a run with one attempt has no rests", func(c *check) {
+		s := c.session("one")
+		r, blocker := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
+		token := c.granted(s, blocker)
+		c.blocked(s, r, jobs.ReasonLockHeld, blocker)
+		c.finished(blocker, token, jobs.Succeeded)
+		c.finished(r, c.granted(s, r), jobs.Failed)
+		record := c.record(r.Run, jobs.Failed)
+		equal(c, "rests", len(record.Rests), 0)
+		equal(c, "took", c.tookEverywhere(record), record.FinishedAt.Sub(*record.StartedAt))
+	}},
+	{"of a run with many attempts the rests are few, and their sum is exact", func(c *check) {
+		s := c.session("one")
+		r := request("a", 1)
+		var rested time.Duration
+		token := c.granted(s, r)
+		for n := 1; n <= jobs.MostRests+3; n++ {
+			c.finished(r, token, jobs.Waiting)
+			r.Attempt = n + 1
+			token = c.granted(s, r)
+			rests := c.record(r.Run, jobs.Running).Rests
+			if len(rests) != min(n, jobs.MostRests) {
+				c.Fatalf("%d rests after %d", len(rests), n)
+			}
+			last := rests[len(rests)-1]
+			rested += last.Until.Sub(last.From)
+		}
+		c.finished(r, token, jobs.Failed)
+		record := c.record(r.Run, jobs.Failed)
+		whole := record.FinishedAt.Sub(*record.StartedAt)
+		equal(c, "rested in sum", whole-c.tookEverywhere(record), rested)
+	}},
+}
+
+// tookEverywhere returns how long the run took, as each question about it tells.
+func (c *check) tookEverywhere(r jobs.Record) time.Duration {
+	c.Helper()
+	took, ended := r.Took()
+	if !ended {
+		c.Fatalf("%+v has not ended", r)
+	}
+	outcomes, err := c.Store.Outcomes(c.ctx, []string{r.Job}, 1)
+	c.must(err)
+	if length, ended := outcomes[r.Job][0].Took(); !ended || length != took {
+		c.Errorf("the outcome took %s, %t, the run %s", length, ended, took)
+	}
+	typical, err := c.Store.Typical(c.ctx, []string{r.Job})
+	c.must(err)
+	if t := typical[r.Job]; t.Runs != 1 || t.Median != took || t.Long != took {
+		c.Errorf("typical is %+v, the run took %s", t, took)
+	}
+	stretches, err := c.Store.Stretches(c.ctx, jobs.StretchFilter{
+		Jobs: []string{r.Job}, From: r.CreatedAt, Until: c.now().Add(time.Hour), Each: 1,
+	})
+	c.must(err)
+	v := stretches[0]
+	if length := jobs.Executed(*v.StartedAt, *v.FinishedAt, v.Rests); length != took {
+		c.Errorf("the stretch took %s, the run %s", length, took)
+	}
+	return took
+}

@@ -1,0 +1,40 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// restsOf reads the rests between the attempts of a run.
+func restsOf(column *string) ([]jobs.Rest, error) {
+	if column == nil {
+		return nil, nil
+	}
+	var kept []int64
+	if err := json.Unmarshal([]byte(*column), &kept); err != nil {
+		return nil, fmt.Errorf("rests: %w", err)
+	}
+	times := make([]time.Time, len(kept))
+	for i, at := range kept {
+		times[i] = fromMicros(at)
+	}
+	return jobs.NewRests(times), nil
+}
+
+// endRest ends the rest that the run is in, if any, as an attempt begins.
+func (r *runRow) endRest(now int64) error {
+	rests, err := restsOf(r.Rests)
+	if err != nil || rests == nil {
+		return err
+	}
+	var kept []int64
+	for _, rest := range jobs.EndRest(rests, fromMicros(now)) {
+		kept = append(kept, micros(rest.From), micros(*rest.Until))
+	}
+	encoded, err := encode(kept)
+	r.Rests = &encoded
+	return err
+}
