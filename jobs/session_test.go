@@ -132,7 +132,7 @@ func newTestKeeper(s *scripted) *keeper {
 	return &keeper{
 		store: s, follower: newFollower(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
 		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
-		vitals: func() Vitals { return Vitals{Workers: 3} },
+		hash: table.hash, vitals: func() Vitals { return Vitals{Workers: 3} },
 	}
 }
 

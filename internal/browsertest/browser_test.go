@@ -34,7 +34,7 @@ var shared browsertest.Browser
 func TestMain(m *testing.M) {
 	end := os.Getenv(childVariable)
 	code := m.Run()
-	if end == waits {
+	if end == waits && code == 0 {
 		select {} // its parent kills it
 	}
 	if err := shared.Stop(); err != nil {
@@ -93,7 +93,15 @@ func TestNothingOutlivesTheTests(t *testing.T) {
 // in the folder.
 func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	t.Helper()
-	folder = t.TempDir()
+	folder, err := os.MkdirTemp("", "c") // chromium has a socket there, whose path is at most 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
 	child = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=5m")
 	child.Env = append(os.Environ(), childVariable+"="+end, "TMPDIR="+folder)
 	child.Stderr = os.Stderr
