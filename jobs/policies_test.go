@@ -95,8 +95,14 @@ func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
 			t.Fatalf("%d of 300 late runs began", len(caughtUp))
 		}
 		for i, r := range caughtUp {
-			if i >= 2 && r.StartedAt.Before(*caughtUp[i-2].FinishedAt) {
-				t.Fatalf("%s began beside two other late runs", r.Job)
+			beside := 0 // which of two that end at one instant ends first is chance
+			for _, o := range caughtUp[:i] {
+				if o.FinishedAt.After(*r.StartedAt) {
+					beside++
+				}
+			}
+			if beside > 1 {
+				t.Fatalf("%s began beside %d other late runs", r.Job, beside)
 			}
 			// Two are taken up at a time, in no order among themselves.
 			if i >= 4 && priority[r.Job] > priority[caughtUp[i-4].Job] {

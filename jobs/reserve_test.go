@@ -44,7 +44,7 @@ func TestAPatientFiringDoesNotStopWhatLiesBeneath(t *testing.T) {
 		hasty.Wait = retry.Policy{Attempts: 1}
 		table = append(table, hasty)
 		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"extract": time.Hour}), table...))
-		time.Sleep(70 * time.Minute)
+		time.Sleep(70*time.Minute + 30*time.Second) // nothing is scheduled when it stops
 		stop()
 
 		for i := range 6 {
