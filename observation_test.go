@@ -81,9 +81,10 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record, err error) {
 	t.Helper()
 	for range 1000 {
-		run, err = replica.Operations().Trigger(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
+		var answer jobs.Triggered
+		answer, err = replica.Operations().Trigger(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
 		if !errors.Is(err, jobs.ErrNotFound) {
-			return run, err
+			return answer.Record, err
 		}
 		time.Sleep(10 * time.Millisecond) // nothing tells of it
 	}

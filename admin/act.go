@@ -34,8 +34,9 @@ type refusedAct struct {
 	Error    string             `json:"error"`
 	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
 	Paused   *jobs.Pause        `json:"paused,omitempty"`
-	Holders  []Lock             `json:"holders,omitempty"` // who holds the resource now
-	Option   map[string]any     `json:"option,omitempty"`  // what may be added to the request, so that it is done
+	WaitsFor *jobs.Obstacle     `json:"waits_for,omitempty"` // what is in the way of a run that was not to wait
+	Holders  []Lock             `json:"holders,omitempty"`   // who holds the resource now
+	Option   map[string]any     `json:"option,omitempty"`    // what may be added to the request, so that it is done
 }
 
 // refusedActOf says with which status and in which words an act was refused.
@@ -47,6 +48,7 @@ func refusedActOf(err error) (status int, refused refusedAct) {
 	var params *jobs.ParamsError
 	var spec *jobs.SpecError
 	var paused *jobs.PausedError
+	var busy *jobs.BusyError
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &bad):
@@ -68,6 +70,9 @@ func refusedActOf(err error) (status int, refused refusedAct) {
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &paused):
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
+		return http.StatusConflict, refused
+	case errors.As(err, &busy):
+		refused.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker), Reason: busy.Obstacle.Reason}
 		return http.StatusConflict, refused
 	case errors.Is(err, jobs.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
@@ -168,7 +173,7 @@ func expectedFields(fields map[string]any) string {
 
 func fieldWords(into any) string {
 	switch into.(type) {
-	case *string:
+	case *string, **string:
 		return "text"
 	case *bool:
 		return "true or false"

@@ -5,20 +5,46 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
 func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
+	var wait *string
 	request := jobs.TriggerRequest{Job: r.PathValue("name"), Key: r.Header.Get("Idempotency-Key")}
-	fields := map[string]any{"reason": &reason, "params": &request.Params, "even_paused": &request.EvenPaused}
-	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
+	fields := map[string]any{"reason": &reason, "params": &request.Params, "even_paused": &request.EvenPaused, "wait": &wait}
+	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered, error) {
+		if wait != nil {
+			if err := setWait(&request, *wait); err != nil {
+				return jobs.Triggered{}, err
+			}
+		}
 		a := s.acting(r, "api", reason)
 		a.Key = "" // the run has it
-		run, err := ops.Trigger(ctx, a, request)
-		return plainRecord(run), err
+		answer, err := ops.Trigger(ctx, a, request)
+		return plainTriggered(answer), err
 	})
+}
+
+// setWait reads how long the run may wait, or returns a *jobs.BadInputError.
+func setWait(r *jobs.TriggerRequest, text string) error {
+	wait, err := time.ParseDuration(text)
+	if err != nil {
+		return &jobs.BadInputError{Field: "wait", Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", cut(text, 100))}
+	}
+	r.Wait = &wait
+	return nil
+}
+
+// plainTriggered is plainRecord for the answer to a trigger.
+func plainTriggered(t jobs.Triggered) jobs.Triggered {
+	t.Record = plainRecord(t.Record)
+	if t.WaitsFor != nil {
+		t.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker), Reason: t.WaitsFor.Reason}
+	}
+	return t
 }
 
 func (s *Server) pauseJobJSON(w http.ResponseWriter, r *http.Request) {

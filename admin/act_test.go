@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // post sends a body from loopback.
@@ -108,6 +109,9 @@ func TestActsThatAreRefused(t *testing.T) {
 		text       string
 	}{
 		{"/api/v1/pause", `{"reason": 3}`, 400, `reason is 3, expected text`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"wait": "soon"}`, 400, `wait: found "soon", expected a duration such as 0 or 10m`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"wait": 10}`, 400, `wait is 10, expected text`},
+		{"/api/v1/jobs/rollup-sales/trigger", `{"wait": "-1s"}`, 400, `wait: found -1s, expected 0, or 1s and more`},
 		{"/api/v1/pause", `{"raeson": "x"}`, 400, `field "raeson" is unknown, expected some of reason`},
 		{"/api/v1/pause", `{"Reason": "x"}`, 400, `field "Reason" is unknown, expected some of reason`},
 		{"/api/v1/pause", `[]`, 400, `The body can't be read, expected an object in JSON`},
@@ -166,6 +170,20 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	wrong := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
 	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row", Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
 		t.Error(diff)
+	}
+	c.inTheWay = &jobs.Obstacle{
+		Blocker: jobs.Blocker{Resource: "table:public/orders", Holder: locking.Owner{Job: "import", Run: "r", Replica: "replica-2"}}, Reason: jobs.ReasonLockHeld,
+	}
+	want := *c.inTheWay
+	want.Resource = "public/orders"
+	const even = `"even_paused": true`
+	busy := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
+	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" || !strings.Contains(busy.Error, "job rollup-sales can not run now (lock_held): ") {
+		t.Errorf("%q: %s", busy.Error, diff)
+	}
+	waits := answered[jobs.Triggered](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
+	if diff := cmp.Diff(&want, waits.WaitsFor); diff != "" || !waits.Created {
+		t.Errorf("created %t, waits for %s", waits.Created, diff)
 	}
 	missing := answered[refusedAct](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
 	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the job's name"}}, missing.Problems); diff != "" {

@@ -128,7 +128,7 @@ func TestKeysGoThroughAForm(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(order[max(0, len(order)-4):], ", "); got != "params, reason, Trigger it, Leave it as it is" {
+	if got := strings.Join(order[max(0, len(order)-5):], ", "); got != "params, wait, reason, Trigger it, Leave it as it is" {
 		t.Errorf("keys go to %s", strings.Join(order, ", "))
 	}
 	described := evaluate[string](t, window, `document.getElementById("params").getAttribute("aria-describedby").split(" ").map(id => document.getElementById(id).textContent.trim()).join(" | ")`)

@@ -23,6 +23,7 @@ type control struct {
 	jobs.Control // Listen and Pauses are not asked for
 	jobs.Outbox  // nor is what senders do
 	history      *history
+	inTheWay     *jobs.Obstacle // of the runs that are triggered
 
 	mu      sync.Mutex
 	acts    []jobs.Act
@@ -110,15 +111,15 @@ func (c *control) Resume(_ context.Context, a jobs.Act, target jobs.Target) (job
 	return jobs.Pause{}, jobs.ErrNotFound
 }
 
-func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.knows(r.Job) && c.history.err == nil {
-		return jobs.Record{}, jobs.ErrNotFound
+		return jobs.Triggered{}, jobs.ErrNotFound
 	}
 	for _, p := range c.pauses {
 		if p.Covers(r.Job, "") && !r.EvenPaused {
-			return jobs.Record{}, &jobs.PausedError{Pause: p}
+			return jobs.Triggered{}, &jobs.PausedError{Pause: p}
 		}
 	}
 	if r.Key == "" {
@@ -127,16 +128,19 @@ func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) 
 	name := r.Job + " " + r.Key
 	if run, known := c.runs[name]; known {
 		if string(c.params[name]) != string(r.Params) {
-			return jobs.Record{}, jobs.ErrConflict
+			return jobs.Triggered{}, jobs.ErrConflict
 		}
-		return run, nil
+		return jobs.Triggered{Record: run}, nil
+	}
+	if c.inTheWay != nil && r.AtOnce() {
+		return jobs.Triggered{}, &jobs.BusyError{Job: r.Job, Obstacle: *c.inTheWay}
 	}
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
-		return jobs.Record{}, err
+		return jobs.Triggered{}, err
 	}
 	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, Due: noon, Key: r.Key, State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
 	c.runs[name], c.params[name] = run, r.Params
-	return run, nil
+	return jobs.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
 
 func (c *control) Cancel(_ context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {

@@ -109,7 +109,7 @@ func inTheWayOf(requests []locking.Request, lock Lock) bool {
 	return false
 }
 
-func triggerFields() []string { return []string{"params", "even_paused"} }
+func triggerFields() []string { return []string{"params", "wait", "even_paused"} }
 
 func triggerForm(f *form, known *triggerView) {
 	params, paused := "", errors.Is(f.err, jobs.ErrPaused)
@@ -121,6 +121,7 @@ func triggerForm(f *form, known *triggerView) {
 		}
 	}
 	f.text("params", "Params of this run", `As JSON, such as {"rows": 100}. Each key takes the place of the job's own; empty leaves all of them.`, params, 5, false)
+	f.line("wait", "Wait at most", "How long the run may wait before it begins, such as 10m: then it is skipped. 0: no run is added where something is in its way. Empty: no limit.", 20)
 	if paused {
 		f.check("even_paused", "Start it although it is paused", true)
 	}
@@ -139,10 +140,19 @@ func (s *Server) triggered(ctx context.Context, a jobs.Act, job string, sent url
 			return outcome{}, &jobs.BadInputError{Field: "params", Problem: "expected an object in JSON" + syntaxOf(err)}
 		}
 	}
+	if text := strings.TrimSpace(sent.Get("wait")); text != "" {
+		if err := setWait(&request, text); err != nil {
+			return outcome{}, err
+		}
+	}
 	a.Key = ""
 	run, err := s.options.Operations.Trigger(ctx, a, request)
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{runPath(run.ID), fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within a second.", cut(job, 100))}, nil
+	done := fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within a second.", cut(job, 100))
+	if run.WaitsFor != nil {
+		done = fmt.Sprintf("%s was triggered: this is its run. It waits: %s.", cut(job, 100), cut(run.WaitsFor.Words("is held by"), 500))
+	}
+	return outcome{runPath(run.ID), done}, nil
 }

@@ -124,8 +124,11 @@ func operations() map[string]operation {
 		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.", answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
 			"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
 		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.", answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
-		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up.", answer: record, body: object{
-			"reason": reason, "params": object{"type": "object", "description": "Over the job's own, by key."}, "even_paused": flag("Also while the job is paused.")}},
+		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up. Says what the run waits for now; 409 where it was not to wait and something is in the way.",
+			answer: reflect.TypeFor[jobs.Triggered](), body: object{
+				"wait": object{"type": "string", "examples": []string{"0", "10m"},
+					"description": "How long the run may wait before it begins, as a Go duration: then it ends as skipped. With 0 it is not added where something is in its way. Without it the run waits until the job's deadline."},
+				"reason": reason, "params": object{"type": "object", "description": "Over the job's own, by key."}, "even_paused": flag("Also while the job is paused.")}},
 		"POST /api/v1/jobs/{name}/pause":          act("Pauses a job.", pause),
 		"POST /api/v1/jobs/{name}/resume":         act("Ends a job's own pause.", pause),
 		"POST /api/v1/groups/{name}/pause":        act("Pauses a group.", pause),

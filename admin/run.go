@@ -252,7 +252,7 @@ func plainRecords(found []jobs.Record) []jobs.Record {
 // blocking resource by the name that locks have.
 func plainRecord(r jobs.Record) jobs.Record {
 	r.Due, r.CreatedAt, r.WaitSince = r.Due.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
-	r.StartedAt, r.FinishedAt = inUTC(r.StartedAt), inUTC(r.FinishedAt)
+	r.StartBy, r.StartedAt, r.FinishedAt = inUTC(r.StartBy), inUTC(r.StartedAt), inUTC(r.FinishedAt)
 	if r.BlockedBy != nil {
 		r.BlockedBy = plainBlocker(r.BlockedBy)
 	}

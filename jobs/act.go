@@ -59,7 +59,7 @@ func (t Target) Check() error {
 
 // Check returns a *BadInputError for what can't be kept as it is.
 func (r TriggerRequest) Check() error {
-	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes), checkText("key", r.Key, 0, MaxNameBytes))
+	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes), checkText("key", r.Key, 0, MaxNameBytes), r.checkWait())
 	if err != nil || r.Params == nil {
 		return err
 	}

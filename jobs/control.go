@@ -129,7 +129,8 @@ type SpecCheck func(added []Spec) error
 type TriggerRequest struct {
 	Job string
 	// Key is the run's, and makes the request repeatable: the same key with the
-	// same params is the same run, with other params ErrConflict. "" draws one.
+	// same params is the same run, with other params ErrConflict. A run that ended as
+	// Skipped leaves its key free. "" draws one.
 	Key string
 	// Params of the moment, merged over the job's own by key; nil: the job's own.
 	// The caller has checked them against the handler's type.
@@ -137,6 +138,13 @@ type TriggerRequest struct {
 	// EvenPaused starts the run although its job is paused; without it that is
 	// a *PausedError.
 	EvenPaused bool
+	// Wait is how long the run may wait before it begins: for what is in its way, for a
+	// replica and for a worker. A run that has not begun by then ends as Skipped. With 0
+	// the trigger is refused with a *BusyError where another run or lock is in the way;
+	// the run of one that is accepted has TriggerGrace to begin. nil: the run waits until
+	// its job's deadline. A key that has a run already is answered with that, whatever
+	// the Wait.
+	Wait *time.Duration
 }
 
 // ReleaseRequest asks for a lock to be taken away from its holder.
@@ -192,9 +200,10 @@ type Control interface {
 	Pause(ctx context.Context, act Act, target Target) (Pause, error)
 	// Resume ends the target's own pause; ErrNotFound where there is none.
 	Resume(ctx context.Context, act Act, target Target) (Pause, error)
-	// Trigger adds a waiting run that any replica may adopt. The act's Key is
-	// not looked at: the request has its own.
-	Trigger(ctx context.Context, act Act, r TriggerRequest) (Record, error)
+	// Trigger adds a waiting run that any replica may adopt, and says what is in its
+	// way. A trigger that is refused adds nothing and leaves its key free. The act's Key
+	// is not looked at: the request has its own.
+	Trigger(ctx context.Context, act Act, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run at once, and asks the replica of a running one
 	// to end it: the record says which of them it was. A run that has ended is
 	// ErrConflict.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -46,10 +47,23 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	return Definition{
 		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
 		Fingerprint: job.Schedule.Fingerprint(),
-		Handler:     job.Handler, Resources: shown, Recover: job.Recover, Description: job.Description,
+		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == OverlapAllow, Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
 		Group: job.Group, After: job.Schedule.After(), Priority: job.priority(), Source: FromConfig,
 	}, nil
+}
+
+// Requests returns everything that a run of the job locks: its resources and, unless
+// its runs may overlap, the job's own name.
+func (d Definition) Requests() ([]locking.Request, error) {
+	if d.MayOverlap {
+		return locking.Normalize(d.Resources)
+	}
+	own, err := locking.Job(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	return locking.Normalize(append(slices.Clone(d.Resources), locking.Request{Resource: own, Mode: locking.Exclusive}))
 }
 
 // ofSpec is the definition of a job that was added at run time. The version of

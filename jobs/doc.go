@@ -34,8 +34,8 @@
 // and its holder. Who waits for more than a second is recorded as waiting, and
 // younger ones that want the same go behind it for as long as its place is
 // reserved (locking.Reserve); but not while it waits for a worker, of which
-// nobody knows how long it takes. A triggered run waits for as long as it takes,
-// and none that is triggered later begins before it.
+// nobody knows how long it takes. A triggered run waits for as long as its
+// trigger says, and none that is triggered later begins before it.
 //
 // A replica knows of each run that one of its firings cares for, from before
 // the store has a row of it. What the store says is the replica's and no firing

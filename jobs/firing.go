@@ -340,8 +340,8 @@ func (f *firing) skip(b *blockage, end Reason) {
 		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.patience.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {
-	case end == ReasonDeadline:
-		detail = f.entry.deadlineWords(detail)
+	case end == ReasonDeadline, f.limited() && end != ReasonJobGone:
+		detail = f.lateWords(detail)
 	case end == ReasonSuperseded:
 		detail += fmt.Sprintf("; it waited on until %s, and gave way to what was due since", f.patience.until.Format(time.RFC3339))
 	}

@@ -98,14 +98,7 @@ func (j *Job) requests() ([]locking.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Overlap != OverlapAllow {
-		own, err := locking.Job(j.Name)
-		if err != nil {
-			return nil, err
-		}
-		requests = append(requests, locking.Request{Resource: own, Mode: locking.Exclusive})
-	}
-	return locking.Normalize(requests)
+	return Definition{Name: j.Name, Resources: requests, MayOverlap: j.Overlap == OverlapAllow}.Requests()
 }
 
 // shownRequests returns what the job locks but for its own name.

@@ -129,20 +129,20 @@ func (o *Operations) Resume(ctx context.Context, a Act, target Target) (Pause, e
 // Trigger adds a run that any replica takes up. Params of the moment must suit
 // the handler's type: a *ParamsError says how they don't, and then nothing
 // reaches the store. While the job is paused it returns a *PausedError unless
-// the request says otherwise. A Key that was used for the job before returns that
-// run.
-func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Record, error) {
+// the request says otherwise. With a Wait of 0 it returns a *BusyError where something
+// is in the way. A Key that was used for the job before returns that run.
+func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Triggered, error) {
 	a, err := o.act(a)
 	if err != nil {
-		return Record{}, err
+		return Triggered{}, err
 	}
 	if err := r.Check(); err != nil {
-		return Record{}, err
+		return Triggered{}, err
 	}
 	if noParams(r.Params) {
 		r.Params = nil
 	} else if err := o.checkParams(ctx, r); err != nil {
-		return Record{}, err
+		return Triggered{}, err
 	}
 	run, err := o.options.Control.Trigger(ctx, a, r)
 	return run, of("job "+r.Job, err)
@@ -422,9 +422,10 @@ func (o *Operations) outbox() (Outbox, error) {
 	return o.options.Outbox, nil
 }
 
-// of says what an error of the store is about; a *PausedError says it itself.
+// of says what an error of the store is about; a *PausedError and a
+// *BusyError say it themselves.
 func of(target string, err error) error {
-	if err == nil || errors.Is(err, ErrPaused) {
+	if err == nil || errors.Is(err, ErrPaused) || errors.Is(err, ErrBusy) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", target, err)

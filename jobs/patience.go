@@ -93,7 +93,7 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	}
 	if by := f.startBy(); !by.IsZero() && now.Add(delay).After(by) {
 		if delay = by.Sub(now); delay <= 0 {
-			return 0, ReasonDeadline
+			return 0, f.expiry(b)
 		}
 	}
 	if f.manual() {

@@ -25,6 +25,7 @@ type pending struct {
 	obstacle string          // of an adopted one: what was in its way until then, in words
 	moment   json.RawMessage // of an adopted one: its params of the moment
 	looked   bool            // the sieve has let it through
+	startBy  *time.Time      // of an adopted one: as its record has it
 	done     func()          // of an adopted one: called when this replica cares for it no more
 
 	hold  *hold     // what it takes beside a worker

@@ -103,6 +103,7 @@ type Record struct {
 	Token      Token      `json:"token,omitempty"` // of its last claim
 	CreatedAt  time.Time  `json:"created_at"`
 	WaitSince  time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
+	StartBy    *time.Time `json:"start_by,omitempty"`     // of a triggered one with a limit: when it must have begun
 	StartedAt  *time.Time `json:"started_at,omitempty"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
@@ -127,6 +128,9 @@ func (r Record) Took() (time.Duration, bool) {
 
 // obstacle says what a waiting run waited for, as it was last written down.
 func (r Record) obstacle() string {
+	if r.Reason == ReasonTriggered { // its detail says by whom
+		return "there was no worker for it; " + r.Detail
+	}
 	if r.BlockedBy == nil {
 		return r.Detail
 	}

@@ -148,7 +148,7 @@ func (o *people) trigger() {
 		}
 	}
 	sent := o.c.now()
-	var record jobs.Record
+	var record jobs.Triggered
 	err := o.ask(func(ctx context.Context) (err error) {
 		record, err = o.control.Trigger(ctx, jobs.Act{Actor: "somebody", Via: "go"}, request)
 		return err

@@ -51,7 +51,7 @@ func (p *planted) Orders(ctx context.Context, session uuid.UUID, since int64) (j
 	return o, err
 }
 
-func (p *planted) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+func (p *planted) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if p.trigger != nil {
 		p.trigger(&r)
 	}

@@ -141,6 +141,7 @@ type Definition struct {
 	Fingerprint string
 	Handler     string
 	Resources   []locking.Request
+	MayOverlap  bool // runs of the job may overlap: Resources is all that they lock
 	Recover     bool // a run that is lost has a successor
 	Group       string
 	After       []string // the jobs that it follows; the hash covers them

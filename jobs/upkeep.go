@@ -124,7 +124,7 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 		u.ready.push(pending{
 			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
 			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), queued: r.WaitSince,
-			obstacle: r.obstacle(), moment: r.Params, done: u.active.care(r.ID),
+			obstacle: r.obstacle(), moment: r.Params, startBy: r.StartBy, done: u.active.care(r.ID),
 		})
 	}
 }

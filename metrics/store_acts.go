@@ -107,7 +107,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 }
 
 // Trigger implements jobs.Store.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	begun := time.Now()
 	answer, err := s.inner.Trigger(ctx, a, r)
 	s.metrics.asked("trigger", begun, err)

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -27,6 +28,7 @@ func TestCommandsBesideACluster(t *testing.T) {
 	c.expectLocks(held)
 	c.expectNext()
 	c.expectRefusals()
+	c.triggerWithLimits(held)
 	c.open("hold")
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	c.audit()
@@ -49,6 +51,44 @@ func (c *cluster) triggerTwice() {
 		c.t.Errorf("the key of another job: %+v", s)
 	}
 	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
+}
+
+// triggerWithLimits triggers a job that runs, so that its run must not wait, or not for
+// long.
+func (c *cluster) triggerWithLimits(held run) {
+	c.t.Helper()
+	const runs = `SELECT count(*) FROM holdfast.runs WHERE job = 'hold'`
+	before := askOne[int](c, runs)
+	s := c.command("trigger", "hold", "--key", "now", "--wait-for", "0")
+	want := "job hold can not run now (overlap): job:hold is held by job hold (run " + held.ID + ")"
+	if line := s.line(c.t); s.code != 1 || s.out != "" || !strings.Contains(line, want) {
+		c.t.Errorf("a trigger that is not to wait: %+v, expected exit code 1 and %q", s, want)
+	}
+	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger", `{"wait": "0"}`)
+	var refused struct {
+		WaitsFor *jobs.Obstacle `json:"waits_for"`
+	}
+	c.decode(answer, &refused)
+	if o := refused.WaitsFor; status != http.StatusConflict || o == nil || o.Reason != jobs.ReasonOverlap || o.Holder.Run != held.ID {
+		c.t.Errorf("a trigger by the API that is not to wait: %d %s", status, answer)
+	}
+	if after := askOne[int](c, runs); after != before {
+		c.t.Errorf("%d runs came of what was refused", after-before)
+	}
+
+	var limited, again jobs.Triggered
+	c.commandJSON(&limited, "trigger", "hold", "--key", "now", "--wait-for", "1s")
+	if !limited.Created || limited.WaitsFor == nil || limited.WaitsFor.Holder.Run != held.ID {
+		c.t.Errorf("a trigger that may wait for a second: %+v", limited)
+	}
+	c.awaitValue("the run gives up", `SELECT state = 'skipped' AND reason = 'overlap' FROM holdfast.runs WHERE id = $1`, limited.ID)
+	c.act(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`, "Idempotency-Key", "now")
+	if !again.Created || again.ID == limited.ID || again.StartBy == nil {
+		c.t.Errorf("the key of a skipped run: %+v, expected a run other than %s", again, limited.ID)
+	}
+	if s := c.command("cancel", again.ID.String()); s.code != 0 {
+		c.t.Errorf("cancel of the run that waits: %+v", s)
+	}
 }
 
 func (c *cluster) expectJobs() {

@@ -46,6 +46,7 @@ func (s *Store) finish(q jobs.FinishRequest, now time.Time) bool {
 		s.saved[r.Job] = q.Saved
 	}
 	r.State = q.State
+	s.freeKey(r)
 	if q.State == jobs.Waiting {
 		r.Attempt++
 		r.WaitSince = now

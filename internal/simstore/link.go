@@ -178,8 +178,8 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 }
 
 // Trigger implements jobs.Control.
-func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
-	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Trigger(ctx, act, r) })
+func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+	return ask(ctx, l, func() (jobs.Triggered, error) { return l.Store.Trigger(ctx, act, r) })
 }
 
 // Pause implements jobs.Control.

@@ -50,7 +50,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
-			delete(s.firings, firingOf(jobs.Firing{Job: one.Job, Due: one.Due, Key: one.Key, Recovery: one.Recovery}))
+			if f := firingOf(jobs.Firing{Job: one.Job, Due: one.Due, Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
+				delete(s.firings, f)
+			}
 			pruned.Runs++
 		}
 	}

@@ -86,6 +86,15 @@ func (s *Store) add(r *run) {
 func (s *Store) settled(r *run, state jobs.State) {
 	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{}, false
 	delete(s.waiting, r.ID)
+	s.freeKey(r)
+}
+
+// freeKey leaves the key of a triggered run that was skipped to another trigger.
+func (s *Store) freeKey(r *run) {
+	f := firingOf(jobs.Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery})
+	if r.Key != "" && r.State == jobs.Skipped && s.firings[f] == r {
+		delete(s.firings, f)
+	}
 }
 
 // give ends the run's claim, and its grants with it.

@@ -83,10 +83,7 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 		since = whole(q.WaitSince)
 	}
 	if p := s.against(r, since, q.Requests); p != nil {
-		blocker := &jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run), Waiting: p.token == 0}
-		if blocker.Waiting {
-			blocker.Root = s.root(p.run)
-		}
+		blocker := new(s.blocker(p))
 		r.reservedUntil = locking.Reserve(r.reservedUntil, now, q.Reserve)
 		r.inTurn = p.Resource.Kind() == locking.KindGroup
 		s.unblock(r, blocker, jobs.Waiting, since, now)
@@ -112,6 +109,15 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 		r.StartedAt = &now
 	}
 	return jobs.StartResult{Outcome: jobs.StartGranted, Token: c.token}
+}
+
+// blocker names p, with the root where p waits.
+func (s *Store) blocker(p *party) jobs.Blocker {
+	b := jobs.Blocker{Resource: p.Resource.String(), Holder: ownerOf(p.run), Waiting: p.token == 0}
+	if b.Waiting {
+		b.Root = s.root(p.run)
+	}
+	return b
 }
 
 // party is one resource that a claim holds or a waiting run of a living

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -14,35 +15,67 @@ import (
 )
 
 // Trigger implements jobs.Control.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if err := r.Check(); err != nil {
-		return jobs.Record{}, fmt.Errorf("trigger: %w", err)
+		return jobs.Triggered{}, fmt.Errorf("trigger: %w", err)
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	return act(ctx, s, a, "trigger", "job "+r.Job, func(d *deed) (jobs.Record, error) {
+	return act(ctx, s, a, "trigger", "job "+r.Job, func(d *deed) (jobs.Triggered, error) {
 		f := jobs.Firing{Job: r.Job, Due: d.now, Key: r.Key}
 		for f.Recovery = jobs.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
 			if known := s.firings[firingOf(f)]; known != nil {
 				d.silent = true
 				if !jobs.SameParams(known.Params, r.Params) {
-					return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
+					return jobs.Triggered{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
 				}
-				return known.record(), nil
+				answer := jobs.Triggered{Record: known.record()}
+				var err error
+				if known.State == jobs.Waiting {
+					answer.WaitsFor, err = s.inTheWay(known, known.WaitSince)
+				}
+				return answer, err
 			}
 		}
 		if !s.isKnown(r.Job) {
-			return jobs.Record{}, fmt.Errorf("job %s: %w", r.Job, jobs.ErrNotFound)
+			return jobs.Triggered{}, fmt.Errorf("job %s: %w", r.Job, jobs.ErrNotFound)
 		}
 		if p := s.pauseOver(r.Job); p != nil && !r.EvenPaused {
-			return jobs.Record{}, &jobs.PausedError{Pause: *p}
+			return jobs.Triggered{}, &jobs.PausedError{Pause: *p}
 		}
 		f.Recovery = 0
 		fresh := newRun(uuid.New(), f, d.now)
 		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered, byWhom("triggered", a), r.Params
+		fresh.StartBy = r.StartBy(d.now)
+		obstacle, err := s.inTheWay(fresh, d.now)
+		if err != nil {
+			return jobs.Triggered{}, err
+		}
+		if obstacle != nil && r.AtOnce() {
+			return jobs.Triggered{}, &jobs.BusyError{Job: r.Job, Obstacle: *obstacle}
+		}
 		s.add(fresh)
 		d.detail = map[string]any{"run": fresh.ID, "key": r.Key}
-		return fresh.record(), nil
+		return jobs.Triggered{Record: fresh.record(), Created: true, WaitsFor: obstacle}, nil
 	})
+}
+
+// inTheWay returns what is in the way of a run that has waited since then, by the
+// definition in force of its job. Of a job that no replica has registered yet only its
+// own name is known.
+func (s *Store) inTheWay(r *run, since time.Time) (*jobs.Obstacle, error) {
+	d := jobs.Definition{Name: r.Job}
+	if j := s.jobs[r.Job]; j != nil && j.version > 0 {
+		d = j.last()
+	}
+	wants, err := d.Requests()
+	if err != nil {
+		return nil, err
+	}
+	p := s.against(r, since, wants)
+	if p == nil {
+		return nil, nil
+	}
+	return &jobs.Obstacle{Blocker: s.blocker(p), Reason: p.reason()}, nil
 }
 
 // Cancel implements jobs.Control.

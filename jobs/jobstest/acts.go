@@ -129,7 +129,7 @@ var actRules = []rule{
 	}},
 	{"of many that trigger with one key at once all have one run", func(c *check) {
 		c.register("h", "a")
-		told := make([]jobs.Record, 8)
+		told := make([]jobs.Triggered, 8)
 		errs := make([]error, len(told))
 		var all sync.WaitGroup
 		for i := range told {

@@ -52,7 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
 		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
 		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
-		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"Revoke", revokeRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
 		{"Rests", restRules},
 		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
@@ -252,7 +252,8 @@ var act = jobs.Act{Actor: "ann", Via: "go"}
 
 // trigger triggers the job with a key.
 func (c *check) trigger(job, key string) (jobs.Record, error) {
-	return c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
+	answer, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
+	return answer.Record, err
 }
 
 // record returns the run, which must be there in this state.

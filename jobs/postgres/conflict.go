@@ -118,6 +118,10 @@ chain (run, next, resource, holder, waiting, depth) AS (
 	toldBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
         'waiting', nullif(b.waiting, false), 'root', (SELECT t.told FROM root t WHERE t.run = b.run)))`
 
+	// refusalReason is the reason for which b waits, which is blocked.
+	refusalReason = `CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
+        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END`
+
 	// raiseFloors is part of a statement that goes on from conflicts: granted
 	// has the tokens of those whom it lets pass. What is deleted stays in an
 	// index for as long as a transaction of the database may still see it, and

@@ -23,12 +23,12 @@ const (
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
 
 	addDefinitions = `
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after)
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
 SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"), 0),
     d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source, d.fingerprint,
-    ARRAY(SELECT jsonb_array_elements_text(d.after))
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[])
-     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after)
+    ARRAY(SELECT jsonb_array_elements_text(d.after)), d.may_overlap
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[], $14::boolean[])
+     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
 WHERE (SELECT (o.description, o.source) = (d.description, d.source)
     FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS NOT TRUE
 ORDER BY d.job COLLATE "C"
@@ -189,7 +189,7 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n), make([]bool, n), make([]string, n)
 	groups, priorities, sources, fingerprints := make([]string, n), make([]int, n), make([]string, n), make([]string, n)
-	afters := make([]string, n)
+	afters, overlaps := make([]string, n), make([]bool, n)
 	for i, d := range definitions {
 		after, err := json.Marshal(append([]string{}, d.After...))
 		if err != nil {
@@ -202,9 +202,10 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 		names[i], hashes[i], schedules[i], zones[i] = d.Name, d.Hash, d.Schedule, d.Zone
 		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded), d.Recover, d.Description
 		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))
-		fingerprints[i], afters[i] = d.Fingerprint, string(after)
+		fingerprints[i], afters[i], overlaps[i] = d.Fingerprint, string(after), d.MayOverlap
 	}
-	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources, fingerprints, afters}, nil
+	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources, fingerprints, afters,
+		overlaps}, nil
 }
 
 func fencesOf(definitions []jobs.Definition) []string {

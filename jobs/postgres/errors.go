@@ -87,7 +87,7 @@ func codeOf(err error) string {
 
 // ownErrors are answers: a later try is answered alike.
 var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict, jobs.ErrFromConfig, jobs.ErrInTransaction,
-	jobs.ErrPaused, jobs.ErrBadInput, errMoved}
+	jobs.ErrPaused, jobs.ErrBusy, jobs.ErrBadInput, errMoved}
 
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {

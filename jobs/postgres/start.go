@@ -123,8 +123,7 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
-    reason = CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
-        WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END,
+    reason = ` + refusalReason + `,
     blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 

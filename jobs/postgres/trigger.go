@@ -3,16 +3,20 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
 )
 
 const (
-	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery DESC LIMIT 1`
+	// runByKey leaves out runs that were skipped: they leave their key free.
+	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
 	// As PostgreSQL keeps numbers: it may have written them in another way.
 	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1), '{}') = coalesce($2::jsonb, '{}')`
@@ -28,52 +32,127 @@ SELECT coalesce(
 	// triggered later passes it.
 	triggerRun = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail, params)
-    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5 FROM date_trunc('microseconds', clock_timestamp()) t
+    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail, params, start_by)
+    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval FROM date_trunc('microseconds', clock_timestamp()) t
     ON CONFLICT DO NOTHING RETURNING id, job, created_at
 ), place AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots) SELECT 'job:' || job, created_at, id, 'exclusive', 0 FROM new
 )
 INSERT INTO holdfast.waits (run, since, triggered) SELECT id, created_at, true FROM new`
+
+	// lockTriggers keeps other triggers of the job out that are to be refused where
+	// something is in the way. Of two at once the second finds the run of the first.
+	lockTriggers = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast trigger ' || $1 || ' ' || $2, 0))`
+
+	lockedByJob = `
+SELECT d.resources, d.may_overlap FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+WHERE j.name = $1`
+
+	// inTheWay looks without a lock at what would refuse a run that waits, or that has
+	// no place yet.
+	inTheWay = asked + `, ` + roots + `
+SELECT ` + refusalReason + `, ` + toldBlocker + ` FROM blocked b`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
-	var record jobs.Record
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
-		return record, err
+		return answer, err
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	err := s.act(ctx, a, "trigger", "job "+r.Job, nil, func(ctx context.Context, d *deed) (err error) {
-		record, err = triggered(ctx, d, a, r)
+		answer, err = s.triggered(ctx, d, a, r)
 		return err
 	})
-	return record, err
+	return answer, err
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
-	if record, found, err := triggeredBefore(ctx, d, r); found || err != nil {
+func (s *Store) triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+	record, found, err := triggeredBefore(ctx, d, r)
+	if found || err != nil {
 		d.silent = true
-		return record, err
+		return answered(ctx, d, record, false, err)
 	}
-	if err := requireJob(ctx, d, r.Job); err != nil {
-		return jobs.Record{}, err
-	}
-	if !r.EvenPaused {
-		if err := refusePaused(ctx, d, r.Job); err != nil {
-			return jobs.Record{}, err
-		}
+	if err := s.refuseTrigger(ctx, d, r); err != nil {
+		return answer, err
 	}
 	id := uuid.New()
-	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r))
+	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r), r.Limit())
 	if err != nil {
-		return jobs.Record{}, err
+		return answer, err
 	}
 	d.detail = map[string]any{"run": id, "key": r.Key}
 	d.silent = tag.RowsAffected() == 0 // another was quicker with the key
-	record, _, err := triggeredBefore(ctx, d, r)
-	return record, err
+	record, _, err = triggeredBefore(ctx, d, r)
+	return answered(ctx, d, record, !d.silent, err)
+}
+
+// refuseTrigger returns why the job can't be triggered now.
+func (s *Store) refuseTrigger(ctx context.Context, d *deed, r jobs.TriggerRequest) error {
+	if err := requireJob(ctx, d, r.Job); err != nil {
+		return err
+	}
+	if !r.EvenPaused {
+		if err := refusePaused(ctx, d, r.Job); err != nil {
+			return err
+		}
+	}
+	if !r.AtOnce() {
+		return nil
+	}
+	if _, err := d.Exec(ctx, lockTriggers, s.cluster.String(), r.Job); err != nil {
+		return err
+	}
+	obstacle, err := obstacleOf(ctx, d, r.Job, uuid.New()) // sees what was committed while it waited for the lock
+	if err != nil || obstacle == nil {
+		return err
+	}
+	return &jobs.BusyError{Job: r.Job, Obstacle: *obstacle}
+}
+
+// answered says of the run of a trigger what it waits for.
+func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool, err error) (jobs.Triggered, error) {
+	answer := jobs.Triggered{Record: run, Created: created}
+	if err == nil && run.State == jobs.Waiting {
+		answer.WaitsFor, err = obstacleOf(ctx, tx, run.Job, run.ID)
+	}
+	return answer, err
+}
+
+// obstacleOf returns what is in the way of a run of the job, by the definition in force.
+// Of a job that no replica has registered yet only its own name is known.
+func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*jobs.Obstacle, error) {
+	definition := jobs.Definition{Name: job}
+	var resources []byte
+	err := tx.QueryRow(ctx, lockedByJob, job).Scan(&resources, &definition.MayOverlap)
+	if err == nil {
+		definition.Resources, err = parseRequests(resources)
+	}
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, err
+	}
+	wants, err := definition.Requests()
+	if err != nil {
+		return nil, err
+	}
+	ids := []rawID{run}
+	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}}, probeColumns(ids, [][]locking.Request{wants})...)
+	var reason jobs.Reason
+	var told []byte
+	err = tx.QueryRow(ctx, inTheWay, append(columns, []time.Duration{0})...).Scan(&reason, &told)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	blocker, err := parseBlocker(told)
+	if err != nil {
+		return nil, err
+	}
+	return &jobs.Obstacle{Blocker: *blocker, Reason: reason}, nil
 }
 
 func paramsOrNull(r jobs.TriggerRequest) *string {

@@ -14,11 +14,11 @@ import (
 
 const (
 	addDefinitions = `
-INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after)
+INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
 SELECT q.value->>'job', q.value->>'hash',
     1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'), 0),
     q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description',
-    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint', q.value->'after'
+    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint', q.value->'after', q.value->>'may_overlap'
 FROM json_each(?1) q WHERE true
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
 WHERE d.description <> excluded.description OR d.source <> excluded.source`
@@ -98,7 +98,8 @@ type definitionRow struct {
 	Source      string `json:"source"`
 	Fingerprint string `json:"fingerprint"`
 
-	After []string `json:"after"`
+	After      []string `json:"after"`
+	MayOverlap bool     `json:"may_overlap"`
 }
 
 // Register writes down which definitions the session carries.
@@ -114,7 +115,7 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 		}
 		names[i] = d.Name
 		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description,
-			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)), d.Fingerprint, append([]string{}, d.After...)}
+			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)), d.Fingerprint, append([]string{}, d.After...), d.MayOverlap}
 	}
 	encoded, err := encode(rows)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	insertRun = `
 INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
-    reserved_until, in_turn, rests)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)`
+    reserved_until, in_turn, rests, start_by)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
@@ -36,7 +36,7 @@ ON CONFLICT (id) DO UPDATE SET
 	knownRuns = `
 SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
-    r.reserved_until, r.in_turn, r.rests, c.token IS NOT NULL
+    r.reserved_until, r.in_turn, r.rests, r.start_by, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
 	takenDues = `
@@ -90,14 +90,15 @@ type runRow struct {
 	ReservedUntil int64 // of one that waits; 0 where it never was
 	InTurn        bool  // it waits for its turn in its group
 
-	Rests *string // times in JSON
+	Rests   *string // times in JSON
+	StartBy *int64  // when it must have begun
 
 	claimed bool // the claim of its token stands
 }
 
 func (r runRow) values() []any {
 	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn, r.Rests}
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
 }
 
 // firing is what one run of a firing is unique by: a due, or a key.
@@ -180,7 +181,7 @@ func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
 	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
 		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt,
-		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.claimed)
+		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.claimed)
 	return r, err
 }
 
@@ -195,6 +196,10 @@ func (r *runRow) record() (jobs.Record, error) {
 	if r.Started != nil {
 		at := fromMicros(*r.Started)
 		record.StartedAt = &at
+	}
+	if r.StartBy != nil {
+		at := fromMicros(*r.StartBy)
+		record.StartBy = &at
 	}
 	if r.Since != nil {
 		record.WaitSince = fromMicros(*r.Since)

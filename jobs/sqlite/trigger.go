@@ -13,62 +13,127 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-const runByKey = `SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' ORDER BY recovery DESC LIMIT 1`
+const (
+	// runByKey leaves out runs that were skipped: they leave their key free.
+	runByKey = `
+SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND state <> 'skipped' ORDER BY recovery DESC LIMIT 1`
+
+	lockedByJob = `
+SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+WHERE j.name = ?1`
+
+	// aliveByFile are the sessions that live as far as the file tells: those that this
+	// process knows may be none.
+	aliveByFile = `SELECT id FROM holdfast_sessions WHERE ended_at IS NULL AND expires_at > ?1`
+)
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
-	var record jobs.Record
+func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
-		return record, wrap("trigger", err)
+		return answer, wrap("trigger", err)
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	err := s.act(ctx, a, "trigger", "job "+r.Job, nil, func(d *deed) (err error) {
-		record, err = triggered(ctx, d, a, r)
+		answer, err = triggered(ctx, d, a, r)
 		return err
 	})
-	return record, err
+	return answer, err
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (jobs.Record, error) {
+func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
+	if err != nil || answer.State != jobs.Waiting {
+		return answer, err
+	}
+	answer.WaitsFor, err = inTheWay(ctx, d, answer.Record)
+	if err == nil && answer.Created && answer.WaitsFor != nil && r.AtOnce() {
+		err = &jobs.BusyError{Job: r.Job, Obstacle: *answer.WaitsFor} // nothing is committed
+	}
+	return answer, err
+}
+
+// runOfTrigger returns the key's run, and whether it was added.
+func runOfTrigger(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
 	var id uuid.UUID
-	err := d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
+	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
 	if err == nil {
 		d.silent = true
-		return triggeredBefore(ctx, d.Tx, id, r)
+		record, err = triggeredBefore(ctx, d.Tx, id, r)
+		return record, false, err
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return jobs.Record{}, err
+		return record, false, err
 	}
 	if err := requireJob(ctx, d.Tx, r.Job); err != nil {
-		return jobs.Record{}, err
+		return record, false, err
 	}
 	if !r.EvenPaused {
 		if err := refusePaused(ctx, d.Tx, r.Job); err != nil {
-			return jobs.Record{}, err
+			return record, false, err
 		}
 	}
 	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, Due: fromMicros(d.now), Key: r.Key}, d.now)
 	run.Since, run.Reason, run.Detail = &d.now, jobs.ReasonTriggered, byWhom("triggered", a)
+	if by := r.StartBy(fromMicros(d.now)); by != nil {
+		run.StartBy = new(micros(*by))
+	}
 	if r.Params != nil {
 		text := string(r.Params)
 		run.Params = &text
 	}
 	if err := execRows(ctx, d.Tx, addRun, []runRow{run}); err != nil {
-		return jobs.Record{}, err
+		return record, false, err
 	}
 	// Its place in its job is its own from the beginning, so that none that is triggered
 	// later passes it.
 	own, err := locking.Job(r.Job)
 	if err != nil {
-		return jobs.Record{}, err
+		return record, false, err
 	}
 	place := wantRows(run.ID, []locking.Request{{Resource: own, Mode: locking.Exclusive}})
 	if err := execRows(ctx, d.Tx, addWant, place); err != nil {
-		return jobs.Record{}, err
+		return record, false, err
 	}
 	d.detail = map[string]any{"run": run.ID, "key": r.Key}
-	return run.record()
+	record, err = run.record()
+	return record, true, err
+}
+
+// inTheWay returns what is in the way of a run that waits, by the definition in force of
+// its job. Of a job that no replica has registered yet only its own name is known.
+func inTheWay(ctx context.Context, d *deed, run jobs.Record) (*jobs.Obstacle, error) {
+	definition := jobs.Definition{Name: run.Job}
+	var resources string
+	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)
+	if err == nil {
+		definition.Resources, err = decodeRequests(resources)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	wants, err := definition.Requests()
+	if err != nil {
+		return nil, err
+	}
+	living, err := idsBy(ctx, d.Tx, aliveByFile, d.now)
+	if err != nil {
+		return nil, err
+	}
+	st, err := loadStanding(ctx, d.Tx, wants, append([]uuid.UUID{}, living...), d.now)
+	if err != nil {
+		return nil, err
+	}
+	p := st.against(run.ID, micros(run.WaitSince), wants)
+	if p == nil {
+		return nil, nil
+	}
+	obstacle := &jobs.Obstacle{Blocker: *p.blocker(), Reason: p.reason()}
+	if p.token == 0 {
+		obstacle.Root, err = new(starter).root(ctx, d.Tx, p.run)
+	}
+	return obstacle, err
 }
 
 func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID, r jobs.TriggerRequest) (jobs.Record, error) {

@@ -46,6 +46,7 @@ CREATE TABLE holdfast.definitions (
     idle_since  timestamptz, -- since when no session carries it, as far as was noticed
     fingerprint text NOT NULL DEFAULT '', -- by what the scheduled times are found, besides the zone
     after       text[] COLLATE "C" NOT NULL DEFAULT '{}', -- the jobs that it follows
+    may_overlap boolean NOT NULL DEFAULT false, -- runs of the job do not exclude each other
     PRIMARY KEY (job, hash),
     UNIQUE (job, version)
 );
@@ -99,11 +100,14 @@ CREATE TABLE holdfast.runs (
     trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
     params      jsonb, -- of a run that was triggered with some
     cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
+    start_by    timestamptz, -- of a triggered run with a limit: when it must have begun
     blocked_at  timestamptz, -- since when it waits for its blocker; to be read only while it has one
     waited      jsonb -- the blocker it had before it started; NULL where it had none
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
-CREATE UNIQUE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
+CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
+-- A triggered run that was skipped leaves its key free.
+CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, recovery) WHERE key <> '' AND trouble IS DISTINCT FROM 'skipped';
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);

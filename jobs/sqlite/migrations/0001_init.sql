@@ -23,6 +23,7 @@ CREATE TABLE holdfast_definitions (
     resources   TEXT NOT NULL,
     recover     INTEGER NOT NULL,
     description TEXT NOT NULL,
+    may_overlap INTEGER NOT NULL DEFAULT FALSE, -- runs of the job do not exclude each other
     PRIMARY KEY (job, version),
     UNIQUE (job, hash)
 ) WITHOUT ROWID;
@@ -60,6 +61,7 @@ CREATE TABLE holdfast_runs (
     started_at  INTEGER,
     finished_at INTEGER,
     rests       TEXT, -- when each began and ended, in turns, in JSON; or NULL
+    start_by    INTEGER, -- of a triggered run with a limit: when it must have begun
     wait_since  INTEGER, -- of a waiting run: decides who is older
     reserved_until INTEGER NOT NULL DEFAULT 0, -- of a waiting run: until when younger ones wait behind it
     in_turn     INTEGER NOT NULL DEFAULT FALSE, -- it waits for its turn in its group, where its place is always reserved
@@ -69,7 +71,9 @@ CREATE TABLE holdfast_runs (
     error       TEXT NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, due, recovery) WHERE key = '';
-CREATE UNIQUE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
+CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
+-- A triggered run that was skipped leaves its key free.
+CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, recovery) WHERE key <> '' AND state <> 'skipped';
 CREATE INDEX holdfast_runs_created ON holdfast_runs (created_at, id);
 CREATE INDEX holdfast_runs_job ON holdfast_runs (job, created_at, id);
 CREATE INDEX holdfast_runs_replica ON holdfast_runs (replica, created_at, id);

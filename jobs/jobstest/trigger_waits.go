@@ -1,0 +1,208 @@
+package jobstest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// triggerWaitRules are about how long triggered runs may wait, and what a trigger is
+// answered.
+var triggerWaitRules = []rule{
+	{"a trigger says that it added its run, and that nothing is in the way", func(c *check) {
+		c.register("h", "a")
+		answer := c.triggered("a", "k", nil)
+		if !answer.Created || answer.WaitsFor != nil || answer.StartBy != nil {
+			c.Errorf("a trigger of a free job was answered %+v", answer)
+		}
+		again := c.triggered("a", "k", nil)
+		if again.Created || again.WaitsFor != nil || again.ID != answer.ID {
+			c.Errorf("the same key again was answered %+v", again)
+		}
+		if record := c.record(answer.ID, jobs.Waiting); record.StartBy != nil {
+			c.Errorf("a run without a limit: %+v", record)
+		}
+	}},
+	{"a trigger says which lock its run waits for", func(c *check) {
+		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
+		s, holder := c.session("one"), request("holder", 1, table("s/t"))
+		c.granted(s, holder)
+		for _, created := range []bool{true, false} {
+			answer := c.triggered("a", "k", nil)
+			equal(c, "created", answer.Created, created)
+			c.waitsFor(answer.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
+		}
+	}},
+	{"a trigger says behind which earlier trigger its run waits, and for what that waits", func(c *check) {
+		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
+		one, holder := c.session("one"), request("holder", 1, table("s/t"))
+		first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
+		c.adopts(one, first)
+		c.granted(one, holder)
+		c.blocked(one, first, jobs.ReasonLockHeld, holder)
+		c.triggered("a", "2", nil)
+		third := c.triggered("a", "3", nil)
+		c.waitsFor(third.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
+		c.defined("later", map[string][]locking.Request{"a": nil})
+		fourth := c.triggered("a", "4", nil)
+		c.waitsFor(fourth.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
+		if root := fourth.WaitsFor.Root; root.Holder.Run != holder.Run.String() || root.Resource != table("s/t").Resource.String() {
+			c.Errorf("the root of %+v, expected run %s", fourth.WaitsFor, holder.Run)
+		}
+	}},
+	{"a trigger that is not to wait is refused while its job runs", func(c *check) {
+		c.register("h", "a")
+		s, running := c.session("one"), request("a", 1)
+		running.Requests = []locking.Request{ownName("a")}
+		token := c.granted(s, running)
+		c.busy("a", "k", jobs.ReasonOverlap, ownName("a"), running)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+		equal(c, "lines", len(c.audit(jobs.AuditFilter{Action: "trigger"})), 0)
+		c.finished(running, token, jobs.Succeeded)
+		before := c.now()
+		answer := c.triggered("a", "k", new(time.Duration))
+		if !answer.Created || answer.StartBy == nil || !answer.StartBy.Equal(answer.CreatedAt.Add(jobs.TriggerGrace)) {
+			c.Errorf("the key of a refused trigger was answered %+v", answer)
+		}
+		within(c, "start by", *answer.StartBy, before.Add(jobs.TriggerGrace), c.now().Add(jobs.TriggerGrace))
+	}},
+	{"a trigger that is not to wait is refused while its lock is held", func(c *check) {
+		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
+		s, holder := c.session("one"), request("holder", 1, table("s/t"))
+		token := c.granted(s, holder)
+		c.busy("a", "k", jobs.ReasonLockHeld, table("s/t"), holder)
+		c.finished(holder, token, jobs.Succeeded)
+		equal(c, "created", c.triggered("a", "k", new(time.Duration)).Created, true)
+	}},
+	{"a trigger that is not to wait is refused behind an earlier trigger", func(c *check) {
+		c.register("h", "a")
+		first := c.startOf(c.triggered("a", "1", nil))
+		c.busy("a", "2", jobs.ReasonOlderWaiter, ownName("a"), first)
+	}},
+	{"a trigger that is not to wait is not refused where runs of its job may overlap", func(c *check) {
+		overlapping := definition("a", "h")
+		overlapping.MayOverlap = true
+		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{overlapping})
+		c.must(err)
+		c.triggered("a", "1", nil)
+		equal(c, "created", c.triggered("a", "2", new(time.Duration)).Created, true)
+	}},
+	{"a trigger that is not to wait is answered with the waiting run of its key", func(c *check) {
+		c.register("h", "a")
+		first := c.startOf(c.triggered("a", "1", nil))
+		second := c.triggered("a", "2", nil)
+		again := c.triggered("a", "2", new(time.Duration))
+		if again.ID != second.ID || again.Created {
+			c.Errorf("found %+v, expected run %s", again, second.ID)
+		}
+		c.waitsFor(again.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
+	}},
+	{"of many triggers at once that are not to wait one is accepted", func(c *check) {
+		c.register("h", "a")
+		errs := make([]error, 8)
+		done := make(chan int)
+		for i := range errs {
+			store := []jobs.Store{c.Store, c.Second}[i%2]
+			go func() {
+				_, errs[i] = store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
+				done <- i
+			}()
+		}
+		accepted := 0
+		for range errs {
+			if err := errs[<-done]; err == nil {
+				accepted++
+			} else if !errors.Is(err, jobs.ErrBusy) {
+				c.Errorf("a trigger beside others: %v, expected ErrBusy", err)
+			}
+		}
+		equal(c, "accepted", accepted, 1)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 1)
+	}},
+	{"the limit of a wait is kept with the run", func(c *check) {
+		c.register("h", "a")
+		answer := c.triggered("a", "k", new(time.Minute))
+		want := answer.CreatedAt.Add(time.Minute)
+		s := c.session("one")
+		adopted := c.adopt(s, 1, "a")
+		for what, r := range map[string]jobs.Record{"answered": answer.Record, "read": c.record(answer.ID, jobs.Waiting), "adopted": adopted[0]} {
+			if r.StartBy == nil || !r.StartBy.Equal(want) {
+				c.Errorf("%s with the limit %v, expected %s", what, r.StartBy, want)
+			}
+		}
+	}},
+	{"a wait that can't be is refused", func(c *check) {
+		c.register("h", "a")
+		for _, wait := range []time.Duration{-1, 1, time.Second - 1} {
+			_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Wait: &wait})
+			c.refused("a wait of "+wait.String(), err, jobs.ErrBadInput)
+		}
+	}},
+	{"a triggered run that was skipped leaves its key free", func(c *check) {
+		c.register("h", "a")
+		s := c.session("one")
+		var before uuid.UUID
+		for range 3 { // more than once
+			answer := c.triggered("a", "k", new(time.Minute))
+			if !answer.Created || answer.ID == before {
+				c.Fatalf("the key of a skipped run was answered %+v", answer)
+			}
+			before = answer.ID
+			r := c.startOf(answer)
+			c.adopts(s, r)
+			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
+		}
+		last := c.triggered("a", "k", nil)
+		r := c.startOf(last)
+		c.adopts(s, r)
+		c.finished(r, c.granted(s, r), jobs.Succeeded)
+		equal(c, "run of the key", c.triggered("a", "k", nil).ID, last.ID)
+		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 4)
+	}},
+	{"a triggered run that was cancelled keeps its key", func(c *check) {
+		c.register("h", "a")
+		answer := c.triggered("a", "k", nil)
+		_, err := c.Store.Cancel(c.ctx, act, answer.ID)
+		c.must(err)
+		equal(c, "run", c.triggered("a", "k", nil).ID, answer.ID)
+	}},
+}
+
+// triggered triggers the job with a key and a wait, which must be accepted.
+func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
+	c.Helper()
+	answer, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
+	c.must(err)
+	return answer
+}
+
+// startOf asks for the start of a triggered run, with its own name and other requests.
+func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.StartRequest {
+	return jobs.StartRequest{
+		Run: t.ID, Firing: jobs.Firing{Job: t.Job, Due: t.Due, Key: t.Key}, Attempt: 1, WaitSince: t.WaitSince,
+		Requests: append([]locking.Request{ownName(t.Job)}, requests...),
+	}
+}
+
+// busy checks that a trigger that is not to wait is refused because of the holder.
+func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request, holder jobs.StartRequest) {
+	c.Helper()
+	_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
+	var busy *jobs.BusyError
+	if !errors.As(err, &busy) || !errors.Is(err, jobs.ErrBusy) || busy.Job != job {
+		c.Fatalf("found the error %v, expected a *BusyError of job %s", err, job)
+	}
+	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == jobs.ReasonOlderWaiter)
+}
+
+func (c *check) waitsFor(o *jobs.Obstacle, reason jobs.Reason, held locking.Request, holder jobs.StartRequest, waiting bool) {
+	c.Helper()
+	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() || o.Holder.Run != holder.Run.String() ||
+		o.Holder.Job != holder.Firing.Job || o.Waiting != waiting {
+		c.Fatalf("waits for %+v, expected %s because of run %s of job %s on %s", o, reason, holder.Run, holder.Firing.Job, held.Resource)
+	}
+}
