@@ -117,7 +117,13 @@ func series(t *testing.T, m *Metrics) map[string]float64 {
 
 // TestNumbers: what happens is counted where it belongs, and nowhere else.
 func TestNumbers(t *testing.T) {
+	begun := time.Now()
 	got := series(t, full(t, 200))
+	const reloaded = "holdfast_config_reload_timestamp_seconds{}"
+	if at := got[reloaded]; at < float64(begun.Unix()) || at > float64(time.Now().Unix()+1) {
+		t.Errorf("the configuration was read at %f, the test began at %d", at, begun.Unix())
+	}
+	delete(got, reloaded)
 	want := map[string]float64{
 		"holdfast_firings_total{job=sales,kind=due}": 2, "holdfast_firings_total{job=sales,kind=adopted}": 1, "holdfast_attempts_total{job=sales}": 2,
 		"holdfast_retries_total{job=sales}": 1, "holdfast_runs_total{job=sales,state=succeeded}": 1, "holdfast_runs_total{job=sales,state=skipped}": 2,
@@ -136,7 +142,7 @@ func TestNumbers(t *testing.T) {
 		"holdfast_workers{}": 32, "holdfast_workers_busy{}": 3, "holdfast_runs_running{}": 2, "holdfast_runs_waiting{}": 7, "holdfast_firings_queued{}": 4,
 		"holdfast_firings_parked{}": 1, "holdfast_ready{}": 1, "holdfast_session{}": 1, "holdfast_sessions_opened_total{}": 2, "holdfast_sessions_lost_total{}": 1,
 		"holdfast_jobs{}": 9, "holdfast_clock_offset_seconds{}": -1.5, "holdfast_cron_tables{}": 2, "holdfast_lock_server_lists{}": 1,
-		"holdfast_listener_events_dropped_total{}": 5, "holdfast_build_info{version=v1.2.3}": 1,
+		"holdfast_listener_events_dropped_total{}": 5, "holdfast_build_info{version=v1.2.3}": 1, "holdfast_config_reload_success{}": 1,
 		"holdfast_memcached_up{server=cache:11211}": 1, "holdfast_memcached_restarts_total{server=cache:11211}": 2, "holdfast_memcached_outages_total{server=cache:11211}": 3,
 		"holdfast_memcached_flushes_total{server=cache:11211}": 4, "holdfast_memcached_evictions_total{server=cache:11211}": 11,
 		"holdfast_memcached_out_of_memory_total{server=cache:11211}": 7, "holdfast_memcached_refused_connections_total{server=cache:11211}": 8,

@@ -160,14 +160,25 @@ func (c *checked) idleThrough(job string, from, until time.Time) string {
 	return ""
 }
 
-// atWork returns how many handlers a replica called or had called in that time.
-func (c *checked) atWork(replica string, from, until time.Time) (n int) {
+// atWork returns how many handlers of a replica were at work at one instant of that time,
+// at the most. An end at the instant of another's begin counts as beside it.
+func (c *checked) atWork(replica string, from, until time.Time) (most int) {
+	var at []Execution
 	for _, x := range c.Evidence.Executions {
 		if x.Replica == replica && !x.Begun.After(until) && (!x.Ended || !x.EndedAt.Before(from)) {
-			n++
+			at = append(at, x)
 		}
 	}
-	return n
+	for _, x := range at {
+		n := 0
+		for _, o := range at {
+			if !o.Begun.After(x.Begun) && (!o.Ended || !o.EndedAt.Before(x.Begun)) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // waits reports whether another scheduled run of the job, or the recovery of one,
