@@ -80,7 +80,7 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"pausesBetween", pausesBetween, "SEARCH holdfast_pauses USING INDEX holdfast_pauses_over (kind=?"},
 	{"freeRuns", freeRuns, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
 	{"waitingDue", waitingDue, "SEARCH holdfast_runs USING INDEX holdfast_runs_state (state=?)"},
-	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key (job=? AND key=?)"},
+	{"runByKey", runByKey, "SEARCH holdfast_runs USING INDEX holdfast_runs_key_taken (job=? AND key=?)"},
 	{"startedDues", startedDues, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_due (job=? AND due>? AND due<?)"},
 	{"openDues", openDues, "SEARCH r USING INDEX holdfast_runs_due (job=? AND due>?)"},
 	{"openDues, of others", openDues, "SEARCH p USING INDEX holdfast_runs_due (job=? AND due=?)"},
