@@ -34,7 +34,7 @@ type refusedAct struct {
 	Error    string             `json:"error"`
 	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
 	Paused   *jobs.Pause        `json:"paused,omitempty"`
-	WaitsFor *jobs.Obstacle     `json:"waits_for,omitempty"` // what is in the way of a run that was not to wait
+	WaitsFor *jobs.Obstacle     `json:"waits_for,omitempty"` // the blocker of a trigger that was refused at once
 	Holders  []Lock             `json:"holders,omitempty"`   // who holds the resource now
 	Option   map[string]any     `json:"option,omitempty"`    // what may be added to the request, so that it is done
 }
