@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -16,9 +15,6 @@ import (
 // line, and nothing changes. Once the operator has the transaction ended nothing
 // of it is committed, its rows are free, and the next job has the table.
 func TestReleaseOfWhatATransactionHolds(t *testing.T) {
-	// On a busy machine the end of the transaction wakes the release late. The finish of the run
-	// then comes first, the run waits for its next attempt, and the release finds no holder.
-	soak.Only(t)
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}", jobs: `
   - {name: stuck, handler: sql, tables: [t], recover: true, retry: {attempts: 3}, params: {statements: ["UPDATE balances SET n = n + 1", "SELECT pg_sleep(600)"]}}

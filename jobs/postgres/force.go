@@ -23,6 +23,13 @@ SELECT coalesce(c.owner ->> 'job', r.job, ''), coalesce(c.owner ->> 'replica', r
 FROM holdfast.grants g JOIN holdfast.claims c USING (token) LEFT JOIN holdfast.runs r ON r.id = c.run
 WHERE g.resource = $1 ORDER BY g.token LIMIT 3`
 
+	// heldLock reads the lock that a token has.
+	heldLock = `
+SELECT c.run, c.token, coalesce(c.owner, jsonb_build_object('replica', r.replica, 'job', r.job, 'run_id', r.id)),
+    (SELECT jsonb_agg(jsonb_build_object('resource', g.resource, 'mode', g.mode, 'slots', g.slots) ORDER BY g.resource)
+     FROM holdfast.grants g WHERE g.token = c.token)
+FROM holdfast.claims c LEFT JOIN holdfast.runs r ON r.id = c.run WHERE c.token = $1`
+
 	// releaseByForce ends a run without a successor.
 	releaseByForce = `
 WITH gone AS (
@@ -36,6 +43,17 @@ WITH gone AS (
 SELECT gone.run, gone.token, coalesce(gone.owner, jsonb_build_object('replica', l.replica, 'job', l.job, 'run_id', l.id)),
     (SELECT jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots) ORDER BY resource) FROM freed)
 FROM gone LEFT JOIN lost l ON l.id = gone.run`
+
+	// loseWaiting ends a run that waits for the attempt after the one with the
+	// token. The transaction has locked its place.
+	loseWaiting = `
+WITH ended AS (
+    UPDATE holdfast.runs SET state = 'lost', reason = 'released', detail = $3, blocker = NULL, finished_at = clock_timestamp()
+    WHERE id = $1 AND state = 'waiting' AND token = $2 RETURNING id
+), gone AS (
+    DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT id FROM ended))
+)
+DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT id FROM ended))`
 )
 
 const (
@@ -70,18 +88,30 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 		if err := requireGrant(ctx, d, r); err != nil {
 			return err
 		}
+		held, err := readLocks(ctx, d, heldLock, r.Token)
+		if err != nil {
+			return err
+		}
 		ended, err := s.takeClaim(ctx, d, r)
 		if err != nil {
 			return err
 		}
-		if err := requireGrant(ctx, d, r); err != nil { // given back by itself, meanwhile
-			return err
-		}
-		rows, err := d.Query(ctx, releaseByForce, r.Token, byWhom("its locks were taken away", a))
+		why := byWhom("its locks were taken away", a)
+		taken, err := readLocks(ctx, d, releaseByForce, r.Token, why)
 		if err != nil {
 			return err
 		}
-		released, err := pgx.CollectExactlyOneRow(rows, releasedLock)
+		var released locking.Released
+		switch {
+		case len(taken) == 1:
+			released = taken[0]
+		case ended > 0 && len(held) == 1:
+			// The finish of the run whose transaction was ended has come first.
+			released = held[0]
+			err = loseNextAttempt(ctx, d, released, why)
+		default: // its holder gave it back meanwhile
+			return requireGrant(ctx, d, r)
+		}
 		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner, Requests: storedRequests(released.Requests)}
 		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
 		return err
@@ -90,6 +120,23 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 		return locking.Released{}, err
 	}
 	return told.released()
+}
+
+func readLocks(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]locking.Released, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, releasedLock)
+}
+
+// loseNextAttempt ends the run of the lock where it waits for its next attempt.
+func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why string) error {
+	if _, err := tx.Exec(ctx, lockPlaces, []rawID{lock.ID}); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, loseWaiting, lock.ID, lock.Token, why)
+	return err
 }
 
 // requireGrant returns jobs.ErrConflict unless the token holds the resource.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"syscall"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -53,6 +55,79 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	}
 	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit"); n != 1 {
 		t.Errorf("%d transactions were ended", n)
+	}
+}
+
+// TestReleaseThatWakesAfterTheFinish freezes the backend of a release, so that the
+// run whose transaction it ended comes first, and waits for its next attempt.
+func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
+	s := newStage(t)
+	asked := request(t, "job", "totals")
+	session := s.session(s.a, "a")
+	for !s.finishBeforeRelease(session, asked) {
+		asked = request(t, "job", "totals") // the release ended the transaction before it was frozen
+	}
+	if state := s.state(asked.Run); state != "lost" {
+		t.Errorf("run is %s", state)
+	}
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 {
+		t.Errorf("%d places among the waiting are left", n)
+	}
+	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit ORDER BY at DESC LIMIT 1"); n != 1 {
+		t.Errorf("%d transactions were ended", n)
+	}
+}
+
+// finishBeforeRelease reports whether the finish of the run's attempt came
+// between the end of its transaction and the release that ended it.
+func (s *stage) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) bool {
+	run := s.granted(s.a, session, asked)
+	inside, ended := make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- InTx(context.Background(), run, func(tx pgx.Tx) error {
+			close(inside)
+			_, err := tx.Exec(context.Background(), "SELECT pg_sleep(600)")
+			return err
+		})
+	}()
+	<-inside
+	type answer struct {
+		lock locking.Released
+		err  error
+	}
+	release := make(chan answer, 1)
+	go func() {
+		lock, err := s.b.Release(s.t.Context(), operator, jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token, EndTransaction: true})
+		release <- answer{lock, err}
+	}()
+	awaitWaiting(s, "b", release)
+	pid := query[int](s, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'b' AND wait_event_type = 'Lock'")
+	s.signal(pid, syscall.SIGSTOP)
+	frozen := query[bool](s, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1", pid)
+	if err := <-ended; err == nil {
+		s.t.Fatal("the transaction committed")
+	}
+	finish := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "terminated"}
+	done, err := s.a.Finish(s.t.Context(), []jobs.FinishRequest{finish})
+	s.signal(pid, syscall.SIGCONT)
+	got := <-release
+	if !frozen {
+		return false
+	}
+	if err != nil || !done[0] {
+		s.t.Fatalf("finish: %v, %v", done, err)
+	}
+	if got.err != nil || got.lock.ID != run.ID || got.lock.Token != run.Token || !reflect.DeepEqual(got.lock.Requests, asked.Requests) {
+		s.t.Errorf("released %+v, %v", got.lock, got.err)
+	}
+	return true
+}
+
+// signal sends a signal to a backend.
+func (s *stage) signal(pid int, signal syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"takePlaces", planByHash, takePlaces}, {"releaseClaims", beginPipeline, releaseClaims},
 		{"withdrawPlaces", beginPipeline, withdrawPlaces}, {"withdrawClaims", beginPipeline, withdrawClaims},
 		{"sessionPlaces", beginPipeline, sessionPlaces}, {"endPlaces", beginPipeline, endPlaces}, {"endClaims", beginPipeline, endClaims},
-		{"cancelWaiting", beginPipeline, cancelWaiting},
+		{"cancelWaiting", beginPipeline, cancelWaiting}, {"loseWaiting", beginPipeline, loseWaiting},
 		{"endSweptPlaces", beginPipeline, endSweptPlaces}, {"releaseSwept", beginPipeline, releaseSwept}, {"forgetFences", beginPipeline, forgetFences},
 		{"pruneRuns", beginPipeline, pruneRuns}, {"pruneAudit", beginPipeline, pruneAudit}, {"pruneBlockages", beginPipeline, pruneBlockages},
 	}
