@@ -17,7 +17,7 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	drift  *drift
-	every  time.Duration   // between sweeps
+	every  time.Duration   // between heartbeats
 	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
 	held   map[string]bool // jobs of which a pause held back dues when their misfires were last checked
 }
@@ -29,7 +29,7 @@ func (u *upkeep) run(ctx context.Context) {
 	for {
 		if session, err := u.keeper.wait(ctx); err == nil {
 			now := time.Now()
-			if now.Sub(swept) >= u.every {
+			if now.Sub(swept) >= min(u.every, u.pace.sweep) {
 				swept = now
 				u.sweep(ctx)
 			}
