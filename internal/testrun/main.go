@@ -111,7 +111,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 // runOnce runs go test beside a PostgreSQL server, in a folder of its own.
 func runOnce(ctx context.Context, args []string, loops loops) (code int, err error) {
 	began := time.Now()
-	folder, err := newFolder(os.TempDir())
+	folder, err := newFolder(parentFolder())
 	if err != nil {
 		return 1, err
 	}

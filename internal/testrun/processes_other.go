@@ -2,6 +2,8 @@
 
 package main
 
+import "os"
+
 // process is a process that a test left behind; here none is found.
 type process struct{}
 
@@ -14,3 +16,5 @@ func adoptOrphans() error { return nil }
 func reap([]int) (stop func()) { return func() {} }
 
 func endDescendants([]int) ([]process, error) { return nil, nil }
+
+func parentFolder() string { return os.TempDir() }

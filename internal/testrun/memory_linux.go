@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+const (
+	memoryFolder = "/dev/shm"
+	memoryFree   = 8 << 30 // bytes: a run was seen to need 3 GiB
+	noExecution  = 8       // ST_NOEXEC of statfs(2)
+)
+
+// parentFolder returns where the folder of a run is made: TMPDIR if it is set, else
+// a folder in memory if there is one with room. Half of PostgreSQL's processor
+// time is the file system's where each test has a database on a disk.
+func parentFolder() string {
+	if os.Getenv("TMPDIR") != "" {
+		return os.TempDir()
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memoryFolder, &fs); err != nil {
+		return os.TempDir()
+	}
+	if fs.Flags&noExecution != 0 || fs.Bavail*uint64(fs.Bsize) < memoryFree {
+		return os.TempDir()
+	}
+	return memoryFolder
+}
