@@ -18,6 +18,7 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
+	s.stopAutovacuum()
 	long, err := s.b.views.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +91,7 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	if version := query[int](s, "SELECT current_setting('server_version_num')::int"); version < 150000 {
 		t.Skipf("version %d of PostgreSQL does not tell at once what was read", version)
 	}
+	s.stopAutovacuum()
 	long, err := s.b.views.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +166,14 @@ func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
 	}
 }
 
+// stopAutovacuum keeps out of blocksRead what autovacuum reads.
+func (s *stage) stopAutovacuum() {
+	s.t.Helper()
+	for _, table := range []string{"claims", "grants", "fences"} {
+		s.exec("ALTER TABLE holdfast." + table + " SET (autovacuum_enabled = off)")
+	}
+}
+
 // blocksRead is how many blocks of claims, grants and fences have been read by
 // store a, from memory or not.
 func (s *stage) blocksRead() (n int) {
@@ -182,6 +192,7 @@ func (s *stage) blocksRead() (n int) {
 	if err := s.a.beats.send(s.t.Context(), func(b *pgx.Batch) { b.Queue(flush) }); err != nil {
 		s.t.Fatal(err)
 	}
+	s.exec(flush) // what the test itself did before
 	return query[int](s, `
 SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int
 FROM pg_statio_user_tables WHERE schemaname = 'holdfast' AND relname IN ('claims', 'grants', 'fences')`)
