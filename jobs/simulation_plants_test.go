@@ -257,7 +257,7 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			c := plants()[i] // subtests share no memory
 			how := hour(1)
-			how.within, how.settle, how.deploys = soak.Pick(6*time.Minute, 15*time.Minute), soak.Pick(10*time.Minute, 20*time.Minute), 1
+			how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute), soak.Pick(4*time.Minute, 20*time.Minute), 1
 			how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
 			how.plantJob, how.plantAdd = c.job, c.add
 			how.plant = func(link jobs.Store) jobs.Store {

@@ -77,14 +77,18 @@ func TestSimulatedYear(t *testing.T) {
 	if raceDetector {
 		long = 150 * day
 	}
-	within := soak.Pick(5*day, long)
+	within := soak.Pick(3*day, long)
 	seed := seedOf(t, 5)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a quarter of the time
-	verify(t, year(seed, within))
+	how := year(seed, within)
+	if !soak.Running() { // the faults of six days within three
+		how.often, how.settle = often(6.0/365), day
+	}
+	verify(t, how)
 }
 
 func TestSimulatedHours(t *testing.T) {
-	first, n, within := seedOf(t, 7000), soak.Pick(1, 4), soak.Pick(20*time.Minute, time.Hour)
+	first, n, within := seedOf(t, 7000), soak.Pick(1, 4), soak.Pick(15*time.Minute, time.Hour)
 	if text := os.Getenv("HOLDFAST_SIMULATIONS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
@@ -96,7 +100,7 @@ func TestSimulatedHours(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			how := hour(seed)
-			how.within, how.settle = within, within
+			how.within, how.settle = within, soak.Pick(within/3, within)
 			verify(t, how)
 		})
 	}

@@ -1,6 +1,7 @@
 package simstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -135,9 +136,12 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 // they are served.
 func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
+	places := make(map[*run]time.Time, len(runs))
+	for _, r := range runs {
+		places[r] = jobs.Place(r.WaitSince, wanted[r.Job].Priority)
+	}
 	slices.SortFunc(runs, func(a, b *run) int {
-		one, other := jobs.Place(a.WaitSince, wanted[a.Job].Priority), jobs.Place(b.WaitSince, wanted[b.Job].Priority)
-		return cmp.Or(one.Compare(other), a.Due.Compare(b.Due), strings.Compare(a.ID.String(), b.ID.String()))
+		return cmp.Or(places[a].Compare(places[b]), a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return runs
 }
