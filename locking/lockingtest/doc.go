@@ -20,9 +20,13 @@ type Fixture struct {
 	Forget func(t *testing.T)
 }
 
+// Within runs a test within something, as synctest.Test does: a store in this
+// process needs no real time.
+type Within func(t *testing.T, test func(t *testing.T))
+
 // Run runs the suite. open is called for each test, with the test's own t, and
-// returns a store of its own.
-func Run(t *testing.T, open func(t *testing.T) Fixture) {
+// returns a store of its own. Each test runs within all that is given.
+func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 	groups := []struct {
 		name  string
 		tests map[string]func(*testing.T, Fixture)
@@ -42,20 +46,32 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	var all sync.WaitGroup
 	for _, group := range groups {
 		all.Go(func() {
-			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, places) })
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
 		})
 	}
 	all.Wait()
 }
 
-func runGroup(t *testing.T, tests map[string]func(*testing.T, Fixture), open func(*testing.T) Fixture, places chan struct{}) {
+// runGroup runs the tests at once, as many as there are places.
+func runGroup[F any](
+	t *testing.T, tests map[string]func(*testing.T, F), open func(*testing.T) F, within []Within, places chan struct{},
+) {
 	var all sync.WaitGroup
 	for name, test := range tests {
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			t.Run(name, func(t *testing.T) { test(t, open(t)) })
+			t.Run(name, func(t *testing.T) { runWithin(t, test, open, within) })
 		})
 	}
 	all.Wait()
+}
+
+func runWithin[F any](t *testing.T, test func(*testing.T, F), open func(*testing.T) F, within []Within) {
+	run := func(t *testing.T) { test(t, open(t)) }
+	for _, w := range within {
+		inner := run
+		run = func(t *testing.T) { w(t, inner) }
+	}
+	run(t)
 }

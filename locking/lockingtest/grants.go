@@ -18,8 +18,8 @@ type GrantsFixture struct {
 
 // RunGrants runs the suite of stage 2. open is called for each test, with the
 // test's own t, and returns a store of its own.
-func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture) {
-	for _, group := range []struct {
+func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture, within ...Within) {
+	groups := []struct {
 		name  string
 		tests map[string]func(*testing.T, GrantsFixture)
 	}{
@@ -28,13 +28,15 @@ func RunGrants(t *testing.T, open func(t *testing.T) GrantsFixture) {
 		{"Waiting", allWaitingTests()},
 		{"Sessions", sessionTests()},
 		{"Races", raceTests()},
-	} {
-		t.Run(group.name, func(t *testing.T) {
-			for name, test := range group.tests {
-				t.Run(name, func(t *testing.T) { test(t, open(t)) })
-			}
+	}
+	places := make(chan struct{}, 4) // see Run; these mostly ask the store
+	var all sync.WaitGroup
+	for _, group := range groups {
+		all.Go(func() {
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
 		})
 	}
+	all.Wait()
 }
 
 const sessionTTL = time.Minute // of sessions that are to live through a test

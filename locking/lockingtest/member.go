@@ -21,8 +21,9 @@ type LockerFixture struct {
 }
 
 // RunLocker runs the suite of a Locker with Grants. open is called for each
-// test, with the test's own t, and returns stores of its own.
-func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture) {
+// test, with the test's own t, and returns stores of its own. Each test runs
+// within all that is given.
+func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture, within ...Within) {
 	groups := []struct {
 		name  string
 		tests map[string]func(*testing.T, LockerFixture)
@@ -38,17 +39,7 @@ func RunLocker(t *testing.T, open func(t *testing.T) LockerFixture) {
 	var all sync.WaitGroup
 	for _, group := range groups {
 		all.Go(func() {
-			t.Run(group.name, func(t *testing.T) {
-				var tests sync.WaitGroup
-				for name, test := range group.tests {
-					tests.Go(func() {
-						places <- struct{}{}
-						defer func() { <-places }()
-						t.Run(name, func(t *testing.T) { test(t, open(t)) })
-					})
-				}
-				tests.Wait()
-			})
+			t.Run(group.name, func(t *testing.T) { runGroup(t, group.tests, open, within, places) })
 		})
 	}
 	all.Wait()

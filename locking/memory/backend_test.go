@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	lockingtest.Run(t, func(*testing.T) lockingtest.Fixture {
 		backend := memory.New()
 		return lockingtest.Fixture{Connect: func(*testing.T) locking.Backend { return backend }}
-	})
+	}, synctest.Test)
 }
 
 func TestExpiryIsExact(t *testing.T) {

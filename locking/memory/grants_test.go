@@ -19,7 +19,7 @@ func TestGrantsConformance(t *testing.T) {
 	lockingtest.RunGrants(t, func(*testing.T) lockingtest.GrantsFixture {
 		grants := memory.NewGrants()
 		return lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return grants }}
-	})
+	}, synctest.Test)
 }
 
 func TestSessionExpiryIsExact(t *testing.T) {

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/lockingtest"
@@ -13,14 +14,14 @@ func TestLockerConformance(t *testing.T) {
 		backend, f := memory.New(), lockingtest.LockerFixture{GrantsFixture: grantsAlone()}
 		f.Fixture.Connect = func(*testing.T) locking.Backend { return backend }
 		return f
-	})
+	}, synctest.Test)
 }
 
 // TestLockerConformanceWithoutEntries has no stage 1: the grants do all.
 func TestLockerConformanceWithoutEntries(t *testing.T) {
 	lockingtest.RunLocker(t, func(*testing.T) lockingtest.LockerFixture {
 		return lockingtest.LockerFixture{GrantsFixture: grantsAlone()}
-	})
+	}, synctest.Test)
 }
 
 func grantsAlone() lockingtest.GrantsFixture {
