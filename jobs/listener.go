@@ -222,7 +222,11 @@ func (u *upkeep) tellLost(lost LostRun) {
 // store: it waited and was cancelled, by itself or with its job, or its locks were
 // released. The replica learns of it by what the store refuses.
 func (f *firing) tellTakenAway() {
-	if !f.audience.hears() || !f.written && f.adopted == uuid.Nil {
+	if !f.written && f.adopted == uuid.Nil {
+		return
+	}
+	f.log.Warn().Msg("run was superseded while it waited")
+	if !f.audience.hears() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), batchTimeout)

@@ -17,7 +17,7 @@ import (
 func TestReleaseOfWhatATransactionHolds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, settings{wait: "{attempts: 1}", jobs: `
-  - {name: stuck, handler: sql, tables: [t], recover: true, retry: {attempts: 3}, params: {statements: ["UPDATE balances SET n = n + 1", "SELECT pg_sleep(600)"]}}
+  - {name: stuck, handler: sql, tables: [t], recover: true, retry: {attempts: 3, delay: 1s}, params: {statements: ["UPDATE balances SET n = n + 1", "SELECT pg_sleep(600)"]}}
   - {name: next, handler: sql, tables: [t], params: {statement: "UPDATE balances SET n = n + 10"}}
 `})
 	c.exec(`CREATE TABLE balances (n int NOT NULL)`)
@@ -63,7 +63,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 		t.Errorf("n is %d, expected what the next job committed", n)
 	}
 	// Its replica learns that it was superseded, and neither retries nor recovers.
-	c.heard(c.replicas[held.Replica], id, "superseded")
+	c.heard(c.replicas[held.Replica], id, "run was superseded")
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'stuck'`); n != 1 {
 		t.Errorf("%d runs of the job, expected the one that was lost", n)
 	}
