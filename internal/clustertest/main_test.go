@@ -44,12 +44,15 @@ func runTests(m *testing.M) int {
 	return servertest.Main(m, func(pg *servertest.Postgres) { server = pg })
 }
 
+// raceFlags are the Makefile's: with others all that imports SQLite is compiled again.
+var raceFlags = []string{"-race", "-ldflags=-s -w", "-gcflags=modernc.org/...=-race=false"}
+
 // stock returns the path of the scheduler, built once.
 var stock = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "scheduler")
 	args := []string{"build", "-o", path}
 	if raceEnabled {
-		args = append(args, "-race")
+		args = append(args, raceFlags...)
 	}
 	cmd := exec.Command("go", append(args, "github.com/holdfast-dev/holdfast/cmd/scheduler")...)
 	if output, err := cmd.CombinedOutput(); err != nil {
