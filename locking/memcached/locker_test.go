@@ -11,6 +11,7 @@ import (
 
 // TestLockerConformance has entries in memcached, and grants beside.
 func TestLockerConformance(t *testing.T) {
+	t.Parallel()
 	skipWithShort(t)
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
 		server, grants := servertest.NewMemcached(t, "-t", "1"), memory.NewGrants()

@@ -11,6 +11,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	skipWithShort(t)
 	lockingtest.Run(t, func(t *testing.T) lockingtest.Fixture {
 		server := servertest.NewMemcached(t, "-t", "1")
@@ -27,6 +28,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceOfSeveralServers spreads the keys over three servers.
 func TestConformanceOfSeveralServers(t *testing.T) {
+	t.Parallel()
 	skipWithShort(t)
 	lockingtest.Run(t, func(t *testing.T) lockingtest.Fixture {
 		var servers []*servertest.Memcached

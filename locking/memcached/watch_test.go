@@ -189,6 +189,7 @@ func TestResetStatisticsAreNoRestart(t *testing.T) {
 }
 
 func TestServerThatComesAndGoes(t *testing.T) {
+	t.Parallel()
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-t", "1")
 	if err := server.Kill(); err != nil {
