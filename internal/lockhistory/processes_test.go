@@ -82,7 +82,7 @@ func TestRaces(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		c.start(name, workerSpec{Replica: name, Workers: 8, Wanted: few, Longest: 40 * time.Millisecond, Hasty: true})
 	}
-	c.awaitGrants(ctx, soak.Pick(25, 100))
+	c.awaitGrants(ctx, soak.Pick(10, 100))
 	c.finish()
 }
 
@@ -145,6 +145,7 @@ func (c *cluster) start(name string, spec workerSpec) {
 	spec.URL, spec.TTL = c.url+"&application_name="+url.QueryEscape(name), ttlOfWorkers
 	if spec.Wanted == nil {
 		spec.Memcached, spec.Workers, spec.Wanted, spec.Longest, spec.Writes = c.memcached.Addr(), 3, wanted, longestHold, true
+		spec.Rest = soak.Pick(100*time.Millisecond, 0) // most of the time, sessions are waited for
 	}
 	c.workers[name] = startWorker(c.T, spec)
 	c.note.Note(name + " is started")

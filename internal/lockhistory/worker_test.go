@@ -1,12 +1,16 @@
 package lockhistory
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +38,7 @@ type workerSpec struct {
 	Workers   int
 	Wanted    []Request     // what locks are made of
 	Longest   time.Duration // that a lock is held
+	Rest      time.Duration // at most, between one lock and the next
 	Hasty     bool          // nobody waits
 	Writes    bool          // through the fence, while it is held and afterwards
 }
@@ -80,8 +85,8 @@ func runWorker(text string) (err error) {
 		return err
 	}
 	w := &workload{
-		locker: r.Locker(locker), replica: spec.Replica, workers: spec.Workers, wanted: spec.Wanted, longest: spec.Longest, hasty: spec.Hasty,
-		seed: spec.Seed,
+		locker: r.Locker(locker), replica: spec.Replica, workers: spec.Workers, wanted: spec.Wanted, longest: spec.Longest,
+		rest: spec.Rest, hasty: spec.Hasty, seed: spec.Seed,
 	}
 	if spec.Writes {
 		w.write = writeTo(store)
@@ -115,6 +120,9 @@ type worker struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	err    error // of Wait, once exited is closed
+
+	read  int64   // how many bytes of the file
+	known []Event // what they say
 }
 
 func startWorker(t *testing.T, spec workerSpec) *worker {
@@ -153,7 +161,7 @@ func (w *worker) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// events reads what the worker has recorded so far.
+// events returns what the worker has recorded so far. It reads what is new.
 func (w *worker) events(t *testing.T) []Event {
 	t.Helper()
 	file, err := os.Open(w.File)
@@ -164,11 +172,18 @@ func (w *worker) events(t *testing.T) []Event {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	events, err := Read(file)
+	text, err := io.ReadAll(io.NewSectionReader(file, w.read, math.MaxInt64-w.read))
 	if err != nil {
 		t.Fatalf("%s: %v", w.Name, err)
 	}
-	return events
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may not be whole yet
+	events, err := Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v", w.Name, err)
+	}
+	w.read += int64(len(text))
+	w.known = append(w.known, events...)
+	return slices.Clip(w.known)
 }
 
 // end asks the worker to end and waits until it has.

@@ -20,6 +20,7 @@ type workload struct {
 	workers int
 	wanted  []Request     // what locks are made of
 	longest time.Duration // that a lock is held, but for its transactions
+	rest    time.Duration // at most, between one lock and the next
 	hasty   bool          // nobody waits: each tries once, and then for something else
 	seed    uint64
 	write   func(ctx context.Context, k *Held, number int) error // a fenced transaction; nil where there is no fence
@@ -49,6 +50,9 @@ func (w *workload) run(ctx context.Context) {
 			r := rand.New(rand.NewPCG(w.seed, uint64(n)))
 			for ctx.Err() == nil {
 				w.once(ctx, r)
+				if w.rest > 0 {
+					pause(ctx, time.Duration(r.Int64N(int64(w.rest))))
+				}
 			}
 		})
 	}
