@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -144,8 +145,9 @@ func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 // TestActsAndRegistrationsDontStandInEachOthersWay: both count in the one row
 // of meta, and each locks much before it.
 func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soak.Pick(time.Second, 3*time.Second))
 	defer cancel()
 	ended := make(chan error)
 	loops := []func(n int) error{

@@ -13,6 +13,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := newStage(t)
 		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass}
@@ -20,13 +21,17 @@ func TestConformance(t *testing.T) {
 }
 
 func TestAttemptsConformance(t *testing.T) {
+	t.Parallel()
 	jobstest.RunAttempts(t, func(t *testing.T) (first, second jobs.Attempts) {
 		s := newStage(t)
 		return s.a, s.b
 	})
 }
 
-func TestGrantsConformance(t *testing.T) { lockingtest.RunGrants(t, newGrantsFixture) }
+func TestGrantsConformance(t *testing.T) {
+	t.Parallel()
+	lockingtest.RunGrants(t, newGrantsFixture)
+}
 
 func newGrantsFixture(t *testing.T) lockingtest.GrantsFixture {
 	url := database(t)
@@ -38,12 +43,14 @@ func newGrantsFixture(t *testing.T) lockingtest.GrantsFixture {
 }
 
 func TestLockerConformanceWithoutMemcached(t *testing.T) {
+	t.Parallel()
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
 		return lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
 	})
 }
 
 func TestLockerConformanceWithMemcached(t *testing.T) {
+	t.Parallel()
 	lockingtest.RunLocker(t, func(t *testing.T) lockingtest.LockerFixture {
 		f := lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
 		server := servertest.NewMemcached(t, "-t", "1")

@@ -35,6 +35,7 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 // After a failover the connections that were kept are to a server that has gone.
 // Each broken connection costs no heartbeat.
 func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
+	t.Parallel()
 	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut, "silent": servertest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)

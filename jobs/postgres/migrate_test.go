@@ -17,6 +17,7 @@ import (
 // A replica that stops in the middle of a migration must not hold tables locked:
 // neither replicas that run nor those that start would get any further.
 func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
+	t.Parallel()
 	empty := emptyDatabase(t)
 	proxy := servertest.NewProxy(t, server.Addr())
 	var stopped atomic.Bool

@@ -13,6 +13,7 @@ import (
 // A migration waits for the open transactions of jobs, which hold rows of the
 // table that it changes. Starts queue behind it: it gives up soon, and tries again.
 func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	run := s.granted(s.a, session, request(t, "long", "orders"))

@@ -418,6 +418,7 @@ func TestSchemaRefusesAnOlderBinary(t *testing.T) {
 // A start that waits for a fence decides after that. A place that was reserved when
 // it was asked for may be reserved no longer by then.
 func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.fences("table:public", "table:public/orders", "table:public/sales")
 	a, b := s.session(s.a, "a"), s.session(s.b, "b")

@@ -16,6 +16,7 @@ import (
 // TestServerEndsWhatThePageAsksTooLong, also where who asked waits on; no other
 // connections have such a limit.
 func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	begun := time.Now()
 	_, err := s.a.views.Exec(t.Context(), "SELECT pg_sleep(60)")
