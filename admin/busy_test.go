@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/jobs"
@@ -101,6 +102,13 @@ func pastActs() []jobs.Audited {
 
 // tenThousand is a cluster with as many jobs, each with a few runs.
 func tenThousand() Options {
+	made := madeTenThousand()
+	h := &history{now: made.now, jobs: slices.Clone(made.jobs), runs: slices.Clone(made.runs), replicas: slices.Clone(made.replicas)}
+	return options(h)
+}
+
+// madeTenThousand is made once: with the race detector that takes long.
+var madeTenThousand = sync.OnceValue(func() *history {
 	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
 	for i := range 10_000 {
 		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *", fmt.Sprintf("tenant_%03d.orders", i%200))
@@ -115,13 +123,16 @@ func tenThousand() Options {
 		}
 		h.runs = append(h.runs, r)
 	}
-	return options(h)
-}
+	return h
+})
 
-// manyLocks is a cluster with 10,000 tables, of which some hundreds are held.
-func manyLocks() Options {
+// tenThousandLocks is a cluster with as many tables, which tests share and only read.
+var tenThousandLocks = sync.OnceValue(func() Options { return manyLocks(10_000) })
+
+// manyLocks is a cluster with so many tables, of which every 33rd is held.
+func manyLocks(tables int) Options {
 	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
-	for i := range 10_000 {
+	for i := range tables {
 		table := fmt.Sprintf("tenant_%03d.part_%05d", i%200, i)
 		name := fmt.Sprintf("tenant-%05d/load", i)
 		h.jobs = append(h.jobs, job(name, "*/15 * * * *", table))

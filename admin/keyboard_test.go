@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/soak"
 )
 
 // stop is where the focus is after a press of Tab.
@@ -33,13 +35,14 @@ const whereFocusIs = `(() => {
 
 // TestKeyboardGoesEverywhere presses Tab through whole pages: in the order of the
 // document, each stop in sight, with an outline, and nothing before it. The first
-// leads past the navigation.
+// leads past the navigation. Pages are by turns narrow and wide, in a soak both.
 func TestKeyboardGoesEverywhere(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
-	for _, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off", "/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
-		for _, s := range []screen{screens()[0], screens()[3]} {
+	for n, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off", "/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
+		looked := []screen{screens()[0], screens()[3]}
+		for _, s := range soak.Pick(looked[n%2:n%2+1], looked) {
 			visit(t, window, s, site+path)
 			walk(t, window, path+", "+s.Name)
 		}
@@ -92,12 +95,15 @@ func press(t *testing.T, window context.Context, keys string) {
 // spaced is the spacing of text that readers may set, by WCAG 1.4.12.
 const spaced = `* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important } p { margin-bottom: 2em !important }`
 
-// TestTextMayBeSpaced: nothing is cut off, nothing is wider than the window.
+// TestTextMayBeSpaced: nothing is cut off, nothing is wider than the window. It
+// looks at an overview, a table, a page of a thing and a form, in a soak at all.
 func TestTextMayBeSpaced(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs", "/runs/" + id(10).String(), "/replicas", "/audit", "/jobs/rollup-sales/trigger"} {
-		site := siteIn(t, window, newServer(t, acted(contention())).Handler())
+	short := []string{"/", "/locks", "/runs/" + id(10).String(), "/jobs/rollup-sales/trigger"}
+	long := append([]string{"/jobs", "/jobs/rollup-sales", "/runs", "/replicas", "/audit"}, short...)
+	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
+	for _, path := range soak.Pick(short, long) {
 		visit(t, window, screens()[0], site+path)
 		evaluate[bool](t, window, `(() => { const s = new CSSStyleSheet(); s.replaceSync(`+"`"+spaced+"`"+`); document.adoptedStyleSheets = [s]; return true })()`)
 		if width := evaluate[int64](t, window, `document.documentElement.scrollWidth`); width > screens()[0].Width {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/holdfast-dev/holdfast/internal/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
@@ -370,20 +372,22 @@ func clusters() map[string]Options {
 		"empty": empty(), "one": one(), "calm": calm(), "busy": busy(), "contention": contention(),
 		"layers": layers(), "hostile": hostile(), "memcached": watched(), "drifting": drifting(),
 		"drift": drift(), "story": story(), "night": night(), "crowd": crowd(), "fifty": fifty(),
-		"many locks": manyLocks(), "many waits": manyWaits(), "rush": rush(), "down": down(), "acted": acted(contention()),
+		"many locks": tenThousandLocks(), "many waits": manyWaits(), "rush": rush(), "down": down(), "acted": acted(contention()),
 		"acted and down": acted(contention(), storeDown), "added": acted(busy(), added),
 		"paused":     acted(contention(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")),
 		"no webhook": acted(contention(), func(c *control) { c.hooks = nil }),
 	}
 }
 
-// TestAnswersAreAsDescribed asks every route in every cluster of the gallery, and
-// has each act done and refused.
+// TestAnswersAreAsDescribed asks every route, and has each act done and refused.
+// It asks in clusters that differ most, and in a soak in every cluster of the gallery.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	t.Parallel()
 	d := newDescribed(t)
-	for name, options := range clusters() {
-		server := newServer(t, options)
+	asked := clusters()
+	short := []string{"empty", "contention", "hostile", "memcached", "story", "down", "added"}
+	for _, name := range soak.Pick(short, slices.Sorted(maps.Keys(asked))) {
+		server := newServer(t, asked[name])
 		handler := server.Handler()
 		for _, r := range inAPI(server) {
 			if r.method == http.MethodGet {
@@ -394,11 +398,14 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	}
 	server, control := acting(t)
 	had := make(map[string]bool)
-	for _, body := range []string{"as it should be", `{"bogus": 1}`, `{"reason": 1}`, `{`, `{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
+	for i, body := range []string{"as it should be", `{"bogus": 1}`, `{"reason": 1}`, `{`, `{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
 		`{"resource": "public/nothing", "token": 1}`, `{"resource": "public/orders", "token": 1}`, "x" + strings.Repeat(" ", maxBody)} {
 		for _, down := range []error{nil, jobs.ErrUnavailable} {
 			control.history.err = down
 			for _, r := range inAPI(server) {
+				if r.method == http.MethodGet && i > 0 {
+					continue // it reads no body
+				}
 				sent := body
 				if body == "as it should be" {
 					sent = bodyOf(r.path)

@@ -158,6 +158,6 @@ func TestGalleryOfSignIn(t *testing.T) {
 		if strings.Contains(body, "sign out") != (name == "signed-in") {
 			t.Errorf("%s: only who signed in can sign out", name)
 		}
-		writeGallery(t, galleryFolder(t), name, newServer(t, o), body)
+		writeGallery(t, name, newServer(t, o), body)
 	}
 }
