@@ -13,7 +13,7 @@ import (
 
 func (c *commandLine) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain JOB DUE", Short: "Say why a job ran at an instant, was skipped, was missed, or was not due",
+		Use: "explain JOB SCHEDULED_TIME", Short: "Say why a job ran, was skipped or was missed at a scheduled time",
 		Long: `Say what became of a job at an instant, and why: one sentence first, then what is behind it.
 DUE is an instant such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
 the one that is due, or the first; of one that clocks leave out, the first instant after the gap.`,
@@ -44,8 +44,8 @@ func explanationRows(e jobs.Explanation) [][]string {
 	if err != nil {
 		zone = time.UTC
 	}
-	shown := func(t time.Time) string { return shownDue(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339) }
-	rows := [][]string{{"verdict", string(e.Verdict)}, {"instant", shown(e.At)}}
+	shown := func(t time.Time) string { return shownScheduledAt(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339) }
+	rows := [][]string{{"verdict", string(e.Verdict)}, {"scheduled", shown(e.At)}}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{name, value})
@@ -54,7 +54,7 @@ func explanationRows(e jobs.Explanation) [][]string {
 	for _, at := range []struct {
 		name string
 		t    *time.Time
-	}{{"starts", e.StartsAt}, {"due before", e.PreviousDue}, {"next due", e.NextDue}} {
+	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt}, {"scheduled after", e.NextScheduledAt}} {
 		if at.t != nil {
 			add(at.name, shown(*at.t))
 		}

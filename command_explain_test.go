@@ -52,7 +52,7 @@ func explainedStore(t *testing.T) (path string) {
 		t.Fatal(err)
 	}
 	_, err = store.Note(t.Context(), session, []jobs.Note{{
-		Run: uuid.New(), Firing: jobs.Firing{Job: "nightly", Due: time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)}, Version: 1, State: jobs.Skipped,
+		Run: uuid.New(), Firing: jobs.Firing{Job: "nightly", ScheduledAt: time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)}, Version: 1, State: jobs.Skipped,
 		Reason: jobs.ReasonLockHeld, Detail: "public/orders was held by job import on b; tried 5 times in 7.5s",
 	}})
 	if err != nil {
@@ -64,14 +64,14 @@ func explainedStore(t *testing.T) (path string) {
 func TestExplainCommand(t *testing.T) {
 	path := explainedStore(t)
 	const skipped = "It was skipped (lock_held): public/orders was held by job import on b; tried 5 times in 7.5s."
-	for _, due := range [][]string{{"2026-03-29T01:00:00Z"}, {"2026-03-29 03:00"}, {"2026-03-29", "02:30"}} {
-		out := commandOutput(t, append([]string{"explain", "-c", path, "nightly"}, due...)...)
+	for _, scheduledAt := range [][]string{{"2026-03-29T01:00:00Z"}, {"2026-03-29 03:00"}, {"2026-03-29", "02:30"}} {
+		out := commandOutput(t, append([]string{"explain", "-c", path, "nightly"}, scheduledAt...)...)
 		if first, _, _ := strings.Cut(out, "\n"); first != skipped {
-			t.Errorf("%q: %s", due, out)
+			t.Errorf("%q: %s", scheduledAt, out)
 		}
-		for _, want := range []string{"due before  Sat 2026-03-28 02:30:00 CET   2026-03-28T01:30:00Z", "next due    Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z", "clocks      02:00 to 03:00 does not exist: run after the gap"} {
+		for _, want := range []string{"scheduled before  Sat 2026-03-28 02:30:00 CET   2026-03-28T01:30:00Z", "scheduled after   Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z", "clocks            02:00 to 03:00 does not exist: run after the gap"} {
 			if !strings.Contains(strings.ReplaceAll(out, "CET  ", "CET   "), want) {
-				t.Errorf("%q: nothing like %q in\n%s", due, want, out)
+				t.Errorf("%q: nothing like %q in\n%s", scheduledAt, want, out)
 			}
 		}
 	}

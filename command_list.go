@@ -23,17 +23,17 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
-				dues, err := c.knownDues(cmd.Context(), config, store)
+				scheduledTimes, err := c.nextScheduledTimes(cmd.Context(), config, store)
 				if err != nil {
 					return err
 				}
-				list, err := admin.Jobs(cmd.Context(), store, dues)
+				list, err := admin.Jobs(cmd.Context(), store, scheduledTimes)
 				if err != nil {
 					return err
 				}
 				rows := make([][]string, len(list))
 				for i, j := range list {
-					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler, resourceNames(j.Resources), clock(j.NextDue), lastRun(j.LastRun)}
+					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler, resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
 				}
 				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT DUE\tLAST RUN", rows)
 			})
@@ -41,9 +41,9 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 	}
 }
 
-// knownDues returns the next dues of a job by the configuration, or by what was added at run time.
+// nextScheduledTimes returns the next scheduled times of a job by the configuration, or by what was added at run time.
 // An added job that can't be read with this configuration has none.
-func (c *commandLine) knownDues(ctx context.Context, config *configs.Config, store storage) (func(string, time.Time, int) []time.Time, error) {
+func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Config, store storage) (func(string, time.Time, int) []time.Time, error) {
 	registry, err := newRegistry(c.handlers)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,9 @@ func (c *commandLine) knownDues(ctx context.Context, config *configs.Config, sto
 	for _, j := range config.Jobs {
 		schedules[j.Name] = j.Schedule
 	}
-	return func(job string, from time.Time, n int) []time.Time { return schedule.Dues(schedules, job, from, n) }, nil
+	return func(job string, from time.Time, n int) []time.Time {
+		return schedule.ScheduledTimes(schedules, job, from, n)
+	}, nil
 }
 
 func (c *commandLine) runsCommand() *cobra.Command {
@@ -90,7 +92,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(list))
 				for i, r := range list {
-					rows[i] = []string{r.ID.String(), r.Job, clock(&r.Due), string(r.State), r.Replica, clock(r.StartedAt), took(r), why(r)}
+					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State), r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
 				return c.print(append([]jobs.Record{}, list...), "RUN\tJOB\tDUE\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
 			})

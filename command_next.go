@@ -83,29 +83,31 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 	if err != nil {
 		return err
 	}
-	dues := []string{}
+	scheduledTimes := []string{}
 	var rows [][]string
 	for _, o := range s.Preview(from, count, false) {
-		dues = append(dues, o.Due.In(location).Format(time.RFC3339))
-		rows = append(rows, []string{shownDue(o.Due.In(location)), o.Due.Format(time.RFC3339), o.Change})
+		scheduledTimes = append(scheduledTimes, o.ScheduledAt.In(location).Format(time.RFC3339))
+		rows = append(rows, []string{shownScheduledAt(o.ScheduledAt.In(location)), o.ScheduledAt.Format(time.RFC3339), o.Change})
 	}
-	return c.print(dues, "DUE\tUTC\tCLOCKS", rows)
+	return c.print(scheduledTimes, "DUE\tUTC\tCLOCKS", rows)
 }
 
-func shownDue(due time.Time) string { return due.Format("Mon 2006-01-02 15:04:05 MST") }
+func shownScheduledAt(scheduledAt time.Time) string {
+	return scheduledAt.Format("Mon 2006-01-02 15:04:05 MST")
+}
 
-// upcomingDue is one firing as next shows it.
-type upcomingDue struct {
-	Job        string    `json:"job"`
-	Due        time.Time `json:"due"`
-	ExcludedBy string    `json:"excluded_by,omitempty"` // a calendar: it is not run
-	Clocks     string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
+// upcomingFiring is one firing as next shows it.
+type upcomingFiring struct {
+	Job         string    `json:"job"`
+	ScheduledAt time.Time `json:"scheduled_at"`
+	ExcludedBy  string    `json:"excluded_by,omitempty"` // a calendar: it is not run
+	Clocks      string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
 	// StartsAt is later than Due by the job's jitter; nil where it has none.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
-	After    []string   `json:"after,omitempty"` // the jobs that must have succeeded for the due
+	After    []string   `json:"after,omitempty"` // the jobs that must have succeeded for the scheduled time
 }
 
-func (u upcomingDue) remark() string {
+func (u upcomingFiring) remark() string {
 	var remarks []string
 	switch {
 	case u.ExcludedBy != "":
@@ -113,7 +115,7 @@ func (u upcomingDue) remark() string {
 	case len(u.After) > 0:
 		remarks = append(remarks, "when "+strings.Join(u.After, ", ")+" succeeded")
 	case u.StartsAt != nil:
-		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.Due).Round(time.Second).String()+" later")
+		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.ScheduledAt).Round(time.Second).String()+" later")
 	}
 	if u.Clocks != "" {
 		remarks = append(remarks, u.Clocks)
@@ -121,26 +123,26 @@ func (u upcomingDue) remark() string {
 	return strings.Join(remarks, "; ")
 }
 
-// previewOf returns the first dues of a job after from.
-func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingDue {
-	var dues []upcomingDue
+// previewOf returns the first scheduled times of a job after from.
+func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingFiring {
+	var scheduledTimes []upcomingFiring
 	zone := job.Schedule.Zone()
 	if after := job.Schedule.After(); len(after) > 0 {
 		of, _ := table(job.Name)
-		for due := jobs.NextDue(table, of, from); !due.IsZero() && len(dues) < count; due = jobs.NextDue(table, of, due) {
-			dues = append(dues, upcomingDue{Job: job.Name, Due: due.In(zone), After: after})
+		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() && len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of, scheduledAt) {
+			scheduledTimes = append(scheduledTimes, upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
 		}
-		return dues
+		return scheduledTimes
 	}
 	for _, o := range job.Schedule.Preview(from, count, excluded) {
-		due := upcomingDue{Job: job.Name, Due: o.Due.In(zone), ExcludedBy: o.ExcludedBy, Clocks: o.Change}
+		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone), ExcludedBy: o.ExcludedBy, Clocks: o.Change}
 		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
-			start := due.Due.Add(job.Schedule.Delay(job.Name, o.Due))
-			due.StartsAt = &start
+			start := scheduledAt.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
+			scheduledAt.StartsAt = &start
 		}
-		dues = append(dues, due)
+		scheduledTimes = append(scheduledTimes, scheduledAt)
 	}
-	return dues
+	return scheduledTimes
 }
 
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
@@ -161,22 +163,22 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 		return err
 	}
 	table, _ := jobs.TableOf(all)
-	var dues []upcomingDue
+	var scheduledTimes []upcomingFiring
 	for _, job := range selected {
-		dues = append(dues, previewOf(job, table, from, count, excluded)...)
+		scheduledTimes = append(scheduledTimes, previewOf(job, table, from, count, excluded)...)
 	}
-	slices.SortStableFunc(dues, func(a, b upcomingDue) int {
-		if d := a.Due.Compare(b.Due); d != 0 {
+	slices.SortStableFunc(scheduledTimes, func(a, b upcomingFiring) int {
+		if d := a.ScheduledAt.Compare(b.ScheduledAt); d != 0 {
 			return d
 		}
 		return strings.Compare(a.Job, b.Job)
 	})
-	dues = firstFirings(dues, count)
-	rows := make([][]string, len(dues))
-	for i, d := range dues {
-		rows[i] = []string{shownDue(d.Due), d.Due.UTC().Format(time.RFC3339), d.Job, d.remark()}
+	scheduledTimes = firstFirings(scheduledTimes, count)
+	rows := make([][]string, len(scheduledTimes))
+	for i, d := range scheduledTimes {
+		rows[i] = []string{shownScheduledAt(d.ScheduledAt), d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
-	return c.print(dues, "DUE\tUTC\tJOB\tREMARK", rows)
+	return c.print(scheduledTimes, "DUE\tUTC\tJOB\tREMARK", rows)
 }
 
 func jobNames(config *configs.Config) []string {
@@ -187,17 +189,17 @@ func jobNames(config *configs.Config) []string {
 	return names
 }
 
-// firstFirings returns dues up to the nth that is run.
-func firstFirings(dues []upcomingDue, n int) []upcomingDue {
-	first := []upcomingDue{}
-	for _, due := range dues {
-		if due.ExcludedBy == "" {
+// firstFirings returns scheduled times up to the nth that is run.
+func firstFirings(scheduledTimes []upcomingFiring, n int) []upcomingFiring {
+	first := []upcomingFiring{}
+	for _, scheduledAt := range scheduledTimes {
+		if scheduledAt.ExcludedBy == "" {
 			if n == 0 {
 				break
 			}
 			n--
 		}
-		first = append(first, due)
+		first = append(first, scheduledAt)
 	}
 	return first
 }

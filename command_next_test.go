@@ -84,12 +84,12 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 	if out := commandOutput(t, append(args, "--excluded")...); out != want {
 		t.Errorf("found\n%s\nexpected\n%s", out, want)
 	}
-	var dues []upcomingDue
-	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)), &dues); err != nil {
+	var scheduledTimes []upcomingFiring
+	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)), &scheduledTimes); err != nil {
 		t.Fatal(err)
 	}
-	if len(dues) != 3 || dues[2].Job != "a" || !dues[2].Due.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) || dues[2].ExcludedBy != "" {
-		t.Errorf("found %+v", dues)
+	if len(scheduledTimes) != 3 || scheduledTimes[2].Job != "a" || !scheduledTimes[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) || scheduledTimes[2].ExcludedBy != "" {
+		t.Errorf("found %+v", scheduledTimes)
 	}
 }
 

@@ -211,7 +211,7 @@ func (r *Replica) pageOptions() admin.Options {
 	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed, r.timed.Watch
 	options.Changes = r.timed
 	options.Patience = r.scheduler.Patience
-	options.Upcoming, options.Dues, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.Dues, r.scheduler.Ready, r.config.Load().Admin.Refresh, r.log
+	options.Upcoming, options.ScheduledTimes, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.ScheduledTimes, r.scheduler.Ready, r.config.Load().Admin.Refresh, r.log
 	return options
 }
 
@@ -236,11 +236,11 @@ func accessOptions(config configs.Admin) admin.Options {
 	return options
 }
 
-func (r *Replica) upcoming(from time.Time, n int) []admin.Due {
-	dues := r.scheduler.Upcoming(from, n)
-	shown := make([]admin.Due, len(dues))
-	for i, d := range dues {
-		shown[i] = admin.Due(d)
+func (r *Replica) upcoming(from time.Time, n int) []admin.ScheduledFiring {
+	scheduledTimes := r.scheduler.Upcoming(from, n)
+	shown := make([]admin.ScheduledFiring, len(scheduledTimes))
+	for i, d := range scheduledTimes {
+		shown[i] = admin.ScheduledFiring(d)
 	}
 	return shown
 }

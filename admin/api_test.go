@@ -110,7 +110,7 @@ func TestRefusedQuestions(t *testing.T) {
 		{"/api/v1/runs/" + id(777).String(), 404, "run " + id(777).String() + ": not found"},
 		{"/api/v1/jobs/merge-event/explain", 404, `unknown job "merge-event"; did you mean "merge-events"?`},
 		{"/api/v1/jobs/merge-events/explain?at=yesterday", 400, `at is "yesterday", expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
-		{"/api/v1/jobs/merge-events/explain?due=x", 400, `parameter "due" is unknown, expected some of at`},
+		{"/api/v1/jobs/merge-events/explain?scheduled_at=x", 400, `parameter "scheduled_at" is unknown, expected some of at`},
 		{"/api/v1/jobs/nobody", 404, `job "nobody": not found`},
 		{"/api/v1/nothing", 404, "There is nothing at this address."},
 		{"/api/", 404, "There is nothing at this address."},
@@ -216,7 +216,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		h.locks[i].Since = h.locks[i].Since.In(elsewhere)
 	}
 	for i := range h.runs {
-		h.runs[i].Due, h.runs[i].CreatedAt = h.runs[i].Due.In(elsewhere), h.runs[i].CreatedAt.In(elsewhere)
+		h.runs[i].ScheduledAt, h.runs[i].CreatedAt = h.runs[i].ScheduledAt.In(elsewhere), h.runs[i].CreatedAt.In(elsewhere)
 		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/timeline?span=24h", "locks/contention", "locks/forecast", "jobs", "runs", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
@@ -282,7 +282,7 @@ func TestListsForCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := Jobs(t.Context(), o.Store, o.Dues)
+	list, err := Jobs(t.Context(), o.Store, o.ScheduledTimes)
 	if err != nil {
 		t.Fatal(err)
 	}

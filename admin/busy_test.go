@@ -58,7 +58,7 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 			}
 			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i%6)
 			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1), time.Duration(k+1)*every-lasted, lasted, state)
-			r.Due = r.CreatedAt.Truncate(time.Second)
+			r.ScheduledAt = r.CreatedAt.Truncate(time.Second)
 			explain(&r)
 			runs = append(runs, r)
 		}
@@ -155,15 +155,15 @@ func story() Options {
 	lost := done(300, "merge-events", "replica-4", 25*time.Minute, 40*time.Second, jobs.Lost)
 	lost.Reason, lost.Error = jobs.ReasonSessionLost, ""
 	again := done(301, "merge-events", "replica-2", 24*time.Minute, 31*time.Second, jobs.Succeeded)
-	again.Due, again.Recovery = lost.Due, 1
+	again.ScheduledAt, again.Recovery = lost.ScheduledAt, 1
 	failed := done(302, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
-	failed.Due, failed.Attempt = failed.Due.Add(-20*time.Second), 3
+	failed.ScheduledAt, failed.Attempt = failed.ScheduledAt.Add(-20*time.Second), 3
 	failed.Error = "vendor api: POST https://api.vendor.example/v2/prices: 503 Service Unavailable\nretry-after: 120"
 	for i := range 40 {
 		failed.Output += fmt.Sprintf("03:09:%02d.%03d INF page %d of 40 fetched, %d prices\n", i%60, i*17%1000, i+1, 250-i)
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
-	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors", Holder: owner(running(7, "report/weekly", "replica-2", time.Hour))}, Since: failed.Due.Add(300 * time.Millisecond)}
+	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors", Holder: owner(running(7, "report/weekly", "replica-2", time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
 	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
 	moment.Key, moment.Params, moment.Result = "anna-4711", json.RawMessage(`{"before":"2019-01-01","dry_run":false}`), json.RawMessage(`{"rows":18240}`)

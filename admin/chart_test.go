@@ -261,8 +261,8 @@ func TestForecast(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("collisions are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if f.Jobs != 3 || f.Dues != 24+24+2 || f.Collisions[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
-		t.Errorf("%d jobs with %d dues, first at %s", f.Jobs, f.Dues, f.Collisions[0].First)
+	if f.Jobs != 3 || f.ScheduledTimes != 24+24+2 || f.Collisions[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
+		t.Errorf("%d jobs with %d scheduled times, first at %s", f.Jobs, f.ScheduledTimes, f.Collisions[0].First)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestForecastOfSemaphores(t *testing.T) {
 	}
 }
 
-// TestForecastOfTenThousandIsBounded: it ends where as many dues have come as are
+// TestForecastOfTenThousandIsBounded: it ends where as many scheduled times have come as are
 // looked at, and says so.
 func TestForecastOfTenThousandIsBounded(t *testing.T) {
 	t.Parallel()
@@ -302,9 +302,9 @@ func TestForecastOfTenThousandIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s for %d dues of %d jobs, %d collisions", time.Since(begun), f.Dues, f.Jobs, len(f.Collisions))
-	if f.Dues != mostForecast || f.Jobs != 10_000 || !f.Short() || len(f.Collisions) != mostForecasts || len(f.Cut) != 2 {
-		t.Errorf("%d dues of %d jobs until %s, %d collisions, cut %q", f.Dues, f.Jobs, f.Until, len(f.Collisions), f.Cut)
+	t.Logf("%s for %d scheduled times of %d jobs, %d collisions", time.Since(begun), f.ScheduledTimes, f.Jobs, len(f.Collisions))
+	if f.ScheduledTimes != mostForecast || f.Jobs != 10_000 || !f.Short() || len(f.Collisions) != mostForecasts || len(f.Cut) != 2 {
+		t.Errorf("%d scheduled times of %d jobs until %s, %d collisions, cut %q", f.ScheduledTimes, f.Jobs, f.Until, len(f.Collisions), f.Cut)
 	}
 }
 
@@ -323,12 +323,12 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 	h := o.Store.(*history)
 	h.jobs = h.jobs[:500]
 	o.Store = slowLengths{h}
-	o.Dues = func(_ string, from time.Time, n int) []time.Time {
-		dues := make([]time.Time, n)
-		for i := range dues {
-			dues[i] = from.Truncate(6 * time.Hour).Add(time.Duration(i+1) * 6 * time.Hour)
+	o.ScheduledTimes = func(_ string, from time.Time, n int) []time.Time {
+		scheduledTimes := make([]time.Time, n)
+		for i := range scheduledTimes {
+			scheduledTimes[i] = from.Truncate(6 * time.Hour).Add(time.Duration(i+1) * 6 * time.Hour)
 		}
-		return dues
+		return scheduledTimes
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(o)

@@ -138,7 +138,7 @@ func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) 
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
 		return jobs.Triggered{}, err
 	}
-	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, Due: noon, Key: r.Key, State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
+	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key, State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
 	c.runs[name], c.params[name] = run, r.Params
 	return jobs.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }

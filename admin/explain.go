@@ -31,7 +31,7 @@ type explainView struct {
 // Mood is how the page shows the summary.
 func (v *explainView) Mood() string {
 	switch v.Verdict {
-	case jobs.VerdictRan, jobs.VerdictRunning, jobs.VerdictFuture, jobs.VerdictNotDue:
+	case jobs.VerdictRan, jobs.VerdictRunning, jobs.VerdictFuture, jobs.VerdictNotScheduled:
 		return ""
 	}
 	return "warn"

@@ -56,14 +56,14 @@ func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs,
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
 
 // Firing knows of the jobs, none of which was decided on.
-func (h *history) Firing(_ context.Context, job string, due time.Time) (jobs.FiringView, error) {
+func (h *history) Firing(_ context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
 	for _, v := range h.jobs {
 		if v.Name != job {
 			continue
 		}
 		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
-			if r.Job == job && r.Key == "" && r.Due.Equal(due) {
+			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 				r.Output = ""
 				view.Runs = append(view.Runs, r)
 			}
@@ -176,8 +176,8 @@ func (h *history) Job(_ context.Context, name string) (jobs.JobView, error) {
 	return jobs.JobView{}, cmp.Or(h.err, jobs.ErrNotFound)
 }
 
-// dues are those of the job's schedule, as a replica has them.
-func (h *history) dues(job string, from time.Time, n int) []time.Time {
+// scheduled times are those of the job's schedule, as a replica has them.
+func (h *history) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	place := h.place(job)
 	if place < 0 {
 		return nil
@@ -249,7 +249,7 @@ func (h *history) Outcomes(_ context.Context, names []string, n int) (map[string
 	for i := range h.runs {
 		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
-				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
 			})
 		}
@@ -281,7 +281,7 @@ func (h *history) JobTallies(_ context.Context, job string, since time.Time) (al
 func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, error) {
 	var chain []jobs.Record
 	for _, r := range h.runs {
-		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.Due.Equal(f.Due)) {
+		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.ScheduledAt.Equal(f.ScheduledAt)) {
 			chain = append(chain, r)
 		}
 	}
@@ -312,7 +312,7 @@ func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Str
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {
 			found = append(found, jobs.Stretch{
-				Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
+				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
 			})
 		}
@@ -466,14 +466,14 @@ func holders(locks []jobs.LockView) map[locking.Resource]locking.Holder {
 
 func running(n int, job, replica string, since time.Duration) jobs.Record {
 	return jobs.Record{
-		ID: id(n), Job: job, Due: ago(since).Truncate(time.Second), State: jobs.Running, Attempt: 1, Replica: replica,
+		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Running, Attempt: 1, Replica: replica,
 		Token: jobs.Token(1800 + n), CreatedAt: ago(since), StartedAt: pointer(ago(since)),
 	}
 }
 
 func waiting(n int, job string, since time.Duration, resource string, blocker jobs.Record) jobs.Record {
 	return jobs.Record{
-		ID: id(n), Job: job, Due: ago(since).Truncate(time.Second), State: jobs.Waiting, Replica: "replica-2",
+		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Waiting, Replica: "replica-2",
 		CreatedAt: ago(since), WaitSince: ago(since), Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
 	}
 }
@@ -481,7 +481,7 @@ func waiting(n int, job string, since time.Duration, resource string, blocker jo
 func done(n int, job, replica string, since, lasted time.Duration, state jobs.State) jobs.Record {
 	start := ago(since + lasted)
 	return jobs.Record{
-		ID: id(n), Job: job, Due: start.Truncate(time.Second), State: state, Attempt: 1, Replica: replica,
+		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1, Replica: replica,
 		Token: jobs.Token(1700 + n), CreatedAt: start, StartedAt: pointer(start), FinishedAt: pointer(ago(since)),
 	}
 }

@@ -12,20 +12,20 @@ import (
 
 const (
 	forecastSpan = 24 * time.Hour
-	// mostForecast is how many dues are looked at: where more come within the
+	// mostForecast is how many scheduled times are looked at: where more come within the
 	// span, the forecast ends sooner.
 	mostForecast   = 50_000
-	duesAtOnce     = 16 // of one job, asked of the cron table
+	firingsAtOnce  = 16 // of one job, asked of the cron table
 	shownForecasts = 60
 	mostForecasts  = 1000
 )
 
 // forecast is which firings are likely to meet another that holds what they want.
 type forecast struct {
-	From  time.Time `json:"from"`
-	Until time.Time `json:"until"` // how far it reaches
-	Jobs  int       `json:"jobs"`  // that share something with others, and were looked at
-	Dues  int       `json:"dues"`  // of theirs
+	From           time.Time `json:"from"`
+	Until          time.Time `json:"until"`           // how far it reaches
+	Jobs           int       `json:"jobs"`            // that share something with others, and were looked at
+	ScheduledTimes int       `json:"scheduled_times"` // of theirs
 	// Collisions are by who is in whose way: those that are likely first, each
 	// kind with the most often first.
 	Collisions []collision `json:"collisions"`
@@ -39,14 +39,14 @@ type collision struct {
 	Job      string `json:"job"`    // that finds
 	Holder   string `json:"holder"` // what it needs held by this
 	Resource string `json:"resource"`
-	// Likely counts the dues at which it happens where every run takes as long as
+	// Likely counts the scheduled times at which it happens where every run takes as long as
 	// its job's runs do at the median, Possible those where each takes as long
 	// as all but one in 20 do.
 	Likely   int       `json:"likely"`
 	Possible int       `json:"possible"`
 	Skips    int       `json:"skips"`          // of the likely, how many would wait in vain
 	SkipsMay int       `json:"possible_skips"` // of the possible
-	First    time.Time `json:"first"`          // due
+	First    time.Time `json:"first"`          // scheduledAt
 	Wait     float64   `json:"longest_wait_seconds"`
 
 	wait time.Duration
@@ -120,8 +120,8 @@ func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Re
 	if err != nil {
 		return f, fmt.Errorf("what jobs lock: %w", err)
 	}
-	if r.dues == nil {
-		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no dues")
+	if r.scheduledTimes == nil {
+		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
 		return f, nil
 	}
 	rivals := rivalsOf(lockers, about)
@@ -132,16 +132,16 @@ func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Re
 			rival.patience, rival.patient = r.patience(rival.job, forecastSpan)
 		}
 	}
-	dues := r.duesAhead(&f, rivals)
-	if f.Dues = len(dues); ctx.Err() != nil {
+	scheduledTimes := r.firingsAhead(&f, rivals)
+	if f.ScheduledTimes = len(scheduledTimes); ctx.Err() != nil {
 		return f, ctx.Err()
 	}
-	if err := r.measure(ctx, &f, rivals, dues); err != nil {
+	if err := r.measure(ctx, &f, rivals, scheduledTimes); err != nil {
 		return f, err
 	}
 	tally := newCollisions(rivals)
-	tally.play(dues, func(r *rival) time.Duration { return r.typical.Median }, (*collision).likely)
-	tally.play(dues, func(r *rival) time.Duration { return r.typical.Long }, (*collision).possible)
+	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Median }, (*collision).likely)
+	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Long }, (*collision).possible)
 	f.Collisions = tally.sorted(about)
 	if len(f.Collisions) > mostForecasts {
 		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d collisions are listed", mostForecasts, len(f.Collisions)))
@@ -165,7 +165,7 @@ func (f *forecast) Summary() string {
 		return "No two jobs of the cron table want the same, so none can be in another's way."
 	case likely+possible == 0:
 		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that share something were looked at.", reach,
-			figure(f.Dues, "due", "dues"), figure(f.Jobs, "job", "jobs"))
+			figure(f.ScheduledTimes, "scheduled_at", "scheduled_times"), figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
 		return fmt.Sprintf("%s, no firing should find another in its way; %d will if runs take long.", reach, possible)
 	}
@@ -190,25 +190,25 @@ func (f *forecast) CollisionsMore() int { return len(f.Collisions) - len(f.Colli
 // Short reports whether the forecast does not reach as far as it is meant to.
 func (f *forecast) Short() bool { return f.Until.Sub(f.From) < forecastSpan }
 
-func (c *collision) likely(due time.Time, wait time.Duration, skipped bool) {
+func (c *collision) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {
 	c.Likely++
 	if skipped {
 		c.Skips++
 	}
-	c.meet(due, wait)
+	c.meet(scheduledAt, wait)
 }
 
-func (c *collision) possible(due time.Time, wait time.Duration, skipped bool) {
+func (c *collision) possible(scheduledAt time.Time, wait time.Duration, skipped bool) {
 	c.Possible++
 	if skipped {
 		c.SkipsMay++
 	}
-	c.meet(due, wait)
+	c.meet(scheduledAt, wait)
 }
 
-func (c *collision) meet(due time.Time, wait time.Duration) {
-	if c.First.IsZero() || due.Before(c.First) {
-		c.First = due
+func (c *collision) meet(scheduledAt time.Time, wait time.Duration) {
+	if c.First.IsZero() || scheduledAt.Before(c.First) {
+		c.First = scheduledAt
 	}
 	c.wait = max(c.wait, wait)
 	c.Wait = c.wait.Seconds()

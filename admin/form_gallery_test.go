@@ -89,7 +89,7 @@ func formStates() []galleryState {
 		{name: "pause-job-again", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"}, "")), path: rollup + "/pause", has: []string{"It is paused already", "Resume it"}},
 		{name: "pause-group", options: acted(busy()), path: "/groups/reports/pause", has: []string{"2 jobs are in the group", "report/monthly"}},
 		{name: "pause-all", options: acted(busy()), path: "/pause", has: []string{"No scheduled firing of any job", "Pause everything"}},
-		{name: "resume-job", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"}, "its table is being repaired")), path: rollup + "/resume", has: []string{"25 dues", "its table is being repaired"}},
+		{name: "resume-job", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetJob, Name: "rollup-sales"}, "its table is being repaired")), path: rollup + "/resume", has: []string{"25 scheduled times", "its table is being repaired"}},
 		{name: "resume-covered", options: acted(busy(), paused(group, "the quarter is being closed")), path: "/jobs/report%2Fweekly/resume", has: []string{"It is not paused itself", `href="/groups/reports/resume"`}},
 		{name: "resume-all", options: acted(busy(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")), path: "/resume", has: []string{"Pauses of single jobs and groups stay as they are."}},
 		{name: "cancel-running", options: acted(contention()), path: cancel, has: []string{"and holds <strong><bdi>public/orders</bdi></strong>, <strong><bdi>public/sales_rollup</bdi></strong>", "What it has not committed is lost", "3 runs wait"}},

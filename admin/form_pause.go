@@ -11,23 +11,23 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// countedDues is how many dues of a pause are counted.
-const countedDues = 100
+// countedFirings is how many scheduled times of a pause are counted.
+const countedFirings = 100
 
 // pauseView is what a pause, or its end, would meet.
 type pauseView struct {
-	Target jobs.Target
-	Own    *jobs.Pause   // the target's, which stands
-	Others []jobs.Pause  // that cover a job, too
-	Dues   []time.Time   // the next ones, of a job
-	Passed int           // dues of a job since its own pause began
-	Active []jobs.Record // runs of a job that wait or run
-	Jobs   []string      // some of a group
-	More   int           // jobs of the group
+	Target         jobs.Target
+	Own            *jobs.Pause   // the target's, which stands
+	Others         []jobs.Pause  // that cover a job, too
+	ScheduledTimes []time.Time   // the next ones, of a job
+	Passed         int           // scheduled times of a job since its own pause began
+	Active         []jobs.Record // runs of a job that wait or run
+	Jobs           []string      // some of a group
+	More           int           // jobs of the group
 }
 
-// MorePassed reports whether more dues passed than were counted.
-func (v *pauseView) MorePassed() bool { return v.Passed == countedDues }
+// MorePassed reports whether more scheduled times passed than were counted.
+func (v *pauseView) MorePassed() bool { return v.Passed == countedFirings }
 
 func jobTarget(r *http.Request) jobs.Target {
 	return jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")}
@@ -123,10 +123,10 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 		return fmt.Errorf("job %q: %w", cut(name, 200), err)
 	}
 	v.Others = slices.DeleteFunc(view.Pauses, func(p jobs.Pause) bool { return p.Target == v.Target })
-	v.Dues = r.duesOf(name, now, 3)
+	v.ScheduledTimes = r.scheduledTimesOf(name, now, 3)
 	if v.Own != nil {
-		for _, due := range r.duesOf(name, v.Own.At, countedDues) {
-			if !due.After(now) {
+		for _, scheduledAt := range r.scheduledTimesOf(name, v.Own.At, countedFirings) {
+			if !scheduledAt.After(now) {
 				v.Passed++
 			}
 		}

@@ -66,7 +66,7 @@ func pageStates() []galleryState {
 		{name: "bad-request", options: calm(), path: "/runs?state=done", status: http.StatusBadRequest, has: []string{"state is &#34;done&#34;, expected some of"}},
 
 		{name: "explain", options: contention(), path: "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", has: []string{"Explain another instant", "Runs of this firing"}},
-		{name: "explain-now", options: busy(), path: "/jobs/rollup-sales/explain", has: []string{"Not due"}},
+		{name: "explain-now", options: busy(), path: "/jobs/rollup-sales/explain", has: []string{"Not scheduled"}},
 		{name: "explain-wrong", options: busy(), path: "/jobs/rollup-sales/explain?at=yesterday", status: http.StatusBadRequest, has: []string{"at is &#34;yesterday&#34;, expected an instant"}},
 		staleState("explain-stale", contention(), "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
 		{name: "jobs", options: busy(), path: "/jobs", has: []string{"every 5 minutes, Berlin time", "warehouse", "paused", "only when triggered", "role=\"img\" aria-label=\"last 20 runs: "}},
@@ -79,7 +79,7 @@ func pageStates() []galleryState {
 		{name: "jobs-down", options: down(), path: "/jobs", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},
 		staleState("jobs-stale", busy(), "/jobs", "every 5 minutes"),
 
-		{name: "job", options: busy(), path: "/jobs/rollup-sales", has: []string{"How long it ran", "at the median", "What it keeps for its next run", "81244", "Next dues", "every 5 minutes", "How it ended", "public/sales_rollup"}},
+		{name: "job", options: busy(), path: "/jobs/rollup-sales", has: []string{"How long it ran", "at the median", "What it keeps for its next run", "81244", "Next scheduled times", "every 5 minutes", "How it ended", "public/sales_rollup"}},
 		{name: "job-paused", options: busy(), path: "/jobs/report%2Fmonthly", has: []string{"The group <bdi>reports</bdi> is paused", "the quarter is being closed"}},
 		{name: "job-never-ran", options: busy(), path: "/jobs/reindex", has: []string{"It has not run yet.", "only when triggered", "None that this replica knows of."}},
 		{name: "job-under-way", options: contention(), path: "/jobs/rollup-sales", has: []string{"Under way"}},

@@ -105,7 +105,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	var logged bytes.Buffer
 	o := calm()
 	o.Log = zerolog.New(&logged)
-	o.Upcoming = func(time.Time, int) []Due { panic("boom") }
+	o.Upcoming = func(time.Time, int) []ScheduledFiring { panic("boom") }
 	reply := get(t, newServer(t, o).Handler(), "/")
 	if reply.Code != http.StatusInternalServerError || !strings.Contains(reply.Body.String(), "its log says more") {
 		t.Errorf("%d %s", reply.Code, reply.Body)

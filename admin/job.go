@@ -22,23 +22,23 @@ const (
 
 // Job is one entry of the cron table.
 type Job struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description,omitempty"` // what it is for, in a sentence
-	Group       string         `json:"group,omitempty"`
-	Priority    int            `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
-	Source      jobs.Source    `json:"source,omitempty"`
-	Schedule    string         `json:"schedule"`
-	Words       string         `json:"schedule_in_words"`
-	Timezone    string         `json:"timezone"`
-	Handler     string         `json:"handler"`
-	Resources   []Resource     `json:"resources"`
-	Recover     bool           `json:"recover,omitempty"`
-	Version     int64          `json:"version"`
-	Removed     bool           `json:"removed,omitempty"` // it was added at run time, and removed: it fires no more
-	Pauses      []jobs.Pause   `json:"pauses,omitempty"`  // that cover it now
-	NextDue     *time.Time     `json:"next_due"`          // null where it is never due, or unknown to this replica
-	LastRun     *jobs.Record   `json:"last_run"`          // the last that ended
-	Outcomes    []jobs.Outcome `json:"outcomes"`          // the youngest first
+	Name            string         `json:"name"`
+	Description     string         `json:"description,omitempty"` // what it is for, in a sentence
+	Group           string         `json:"group,omitempty"`
+	Priority        int            `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
+	Source          jobs.Source    `json:"source,omitempty"`
+	Schedule        string         `json:"schedule"`
+	Words           string         `json:"schedule_in_words"`
+	Timezone        string         `json:"timezone"`
+	Handler         string         `json:"handler"`
+	Resources       []Resource     `json:"resources"`
+	Recover         bool           `json:"recover,omitempty"`
+	Version         int64          `json:"version"`
+	Removed         bool           `json:"removed,omitempty"` // it was added at run time, and removed: it fires no more
+	Pauses          []jobs.Pause   `json:"pauses,omitempty"`  // that cover it now
+	NextScheduledAt *time.Time     `json:"next_scheduled_at"` // null where it is never due, or unknown to this replica
+	LastRun         *jobs.Record   `json:"last_run"`          // the last that ended
+	Outcomes        []jobs.Outcome `json:"outcomes"`          // the youngest first
 }
 
 // Resource is what a job locks while it runs.
@@ -157,7 +157,7 @@ func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 	return f, err
 }
 
-// jobs returns jobs by name, with their next due by this replica's table.
+// jobs returns jobs by name, with their next scheduled time by this replica's table.
 func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]Job, error) {
 	views, err := r.store.ListJobs(ctx, f)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]J
 	list := make([]Job, 0, len(views))
 	for _, v := range views {
 		job := newJob(v, outcomes[v.Name])
-		if dues := r.duesOf(v.Name, now, 1); len(dues) > 0 {
-			job.NextDue = &dues[0]
+		if scheduledTimes := r.scheduledTimesOf(v.Name, now, 1); len(scheduledTimes) > 0 {
+			job.NextScheduledAt = &scheduledTimes[0]
 		}
 		list = append(list, job)
 	}
@@ -190,7 +190,7 @@ func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
 		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version, Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
 	}
 	for _, o := range outcomes {
-		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), inUTC(o.StartedAt), inUTC(o.FinishedAt)
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), inUTC(o.StartedAt), inUTC(o.FinishedAt)
 		job.Outcomes = append(job.Outcomes, o)
 	}
 	if v.Last != nil {
@@ -217,16 +217,16 @@ func scheduleWords(text, zone string) string {
 	return parsed.Describe()
 }
 
-// duesOf returns the next dues of a job by this replica's table, at most n.
-func (r *reader) duesOf(job string, from time.Time, n int) []time.Time {
-	if r.dues == nil {
+// scheduledTimesOf returns the next scheduled times of a job by this replica's table, at most n.
+func (r *reader) scheduledTimesOf(job string, from time.Time, n int) []time.Time {
+	if r.scheduledTimes == nil {
 		return nil
 	}
-	var dues []time.Time
-	for _, due := range r.dues(job, from, n) {
-		dues = append(dues, due.UTC())
+	var scheduledTimes []time.Time
+	for _, scheduledAt := range r.scheduledTimes(job, from, n) {
+		scheduledTimes = append(scheduledTimes, scheduledAt.UTC())
 	}
-	return dues[:min(n, len(dues))]
+	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
 func (r *reader) now(ctx context.Context) (time.Time, error) {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	nextDues     = 10
-	plotted      = 100 // runs, in the plot of durations
-	recentOfJob  = 20
-	talliedSince = 30 * 24 * time.Hour
+	nextScheduledTimes = 10
+	plotted            = 100 // runs, in the plot of durations
+	recentOfJob        = 20
+	talliedSince       = 30 * 24 * time.Hour
 )
 
 // JobDetail is a job and what has become of it.
 type JobDetail struct {
 	Job
-	Dues    []time.Time     `json:"next_dues"`             // by this replica's table
-	Active  []jobs.Record   `json:"active"`                // runs that wait or run, the oldest first
-	Recent  []jobs.Record   `json:"recent"`                // the last runs, the youngest first
-	Tallies []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
-	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
-	Pending bool            `json:"pending,omitempty"`     // it was added a moment ago, and no replica has taken it up yet
+	ScheduledTimes []time.Time     `json:"next_scheduled_times"`  // by this replica's table
+	Active         []jobs.Record   `json:"active"`                // runs that wait or run, the oldest first
+	Recent         []jobs.Record   `json:"recent"`                // the last runs, the youngest first
+	Tallies        []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
+	Saved          json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
+	Pending        bool            `json:"pending,omitempty"`     // it was added a moment ago, and no replica has taken it up yet
 }
 
 func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if errors.Is(err, jobs.ErrNotFound) {
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
-			d.Job, d.Dues, d.Active, d.Recent, d.Tallies = newJob(jobs.JobView{Definition: jobs.Definition{Name: name, Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
+			d.Job, d.ScheduledTimes, d.Active, d.Recent, d.Tallies = newJob(jobs.JobView{Definition: jobs.Definition{Name: name, Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
 			return d, asked
 		}
 	}
@@ -78,9 +78,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 		return d, fmt.Errorf("outcomes: %w", err)
 	}
 	d.Job = newJob(view, outcomes[name])
-	d.Dues = append([]time.Time{}, r.duesOf(name, now, nextDues)...)
-	if len(d.Dues) > 0 {
-		d.NextDue = &d.Dues[0]
+	d.ScheduledTimes = append([]time.Time{}, r.scheduledTimesOf(name, now, nextScheduledTimes)...)
+	if len(d.ScheduledTimes) > 0 {
+		d.NextScheduledAt = &d.ScheduledTimes[0]
 	}
 	if d.Active, err = r.runs(ctx, jobs.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch}); err != nil {
 		return d, err

@@ -44,7 +44,7 @@ func lockGallery() []galleryState {
 		{name: "forecast", options: night(), path: "/locks/forecast", has: []string{"firings are likely to find another in their way", "prune-orders", "likely"}},
 		{name: "forecast-table", options: night(), path: "/locks/forecast?resource=public%2Forders", has: []string{"All resources"}},
 		{name: "forecast-empty", options: empty(), path: "/locks/forecast", has: []string{"No two jobs of the cron table want the same"}},
-		{name: "forecast-ten-thousand", options: rush(), path: "/locks/forecast", has: []string{"It ends early", "50000 dues come until", "more, in the JSON"}},
+		{name: "forecast-ten-thousand", options: rush(), path: "/locks/forecast", has: []string{"It ends early", "50000 scheduled times come until", "more, in the JSON"}},
 		{name: "forecast-down", options: down(), path: "/locks/forecast", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("forecast-stale", night(), "/locks/forecast", "likely"),
 		staleState("locks-stale", contention(), "/locks", "1 of 5 slots"),

@@ -20,7 +20,7 @@ func night() Options {
 		n++
 		r := done(n, job, fmt.Sprintf("replica-%d", n%3+1), before, ran, state)
 		r.CreatedAt = r.CreatedAt.Add(-waited)
-		r.Due = r.CreatedAt.Truncate(time.Second)
+		r.ScheduledAt = r.CreatedAt.Truncate(time.Second)
 		if state == jobs.Skipped {
 			r.FinishedAt = pointer(ago(before))
 			r.CreatedAt, r.StartedAt, r.Attempt, r.Token = ago(before+waited), nil, 0, 0
@@ -123,12 +123,12 @@ func rush() Options {
 	for i, v := range h.jobs {
 		h.typical[v.Name] = jobs.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second, Long: time.Duration(i%7) * time.Minute}
 	}
-	o.Dues = func(job string, from time.Time, n int) []time.Time { // cheaper than to read each schedule anew
-		dues := make([]time.Time, n)
-		for i := range dues {
-			dues[i] = from.Truncate(15 * time.Minute).Add(time.Duration(i+1) * 15 * time.Minute)
+	o.ScheduledTimes = func(job string, from time.Time, n int) []time.Time { // cheaper than to read each schedule anew
+		scheduledTimes := make([]time.Time, n)
+		for i := range scheduledTimes {
+			scheduledTimes[i] = from.Truncate(15 * time.Minute).Add(time.Duration(i+1) * 15 * time.Minute)
 		}
-		return dues
+		return scheduledTimes
 	}
 	o.Patience = func(string, time.Duration) (time.Duration, bool) { return time.Minute, true }
 	return o

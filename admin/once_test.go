@@ -122,8 +122,8 @@ func stage(t *testing.T, store jobs.Store) (session, running, waiting uuid.UUID)
 	if _, err := store.Register(ctx, session, []jobs.Definition{definition}); err != nil {
 		t.Fatal(err)
 	}
-	start := func(due time.Time) uuid.UUID {
-		request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "rollup-sales", Due: due}, Attempt: 1, Requests: exclusive("orders"), WaitSince: due}
+	start := func(scheduledAt time.Time) uuid.UUID {
+		request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1, Requests: exclusive("orders"), WaitSince: scheduledAt}
 		if _, err := store.Start(ctx, session, []jobs.StartRequest{request}); err != nil {
 			t.Fatal(err)
 		}

@@ -79,12 +79,12 @@ type Certificate struct {
 	CertFile, KeyFile string
 }
 
-// Due is the next firing of a job, by the replica's own cron table.
-type Due struct {
-	Job       string
-	Due       time.Time
-	Start     time.Time         // later than Due by the job's jitter; zero: at Due
-	Resources []locking.Request // the job's own name may be among them
+// ScheduledFiring is the next firing of a job, by the replica's own cron table.
+type ScheduledFiring struct {
+	Job         string
+	ScheduledAt time.Time
+	Start       time.Time         // later than Due by the job's jitter; zero: at Due
+	Resources   []locking.Request // the job's own name may be among them
 }
 
 // Options say what a Server serves, and to whom. Listen, Store and Replica are
@@ -133,11 +133,11 @@ type Options struct {
 	// Upcoming returns the next firing after from of each job of this
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
-	Upcoming func(from time.Time, n int) []Due
-	// Dues returns the first dues after from of one job of this replica's cron
+	Upcoming func(from time.Time, n int) []ScheduledFiring
+	// Scheduled times returns the first scheduled times after from of one job of this replica's cron
 	// table, at most n of them. It is called concurrently. Nil means that no
-	// dues are shown.
-	Dues func(job string, from time.Time, n int) []time.Time
+	// scheduled times are shown.
+	ScheduledTimes func(job string, from time.Time, n int) []time.Time
 	// Patience returns how long a firing of a job waits for a lock that is held,
 	// or limit where that is shorter; false where it is not known. It is called
 	// concurrently. Nil means that it is known of no job.

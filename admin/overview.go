@@ -59,9 +59,9 @@ type ServedBy struct {
 
 // Firing is a firing to come.
 type Firing struct {
-	Job       string     `json:"job"`
-	Due       time.Time  `json:"due"`
-	Resources []Resource `json:"resources"`
+	Job         string     `json:"job"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	Resources   []Resource `json:"resources"`
 }
 
 func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
@@ -142,8 +142,8 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	if o.Pauses, err = r.standing(ctx); err != nil {
 		return o, err
 	}
-	for _, due := range r.firings(o.Now, nextFirings) {
-		o.Next = append(o.Next, Firing{due.Job, due.Due.UTC(), resourcesOf(due.Resources)})
+	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
+		o.Next = append(o.Next, Firing{scheduledAt.Job, scheduledAt.ScheduledAt.UTC(), resourcesOf(scheduledAt.Resources)})
 	}
 	o.Resources = resourceStates(known, set.locks, o.Waiting)
 	o.stage1 = set.stage1

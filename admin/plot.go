@@ -50,7 +50,7 @@ func newStrip(outcomes []jobs.Outcome) strip {
 }
 
 func outcomeTitle(o jobs.Outcome) string {
-	text := o.Due.UTC().Format("2006-01-02 15:04:05 UTC") + " " + stateWords(o.State)
+	text := o.ScheduledAt.UTC().Format("2006-01-02 15:04:05 UTC") + " " + stateWords(o.State)
 	if duration, ran := o.Took(); ran {
 		text += " after " + took(duration)
 	}

@@ -26,21 +26,21 @@ var errBusy = errors.New("too many requests ask the store at the same time")
 
 // reader asks the store and stage 1 on behalf of requests.
 type reader struct {
-	store    jobs.History
-	stage1   Stage1
-	upcoming func(from time.Time, n int) []Due
-	dues     func(job string, from time.Time, n int) []time.Time
-	known    *kept[[]locking.Resource] // what jobs name
-	tallies  *kept[[]jobs.Tally]       // of the last day
-	lockers  *kept[[]jobs.Locker]
-	ahead    *kept[forecast]
-	lengths  lengths
-	patience func(job string, limit time.Duration) (time.Duration, bool)
-	restarts jobs.Restarts // nil where there are none to be kept
-	memory   jobs.Memory
-	ops      *jobs.Operations
-	explain  func(ctx context.Context, job, at string) (jobs.Explanation, error)
-	places   chan struct{}
+	store          jobs.History
+	stage1         Stage1
+	upcoming       func(from time.Time, n int) []ScheduledFiring
+	scheduledTimes func(job string, from time.Time, n int) []time.Time
+	known          *kept[[]locking.Resource] // what jobs name
+	tallies        *kept[[]jobs.Tally]       // of the last day
+	lockers        *kept[[]jobs.Locker]
+	ahead          *kept[forecast]
+	lengths        lengths
+	patience       func(job string, limit time.Duration) (time.Duration, bool)
+	restarts       jobs.Restarts // nil where there are none to be kept
+	memory         jobs.Memory
+	ops            *jobs.Operations
+	explain        func(ctx context.Context, job, at string) (jobs.Explanation, error)
+	places         chan struct{}
 }
 
 func newReader(o Options) *reader {
@@ -55,7 +55,7 @@ func newReader(o Options) *reader {
 	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) { return o.Store.Lockers(ctx) }
 	r := &reader{
 		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: o.Restarts,
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, dues: o.Dues, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
+		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
 		patience: o.Patience,
 	}
 	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) { return r.lookAhead(ctx, now, nil) })
@@ -80,10 +80,10 @@ func (r *reader) ask(parent context.Context, question func(ctx context.Context) 
 }
 
 // firings returns the next firing of each job, at most n.
-func (r *reader) firings(from time.Time, n int) []Due {
+func (r *reader) firings(from time.Time, n int) []ScheduledFiring {
 	if r.upcoming == nil || n <= 0 {
 		return nil
 	}
-	dues := r.upcoming(from, n)
-	return dues[:min(n, len(dues))]
+	scheduledTimes := r.upcoming(from, n)
+	return scheduledTimes[:min(n, len(scheduledTimes))]
 }

@@ -16,13 +16,13 @@ import (
 
 // rival is a job that wants what another wants, too.
 type rival struct {
-	job      string
-	requests []locking.Request // those that may meet another job's
-	typical  jobs.Typical
-	patience time.Duration // how long it waits
-	patient  bool          // that is known, else it waits until its next due
-	dues     []time.Time   // ahead, as far as they were asked for
-	ended    bool          // there are no more
+	job            string
+	requests       []locking.Request // those that may meet another job's
+	typical        jobs.Typical
+	patience       time.Duration // how long it waits
+	patient        bool          // that is known, else it waits until its next scheduled time
+	scheduledTimes []time.Time   // ahead, as far as they were asked for
+	ended          bool          // there are no more
 }
 
 // rivalsOf returns the jobs that may be in each other's way, by name; only those
@@ -100,21 +100,21 @@ func contended(crowds map[locking.Resource]*crowding, r locking.Request) bool {
 	return slices.ContainsFunc(r.Resource.Ancestors(), func(above locking.Resource) bool { return crowds[above].askers.against(r) > 0 })
 }
 
-// aheadDue is a firing to come.
-type aheadDue struct {
+// aheadFiring is a firing to come.
+type aheadFiring struct {
 	at   time.Time
 	next time.Time // the job's due behind it; zero where it is not known
 	who  int       // among the rivals
 }
 
-// duesAhead returns the dues of the rivals in their order, until the forecast's
+// firingsAhead returns the scheduled times of the rivals in their order, until the forecast's
 // end, or until there are as many as are looked at: then the forecast ends there.
-func (r *reader) duesAhead(f *forecast, rivals []*rival) []aheadDue {
-	queue := make(dueQueue, 0, len(rivals))
+func (r *reader) firingsAhead(f *forecast, rivals []*rival) []aheadFiring {
+	queue := make(firingQueue, 0, len(rivals))
 	elsewhere := 0
 	for i, rival := range rivals {
 		if at, ok := r.nextAhead(rival, f.From); ok {
-			queue = append(queue, aheadDue{at: at, who: i})
+			queue = append(queue, aheadFiring{at: at, who: i})
 		} else {
 			elsewhere++
 		}
@@ -123,50 +123,50 @@ func (r *reader) duesAhead(f *forecast, rivals []*rival) []aheadDue {
 		f.Cut = append(f.Cut, fmt.Sprintf("%s that share something are only triggered, follow others, or are fired by replicas with another definition", figure(elsewhere, "job", "jobs")))
 	}
 	heap.Init(&queue)
-	var dues []aheadDue
+	var scheduledTimes []aheadFiring
 	for len(queue) > 0 && queue[0].at.Before(f.Until) {
-		if len(dues) == mostForecast {
+		if len(scheduledTimes) == mostForecast {
 			f.Until = queue[0].at
-			f.Cut = append(f.Cut, fmt.Sprintf("%d dues come until %s, and no more are looked at", mostForecast, utcWords(f.Until)))
+			f.Cut = append(f.Cut, fmt.Sprintf("%d scheduled times come until %s, and no more are looked at", mostForecast, utcWords(f.Until)))
 			break
 		}
-		due := queue[0]
-		at, ok := r.nextAhead(rivals[due.who], due.at)
+		scheduledAt := queue[0]
+		at, ok := r.nextAhead(rivals[scheduledAt.who], scheduledAt.at)
 		if ok {
-			due.next = at
+			scheduledAt.next = at
 			queue[0].at = at
 			heap.Fix(&queue, 0)
 		} else {
 			heap.Pop(&queue)
 		}
-		dues = append(dues, due)
+		scheduledTimes = append(scheduledTimes, scheduledAt)
 	}
-	return dues
+	return scheduledTimes
 }
 
-// nextAhead returns the rival's first due after t.
+// nextAhead returns the rival's first scheduled time after t.
 func (r *reader) nextAhead(one *rival, t time.Time) (time.Time, bool) {
-	if len(one.dues) == 0 && !one.ended {
-		one.dues = r.dues(one.job, t, duesAtOnce)
-		one.ended = len(one.dues) < duesAtOnce
+	if len(one.scheduledTimes) == 0 && !one.ended {
+		one.scheduledTimes = r.scheduledTimes(one.job, t, firingsAtOnce)
+		one.ended = len(one.scheduledTimes) < firingsAtOnce
 	}
-	if len(one.dues) == 0 {
+	if len(one.scheduledTimes) == 0 {
 		return time.Time{}, false
 	}
-	at := one.dues[0]
-	one.dues = one.dues[1:]
+	at := one.scheduledTimes[0]
+	one.scheduledTimes = one.scheduledTimes[1:]
 	return at.UTC(), true
 }
 
-type dueQueue []aheadDue
+type firingQueue []aheadFiring
 
-func (q dueQueue) Len() int { return len(q) }
-func (q dueQueue) Less(i, j int) bool {
+func (q firingQueue) Len() int { return len(q) }
+func (q firingQueue) Less(i, j int) bool {
 	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].who, q[j].who)) < 0
 }
-func (q dueQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *dueQueue) Push(x any)   { *q = append(*q, x.(aheadDue)) }
-func (q *dueQueue) Pop() any {
+func (q firingQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *firingQueue) Push(x any)   { *q = append(*q, x.(aheadFiring)) }
+func (q *firingQueue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
 	return last
@@ -214,15 +214,15 @@ func (l *lengths) keep(names []string, found map[string]jobs.Typical, now time.T
 
 // measure looks up how long the rivals' runs take, those that are due first
 // before others, for as long as a page may take.
-func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, dues []aheadDue) error {
+func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, scheduledTimes []aheadFiring) error {
 	begun := time.Now()
 	var open []string
 	seen := make([]bool, len(rivals))
-	for _, due := range dues {
-		if !seen[due.who] {
-			seen[due.who] = true
-			if _, known := r.lengths.get(rivals[due.who].job, f.From); !known {
-				open = append(open, rivals[due.who].job)
+	for _, scheduledAt := range scheduledTimes {
+		if !seen[scheduledAt.who] {
+			seen[scheduledAt.who] = true
+			if _, known := r.lengths.get(rivals[scheduledAt.who].job, f.From); !known {
+				open = append(open, rivals[scheduledAt.who].job)
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, dues
 	return nil
 }
 
-// collisions plays the dues through, and adds up who meets whom.
+// collisions plays the scheduled times through, and adds up who meets whom.
 type collisions struct {
 	rivals  []*rival
 	related map[locking.Resource][]locking.Resource // of what rivals want: itself, what is above and what is beneath
@@ -284,30 +284,30 @@ type hold struct {
 	until   time.Time
 }
 
-// play has each firing run as long as takes says, from its due on, or from when
+// play has each firing run as long as takes says, from its scheduled time on, or from when
 // whoever is in its way is done: unless that is longer than it waits, or later
-// than its next due.
-func (c *collisions) play(dues []aheadDue, takes func(*rival) time.Duration, count func(*collision, time.Time, time.Duration, bool)) {
+// than its next scheduled time.
+func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.Duration, count func(*collision, time.Time, time.Duration, bool)) {
 	held := make(map[locking.Resource][]hold)
 	busy := make([]time.Time, len(c.rivals)) // until when a run of each job goes on
-	for _, due := range dues {
-		one := c.rivals[due.who]
-		way, until := c.inTheWay(held, one, due.at)
-		start, skipped := due.at, false
-		if until.After(due.at) {
-			wait := until.Sub(due.at)
-			skipped = one.patient && wait > one.patience || !due.next.IsZero() && until.After(due.next)
+	for _, scheduledAt := range scheduledTimes {
+		one := c.rivals[scheduledAt.who]
+		way, until := c.inTheWay(held, one, scheduledAt.at)
+		start, skipped := scheduledAt.at, false
+		if until.After(scheduledAt.at) {
+			wait := until.Sub(scheduledAt.at)
+			skipped = one.patient && wait > one.patience || !scheduledAt.next.IsZero() && until.After(scheduledAt.next)
 			met := c.collision(one.job, c.rivals[way.who].job, way.request.Resource.String())
-			count(met, due.at, wait, skipped)
+			count(met, scheduledAt.at, wait, skipped)
 			start = until
 		}
-		if busy[due.who].After(due.at) || skipped {
+		if busy[scheduledAt.who].After(scheduledAt.at) || skipped {
 			continue // its own earlier run goes on, or it gives up
 		}
 		end := start.Add(takes(one))
-		busy[due.who] = end
+		busy[scheduledAt.who] = end
 		for _, request := range one.requests {
-			held[request.Resource] = append(held[request.Resource], hold{due.who, request, end})
+			held[request.Resource] = append(held[request.Resource], hold{scheduledAt.who, request, end})
 		}
 	}
 }

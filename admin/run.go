@@ -251,7 +251,7 @@ func plainRecords(found []jobs.Record) []jobs.Record {
 // plainRecord returns a run as every replica shows it: instants in UTC, the
 // blocking resource by the name that locks have.
 func plainRecord(r jobs.Record) jobs.Record {
-	r.Due, r.CreatedAt, r.WaitSince = r.Due.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
+	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
 	r.StartBy, r.StartedAt, r.FinishedAt = inUTC(r.StartBy), inUTC(r.StartedAt), inUTC(r.FinishedAt)
 	if r.BlockedBy != nil {
 		r.BlockedBy = plainBlocker(r.BlockedBy)

@@ -71,7 +71,7 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 	if v.Record, err = r.run(ctx, id); err != nil {
 		return v, err
 	}
-	chain, err := r.store.FiringRuns(ctx, jobs.Firing{Job: v.Job, Due: v.Due, Key: v.Key})
+	chain, err := r.store.FiringRuns(ctx, jobs.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
 	if err != nil {
 		return v, fmt.Errorf("runs of the firing: %w", err)
 	}
@@ -128,7 +128,7 @@ func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (fir
 // grants and its start are one transaction, and one step. When it was locked in
 // stage 1 is known while it holds that.
 func steps(r jobs.Record, granted, locked time.Time) []step {
-	began := step{At: r.Due, What: "Due"}
+	began := step{At: r.ScheduledAt, What: "Scheduled"}
 	if r.Key != "" {
 		began.What = "Triggered"
 	}

@@ -12,7 +12,7 @@ import (
 // each other.
 func TestStepsAreInOrder(t *testing.T) {
 	waited := running(10, "rollup-sales", "replica-1", time.Minute)
-	waited.Due, waited.CreatedAt = ago(70*time.Second), ago(65*time.Second)
+	waited.ScheduledAt, waited.CreatedAt = ago(70*time.Second), ago(65*time.Second)
 	waited.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "public/orders", Holder: owner(running(11, "prune-orders", "replica-2", time.Hour))}, Since: ago(69 * time.Second)}
 	again := waited
 	again.Attempt = 2
@@ -23,9 +23,9 @@ func TestStepsAreInOrder(t *testing.T) {
 		granted, locked time.Time
 		want            string
 	}{
-		"running": {waited, ago(time.Minute), ago(61 * time.Second), "Due, Waited, Taken up by replica-1, Locked in stage 1, Claimed, granted and started, with the token 1810"},
-		"again":   {again, ago(30 * time.Second), ago(31 * time.Second), "Due, Waited, Taken up by replica-1, Started, attempt 1, Locked in stage 1, Attempt 2 claimed, granted and started"},
-		"failed":  {failed, time.Time{}, time.Time{}, "Due, Waited, Taken up by replica-1, Started, attempt 2 was the last, Failed"},
+		"running": {waited, ago(time.Minute), ago(61 * time.Second), "Scheduled, Waited, Taken up by replica-1, Locked in stage 1, Claimed, granted and started, with the token 1810"},
+		"again":   {again, ago(30 * time.Second), ago(31 * time.Second), "Scheduled, Waited, Taken up by replica-1, Started, attempt 1, Locked in stage 1, Attempt 2 claimed, granted and started"},
+		"failed":  {failed, time.Time{}, time.Time{}, "Scheduled, Waited, Taken up by replica-1, Started, attempt 2 was the last, Failed"},
 	} {
 		var got []string
 		for _, s := range steps(c.run, c.granted, c.locked) {

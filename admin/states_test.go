@@ -31,7 +31,7 @@ func options(h *history) Options {
 		}
 	}
 	return Options{
-		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), Dues: h.dues, Memory: h,
+		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), ScheduledTimes: h.scheduledTimes, Memory: h,
 		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
 		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
@@ -120,11 +120,11 @@ func contention() Options {
 	held[table("sales_rollup")] = locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders", Run: id(20).String()}}
 	o.Stage1 = &stage1{holders: held}
 	o.Upcoming = upcoming(
-		Due{Job: "merge-events", Due: noon.Add(5 * time.Second), Resources: exclusive("events")},
-		Due{Job: "rollup-sales", Due: noon.Add(165 * time.Second), Resources: exclusive("orders", "sales_rollup")},
-		Due{Job: "sync-vendors", Due: noon.Add(165 * time.Second), Resources: exclusive("vendors")},
-		Due{Job: "rollup-hourly", Due: noon.Add(48 * time.Minute), Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
-		Due{Job: "prune-orders", Due: noon.Add(23 * time.Hour), Resources: exclusive("orders")},
+		ScheduledFiring{Job: "merge-events", ScheduledAt: noon.Add(5 * time.Second), Resources: exclusive("events")},
+		ScheduledFiring{Job: "rollup-sales", ScheduledAt: noon.Add(165 * time.Second), Resources: exclusive("orders", "sales_rollup")},
+		ScheduledFiring{Job: "sync-vendors", ScheduledAt: noon.Add(165 * time.Second), Resources: exclusive("vendors")},
+		ScheduledFiring{Job: "rollup-hourly", ScheduledAt: noon.Add(48 * time.Minute), Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
+		ScheduledFiring{Job: "prune-orders", ScheduledAt: noon.Add(23 * time.Hour), Resources: exclusive("orders")},
 	)
 	o.Metrics, o.Trace = http.HandlerFunc(counted), traced
 	return o
@@ -144,9 +144,9 @@ func traced(run uuid.UUID) Trace {
 	return Trace{ID: id, Link: traceSite + id}
 }
 
-func upcoming(dues ...Due) func(time.Time, int) []Due {
-	return func(from time.Time, n int) []Due {
-		later := slices.DeleteFunc(slices.Clone(dues), func(d Due) bool { return !d.Due.After(from) })
+func upcoming(scheduledTimes ...ScheduledFiring) func(time.Time, int) []ScheduledFiring {
+	return func(from time.Time, n int) []ScheduledFiring {
+		later := slices.DeleteFunc(slices.Clone(scheduledTimes), func(d ScheduledFiring) bool { return !d.ScheduledAt.After(from) })
 		return later[:min(n, len(later))]
 	}
 }
@@ -201,7 +201,7 @@ func hostile() Options {
 	server.Settings[0].Value = script
 	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
-	o.Upcoming = upcoming(Due{Job: script, Due: noon.Add(time.Minute), Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
+	o.Upcoming = upcoming(ScheduledFiring{Job: script, ScheduledAt: noon.Add(time.Minute), Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o
 }
 

@@ -364,7 +364,7 @@ func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
 
 // plainStretch is a stretch as every replica shows it.
 func plainStretch(s jobs.Stretch) jobs.Stretch {
-	s.Due, s.CreatedAt, s.StartedAt, s.FinishedAt = s.Due.UTC(), s.CreatedAt.UTC(), inUTC(s.StartedAt), inUTC(s.FinishedAt)
+	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(), inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
 		s.BlockedBy = plainBlocker(s.BlockedBy)
 	}

@@ -305,7 +305,7 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonNoWorker:         "no worker is free for it, or none was in time",
 		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
 		jobs.ReasonMisfire:          "no replica was up to start it",
-		jobs.ReasonSuperseded:       "another due of the job was run in its place",
+		jobs.ReasonSuperseded:       "another scheduled time of the job was run in its place",
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",
 		jobs.ReasonClaimLost:        "its claim was taken away",
 		jobs.ReasonTimeout:          "it outlived its timeout",

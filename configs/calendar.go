@@ -17,8 +17,8 @@ type Calendar struct {
 	// Timezone is where dates and times of day are read; "": in the zone of
 	// the job.
 	Timezone string `yaml:"timezone"`
-	Exclude  Times  `yaml:"exclude"` // a due in any kind of these is not run
-	Only     Times  `yaml:"only"`    // a due outside of any kind of these is not run
+	Exclude  Times  `yaml:"exclude"` // a scheduled time in any kind of these is not run
+	Only     Times  `yaml:"only"`    // a scheduled time outside of any kind of these is not run
 
 	// Calendar is what was read.
 	Calendar *schedule.Calendar `yaml:"-"`

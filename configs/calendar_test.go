@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestCalendarsOfJobs has the dues that calendars leave, with a file that is
+// TestCalendarsOfJobs has the scheduled times that calendars leave, with a file that is
 // found beside the configuration.
 func TestCalendarsOfJobs(t *testing.T) {
 	name := filepath.Join("testdata", "somewhere.yaml")
@@ -35,8 +35,8 @@ jobs:
 	} {
 		s := c.Jobs[i].Schedule
 		var got []string
-		for _, due := range s.Upcoming(from, strings.Count(want, ",")+1) {
-			got = append(got, due.In(s.Zone()).Format("01-02 15:04 MST"))
+		for _, scheduledAt := range s.Upcoming(from, strings.Count(want, ",")+1) {
+			got = append(got, scheduledAt.In(s.Zone()).Format("01-02 15:04 MST"))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: due %s, expected %s", c.Jobs[i].Name, strings.Join(got, ", "), want)

@@ -25,7 +25,7 @@ func (c *checker) checkSchedule(j *Job, path string) {
 	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip", Both: j.ClockChanges.Overlap == "both"}
 	j.Schedule = parsed.WithClockChanges(changes).WithJitter(j.Jitter).WithCalendars(calendars...)
 	if beginning := (time.Time{}); known && j.Schedule.Next(beginning).IsZero() && !parsed.Next(beginning).IsZero() {
-		c.fail(keyPath(path, "calendars"), "found calendars that exclude all that the schedule is due, expected some due to be left")
+		c.fail(keyPath(path, "calendars"), "found calendars that exclude every scheduled time, expected some to be left")
 	}
 }
 

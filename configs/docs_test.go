@@ -92,8 +92,8 @@ func asDocumented(t *testing.T, written, want string) {
 	}
 	s := c.Jobs[2].Schedule
 	var got []string
-	for _, due := range s.Upcoming(time.Date(2026, 1, 1, 0, 0, 0, 0, s.Zone()), strings.Count(want, ",")+1) {
-		got = append(got, strings.TrimSuffix(due.In(s.Zone()).Format("01-02 15:04:05"), ":00"))
+	for _, scheduledAt := range s.Upcoming(time.Date(2026, 1, 1, 0, 0, 0, 0, s.Zone()), strings.Count(want, ",")+1) {
+		got = append(got, strings.TrimSuffix(scheduledAt.In(s.Zone()).Format("01-02 15:04:05"), ":00"))
 	}
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s: due %s, documented %s", written, strings.Join(got, ", "), want)

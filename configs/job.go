@@ -20,8 +20,8 @@ type Job struct {
 	Timezone string        `yaml:"timezone"`
 	// ClockChanges is for schedules that are read in a zone.
 	ClockChanges ClockChanges `yaml:"clock_changes"`
-	Calendars    []string     `yaml:"calendars"` // names: each may exclude dues
-	// Jitter is by how much at most a due is delayed, by a hash of job and due.
+	Calendars    []string     `yaml:"calendars"` // names: each may exclude scheduled times
+	// Jitter is by how much at most a scheduled time is delayed, by a hash of job and due.
 	Jitter     time.Duration `yaml:"jitter" min:"0s" max:"24h"`
 	Handler    string        `yaml:"handler"`
 	Tables     []string      `yaml:"tables"`      // written: locked exclusively
@@ -30,7 +30,7 @@ type Job struct {
 	Params     Params        `yaml:"params"`
 	Group      string        `yaml:"group"` // whose limits and pauses it shares; "": none
 	Priority   int           `yaml:"priority" min:"1" max:"9"`
-	Deadline   time.Duration `yaml:"deadline" min:"0s" max:"168h"` // after the due, to start; 0: none
+	Deadline   time.Duration `yaml:"deadline" min:"0s" max:"168h"` // after the scheduled time, to start; 0: none
 	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"`  // of one attempt; 0: none
 	Retry      retry.Policy  `yaml:"retry"`                        // of the handler, after an error
 	Wait       Wait          `yaml:"wait" delay:"10ms"`            // for held resources

@@ -46,7 +46,7 @@ func TestMistakes(t *testing.T) {
 		{"a job that follows one whose name is mistyped", "jobs:\n  - {name: extract, handler: sql, schedule: \"@daily\"}\n  - {name: load, handler: sql, schedule: {after: [extrct]}}",
 			`3:51: jobs[1].schedule.after[0]: unknown job "extrct"; did you mean "extract"?`},
 		{"a job that follows one that is only triggered", "jobs:\n  - {name: extract, handler: sql}\n  - {name: load, handler: sql, schedule: after:extract}",
-			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no dues that another could follow`},
+			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no scheduled times that another could follow`},
 		{"a job that follows one whose schedule is wrong", "jobs:\n  - {name: extract, handler: sql, schedule: \"@dayly\"}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`2:45: jobs[0].schedule: found "@dayly": unknown descriptor: expected @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every and a duration; did you mean "@daily"?`},
 		{"a job that follows one twice", job("schedule: {after: [b, b]}"), `2:39: jobs[0].schedule: found "after:b,b": after: found "b" a second time, expected each job once`},
@@ -90,7 +90,7 @@ func TestMistakes(t *testing.T) {
 		{"a malformed list", "calendars: [{name: h, exclude: {files: [testdata/wrong.txt]}}]", "testdata/wrong.txt:3:1: calendars[0].exclude.files[0]: found \"24.12.2026\", expected a date such as 2026-12-24, one of each year such as 12-24, or a range such as 2026-12-24..2027-01-02"},
 		{"a malformed iCalendar", "calendars: [{name: h, exclude: {files: [testdata/wrong.ics]}}]\n\n\n\n\nworkers: 0", "6:10: workers: found 0, expected a whole number, 1 to 10000\n" +
 			`testdata/wrong.ics:4:1: calendars[0].exclude.files[0]: DTSTART: found "24.12.2026", expected a date such as 20261224 or a time such as 20261224T090000Z`},
-		{"calendars that leave nothing", "calendars: [{name: h, exclude: {weekdays: [sat-sun]}}]\n" + job(`schedule: "0 9 * * sat", calendars: [h]`), `3:65: jobs[0].calendars: found calendars that exclude all that the schedule is due, expected some due to be left`},
+		{"calendars that leave nothing", "calendars: [{name: h, exclude: {weekdays: [sat-sun]}}]\n" + job(`schedule: "0 9 * * sat", calendars: [h]`), `3:65: jobs[0].calendars: found calendars that exclude every scheduled time, expected some to be left`},
 
 		{"unknown zone", job("timezone: Europe/Brelin"), `2:39: jobs[0].timezone: found "Europe/Brelin", expected a zone by its IANA name, such as UTC or Europe/Berlin`},
 		{"this machine's zone", "timezone: Local", `1:11: timezone: found "Local", expected a zone by its IANA name, such as UTC or Europe/Berlin`},

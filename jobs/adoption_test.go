@@ -127,7 +127,7 @@ func TestFiringWhoseNoteIsRefusedIsTakenUpAgain(t *testing.T) {
 	})
 }
 
-func TestTriggerDoesNotStarveBehindDuesThatNeverEnd(t *testing.T) {
+func TestTriggerDoesNotStarveBehindScheduledTimesThatNeverEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(900 * time.Millisecond)
@@ -234,7 +234,7 @@ func TestNobodyWaitsBehindAFiringThatHasNoWorker(t *testing.T) {
 		stopA, stopB := c.start(a), c.start(b)
 		time.Sleep(14 * time.Second) // the hog has the worker that older gave back
 		r := c.runs("older")
-		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonNoWorker || r[0].WaitSince.Sub(r[0].Due) > 100*time.Millisecond {
+		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonNoWorker || r[0].WaitSince.Sub(r[0].ScheduledAt) > 100*time.Millisecond {
 			t.Errorf("older: %+v", r)
 		}
 		time.Sleep(10 * time.Second)

@@ -17,7 +17,7 @@ func (f *firing) stepAside(stop context.Context) bool {
 				f.leave(nil)
 			}
 			return false
-		case f.entry.overdue(f.firing.Due, f.clock.now()), !f.orders.table.has(f.entry):
+		case f.entry.overdue(f.firing.ScheduledAt, f.clock.now()), !f.orders.table.has(f.entry):
 			return false
 		case paused:
 			continue

@@ -56,9 +56,9 @@ func (c *cluster) promptly(job string, from time.Time, replica string) {
 	}
 }
 
-// A replica that is drained just before a due may be the first at its gate: it
+// A replica that is drained just before a scheduled time may be the first at its gate: it
 // hears of the drain by the start that the store refuses.
-func TestDueOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
+func TestScheduledTimeOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
 	for name, stops := range map[string]bool{"drained": false, "drained and stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,9 +88,9 @@ func TestDueOfADrainedReplicaIsStartedByAnotherAtOnce(t *testing.T) {
 	}
 }
 
-// A due that comes just after a pause which its replica has not heard of has
+// A scheduled time that comes just after a pause which its replica has not heard of has
 // passed its gate: nobody else would begin it once it is resumed.
-func TestDueOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
+func TestScheduledTimeOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := newCluster(t), time.Now()
 		j := once(t, "job", 10*time.Second)
@@ -113,7 +113,7 @@ func TestDueOfAShortPauseIsStartedWhenItIsResumed(t *testing.T) {
 }
 
 // What is paused for longer than its threshold is nobody's to start.
-func TestDueOfALongPauseIsNotHeldOnTo(t *testing.T) {
+func TestScheduledTimeOfALongPauseIsNotHeldOnTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := once(t, "job", 10*time.Second)
@@ -123,7 +123,7 @@ func TestDueOfALongPauseIsNotHeldOnTo(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(9900 * time.Millisecond)
 		resume := c.pause("ann")
-		time.Sleep(61 * time.Second) // four seconds before dues are looked through
+		time.Sleep(61 * time.Second) // four seconds before scheduled times are looked through
 		resume()
 		time.Sleep(10 * time.Second)
 		stop()
@@ -133,7 +133,7 @@ func TestDueOfALongPauseIsNotHeldOnTo(t *testing.T) {
 	})
 }
 
-// What knows that it may not start a due leaves its gate to others.
+// What knows that it may not start a scheduled time leaves its gate to others.
 func TestDrainedReplicaAsksAtNoGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -27,7 +27,7 @@ func TestJobThatIsDeployedAgainBeginsAnew(t *testing.T) {
 		time.Sleep(20 * time.Minute) // 2 h 15 min
 		stop()
 		stopOther()
-		c.expectDues(begun, "rolled", 600, 1200, 2*3600, 2*3600+600)
+		c.expectScheduledTimes(begun, "rolled", 600, 1200, 2*3600, 2*3600+600)
 		if n := len(c.runs("rolled")); n != 4 {
 			t.Errorf("%d records, want those of its 4 runs", n)
 		}
@@ -65,8 +65,8 @@ func TestMisfireOfAJobThatLivingReplicasDoNotHave(t *testing.T) {
 	})
 }
 
-// Dues count from when they are, also where the schedule's text is the same.
-func TestCursorMovesWithWhateverDecidesAboutDues(t *testing.T) {
+// Scheduled times count from when they are, also where the schedule's text is the same.
+func TestCursorMovesWithWhateverDecidesAboutScheduledTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", time.Hour)

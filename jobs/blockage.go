@@ -56,17 +56,17 @@ const StretchesBefore = 3
 
 // Stretch is a run in time: it waited from CreatedAt to StartedAt, or ran at once.
 type Stretch struct {
-	Run        uuid.UUID  `json:"run"`
-	Job        string     `json:"job"`
-	Due        time.Time  `json:"due"`
-	State      State      `json:"state"`
-	Reason     Reason     `json:"reason,omitempty"`
-	Replica    string     `json:"replica,omitempty"`
-	CreatedAt  time.Time  `json:"created_at"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
-	FinishedAt *time.Time `json:"finished_at,omitempty"`
-	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
-	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
+	Run         uuid.UUID  `json:"run"`
+	Job         string     `json:"job"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	State       State      `json:"state"`
+	Reason      Reason     `json:"reason,omitempty"`
+	Replica     string     `json:"replica,omitempty"`
+	CreatedAt   time.Time  `json:"created_at"`
+	StartedAt   *time.Time `json:"started_at,omitempty"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"`
+	Rests       []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	BlockedBy   *Blocker   `json:"blocked_by,omitempty"`
 }
 
 // Blockage sums up how one job kept another waiting for one resource. A run that

@@ -115,9 +115,9 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		stopOff()
 		stopRight()
 		for _, r := range c.runs("job") { // of "own" nobody fires what is scheduled while the clock is off
-			// Once it is right again, cluster time has leapt back to it as it never does: dues are fired early, and meet.
+			// Once it is right again, cluster time has leapt back to it as it never does: scheduled times are fired early, and meet.
 			if leapt := ahead > 0 && r.Reason == jobs.ReasonOverlap; r.State != jobs.Succeeded && !leapt {
-				t.Errorf("due %s: %s %s %s", r.Due, r.State, r.Reason, r.Detail)
+				t.Errorf("due %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
 			}
 		}
 	})

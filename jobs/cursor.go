@@ -2,29 +2,29 @@ package jobs
 
 import "time"
 
-// MisfireCheck asks for the dues of one job to be looked through.
+// MisfireCheck asks for the scheduled times of one job to be looked through.
 type MisfireCheck struct {
-	Job     string
-	Group   string    // whose pauses concern it too
-	Version int64     // by whose schedule they are found: nothing is done where another is in force
-	Due     time.Time // the first that may be undecided: nothing is done where the cursor has reached it
-	Until   time.Time // where the cursor moves to
+	Job         string
+	Group       string    // whose pauses concern it too
+	Version     int64     // by whose schedule they are found: nothing is done where another is in force
+	ScheduledAt time.Time // the first that may be undecided: nothing is done where the cursor has reached it
+	Until       time.Time // where the cursor moves to
 	// Asked is cluster time as the caller had it when it asked. By as much as that
 	// is ahead of the store's clock, Until is moved back: nothing is decided on
 	// before it is due. Zero leaves Until as it is.
 	Asked time.Time
 }
 
-// Cursor is how far a job's dues have been checked for misfires, and what there
+// Cursor is how far a job's scheduled times have been checked for misfires, and what there
 // is to know of those that come next. It begins where the job is first
-// registered, and moves to where a definition with other dues comes into force,
-// or the job comes back after it was Away: dues count from there.
+// registered, and moves to where a definition with other scheduled times comes into force,
+// or the job comes back after it was Away: scheduled times count from there.
 type Cursor struct {
 	CheckedUntil time.Time
 	// Until is where it moves to: as the check says, but not to where a pause
 	// began that stands. What is due in a pause is decided when that is over.
 	Until   time.Time
-	Started []time.Time // dues after CheckedUntil that have a run or a record, sorted
+	Started []time.Time // scheduled times after CheckedUntil that have a run or a record, sorted
 	Waits   time.Time   // the latest due of a run of the job that waits and has not started; zero where there is none
 	Pauses  []Pause     // that cover the job and stood after CheckedUntil, the oldest first
 	Spans   []Span      // in which replicas were up, in no order
@@ -61,10 +61,10 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 	return cursor
 }
 
-// Decided reports whether nothing is to be done about the due now: it is
+// Decided reports whether nothing is to be done about the scheduled time now: it is
 // decided, or will be when a pause is over.
-func (c Cursor) Decided(due time.Time) bool {
-	return !c.CheckedUntil.Before(due) || c.Until.Before(due)
+func (c Cursor) Decided(scheduledAt time.Time) bool {
+	return !c.CheckedUntil.Before(scheduledAt) || c.Until.Before(scheduledAt)
 }
 
 // PauseTargets returns what may be paused for the checks, each once.
@@ -80,10 +80,10 @@ func PauseTargets(checks []MisfireCheck) []Target {
 	return targets
 }
 
-// pausedAt returns the pause that the due falls into.
-func (c Cursor) pausedAt(due time.Time) (Pause, bool) {
+// pausedAt returns the pause that the scheduled time falls into.
+func (c Cursor) pausedAt(scheduledAt time.Time) (Pause, bool) {
 	for _, p := range c.Pauses {
-		if !due.Before(p.At) && (p.ResumedAt == nil || due.Before(*p.ResumedAt)) {
+		if !scheduledAt.Before(p.At) && (p.ResumedAt == nil || scheduledAt.Before(*p.ResumedAt)) {
 			return p, true
 		}
 	}

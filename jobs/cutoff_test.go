@@ -73,18 +73,18 @@ func TestReplicaThatIsCutOffStopsWinningGates(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		started := map[time.Time]string{}
 		for _, r := range c.runs("job") {
-			if r.StartedAt != nil && r.StartedAt.Sub(r.Due) < time.Second {
-				started[r.Due] = r.Replica
+			if r.StartedAt != nil && r.StartedAt.Sub(r.ScheduledAt) < time.Second {
+				started[r.ScheduledAt] = r.Replica
 			}
 		}
 		lost, again := 0, 0
-		for due := cut.Truncate(time.Second).Add(time.Second); due.Before(time.Now().Add(-5 * time.Second)); due = due.Add(time.Second) {
-			switch replica, began := started[due.UTC()]; {
-			case !began && due.Sub(cut) > 8*time.Second:
-				t.Errorf("%s after the cut nobody started what was due", due.Sub(cut))
+		for scheduledAt := cut.Truncate(time.Second).Add(time.Second); scheduledAt.Before(time.Now().Add(-5 * time.Second)); scheduledAt = scheduledAt.Add(time.Second) {
+			switch replica, began := started[scheduledAt.UTC()]; {
+			case !began && scheduledAt.Sub(cut) > 8*time.Second:
+				t.Errorf("%s after the cut nobody started what was due", scheduledAt.Sub(cut))
 			case !began:
 				lost++
-			case replica == "a" && due.Sub(cut) > 30*time.Second:
+			case replica == "a" && scheduledAt.Sub(cut) > 30*time.Second:
 				again++
 			}
 		}

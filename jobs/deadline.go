@@ -9,13 +9,13 @@ import (
 
 // pastDeadline reports whether a firing that was due, or triggered, then may not
 // begin any more.
-func (j *Job) pastDeadline(due, now time.Time) bool {
-	return j.Deadline > 0 && now.After(due.Add(j.Deadline))
+func (j *Job) pastDeadline(scheduledAt, now time.Time) bool {
+	return j.Deadline > 0 && now.After(scheduledAt.Add(j.Deadline))
 }
 
 // deadlineWords say what was in the way of a firing until its deadline passed.
 func (j *Job) deadlineWords(obstacle string) string {
-	return fmt.Sprintf("not started by its deadline, %s after its due: %s", j.Deadline, obstacle)
+	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline, obstacle)
 }
 
 // startBy is when the firing must have begun, by cluster time; zero where it may
@@ -26,7 +26,7 @@ func (f *firing) startBy() time.Time {
 	}
 	var by time.Time
 	if f.entry.Deadline > 0 {
-		by = f.firing.Due.Add(f.entry.Deadline)
+		by = f.firing.ScheduledAt.Add(f.entry.Deadline)
 	}
 	if limit := f.pending.startBy; limit != nil && (by.IsZero() || limit.Before(by)) {
 		return *limit
@@ -53,7 +53,7 @@ func (f *firing) expiry(b *blockage) Reason {
 // lateWords say what was in the way of a firing until it was too late to begin.
 func (f *firing) lateWords(obstacle string) string {
 	if f.limited() {
-		wait := f.pending.startBy.Sub(f.firing.Due)
+		wait := f.pending.startBy.Sub(f.firing.ScheduledAt)
 		return fmt.Sprintf("not started within %s of its trigger: %s", wait, obstacle)
 	}
 	return f.entry.deadlineWords(obstacle)

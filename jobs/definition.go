@@ -103,7 +103,7 @@ func (s *standing) register(version int64) {
 }
 
 // stale reports whether others fire the job: another definition is in force, or
-// it is not known yet which one is, and from when on its dues count.
+// it is not known yet which one is, and from when on its scheduled times count.
 func (s *standing) stale() bool { return !s.heard() || s.elsewhere() }
 
 // heard reports whether the store was asked.
@@ -112,7 +112,7 @@ func (s *standing) heard() bool { return s.version.Load() != 0 && s.decided.Load
 // elsewhere reports whether another definition is known to be in force.
 func (s *standing) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
 
-// decidedUntil returns the instant up to which all dues have a run or a
+// decidedUntil returns the instant up to which all scheduled times have a run or a
 // record, or don't count. It may be behind.
 func (s *standing) decidedUntil() time.Time { return time.UnixMicro(s.decided.Load()).UTC() }
 
@@ -127,7 +127,7 @@ func (s *standing) hear(now InForce) (changed bool) {
 	return s.stale() != before
 }
 
-// oldest returns the instant after which dues may be started at now, if their
+// oldest returns the instant after which scheduled times may be started at now, if their
 // delays say so; what was before is the misfire policy's, or did not count.
 func (e *entry) oldest(now time.Time) time.Time {
 	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// delayed is a job whose dues start up to most later, and may overlap.
+// delayed is a job whose scheduled times start up to most later, and may overlap.
 func delayed(t *testing.T, name string, interval, most time.Duration) jobs.Job {
 	t.Helper()
 	j := job(t, name, interval)
@@ -18,33 +18,33 @@ func delayed(t *testing.T, name string, interval, most time.Duration) jobs.Job {
 	return j
 }
 
-// checkDelays fails the test unless each due from one to the other was run once,
+// checkDelays fails the test unless each scheduled time from one to the other was run once,
 // without the misfire policy's help, when its delay was over. Clocks are measured
 // to within some microseconds.
 func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to time.Time) {
 	c.t.Helper()
 	started := map[time.Time]time.Time{}
 	for _, r := range c.runs(job) {
-		if _, twice := started[r.Due]; twice || r.State != jobs.Succeeded || r.Reason != "" {
-			c.t.Errorf("due %s: %s %s, twice %v", r.Due, r.State, r.Reason, twice)
+		if _, twice := started[r.ScheduledAt]; twice || r.State != jobs.Succeeded || r.Reason != "" {
+			c.t.Errorf("due %s: %s %s, twice %v", r.ScheduledAt, r.State, r.Reason, twice)
 		}
 		if r.StartedAt != nil {
-			started[r.Due] = *r.StartedAt
+			started[r.ScheduledAt] = *r.StartedAt
 		}
 	}
-	for due := from.Truncate(interval).Add(interval); due.Before(to); due = due.Add(interval) {
-		want := due.Add(schedule.Jitter(job, due, most)).Truncate(time.Microsecond)
-		if late := started[due.UTC()].Sub(want); want.Before(to) && (late < -time.Millisecond || late > 100*time.Millisecond) {
-			c.t.Errorf("due %s started %s, want %s", due, started[due.UTC()], want)
+	for scheduledAt := from.Truncate(interval).Add(interval); scheduledAt.Before(to); scheduledAt = scheduledAt.Add(interval) {
+		want := scheduledAt.Add(schedule.Jitter(job, scheduledAt, most)).Truncate(time.Microsecond)
+		if late := started[scheduledAt.UTC()].Sub(want); want.Before(to) && (late < -time.Millisecond || late > 100*time.Millisecond) {
+			c.t.Errorf("due %s started %s, want %s", scheduledAt, started[scheduledAt.UTC()], want)
 		}
 	}
 }
 
-func TestJitterDelaysTheStartAndNotTheDue(t *testing.T) {
+func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]time.Duration{
 		"shorter than the interval":        8 * time.Second,
-		"longer than the interval":         time.Minute, // dues overtake each other
+		"longer than the interval":         time.Minute, // scheduled times overtake each other
 		"longer than the threshold by far": 5 * time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestJitterDelaysTheStartAndNotTheDue(t *testing.T) {
 	}
 }
 
-func TestDuesOvertakeEachOtherByTheirDelays(t *testing.T) {
+func TestScheduledTimesOvertakeEachOtherByTheirDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, time.Minute)))
@@ -73,13 +73,13 @@ func TestDuesOvertakeEachOtherByTheirDelays(t *testing.T) {
 		stop()
 		inOrder := slices.IsSortedFunc(c.runs("job"), func(a, b jobs.Record) int { return a.StartedAt.Compare(*b.StartedAt) })
 		if inOrder {
-			t.Error("dues started in their order, want them in the order of their delays")
+			t.Error("scheduled times started in their order, want them in the order of their delays")
 		}
 	})
 }
 
 // A replica that restarts has what it had delayed still before it.
-func TestDelayedDuesOutliveARestart(t *testing.T) {
+func TestDelayedScheduledTimesOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		begun := time.Now()
@@ -115,12 +115,12 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 				stop := c.start(c.options("a", takes(0), j))
 				time.Sleep(time.Second)
 				stop()
-				due, start := j.Schedule.NextStart("job", time.Now().Add(interval/2))
+				scheduledAt, start := j.Schedule.NextStart("job", time.Now().Add(interval/2))
 				time.Sleep(time.Until(start) + test.late)
 				stop = c.start(c.options("a", takes(0), j))
 				time.Sleep(8 * time.Second)
-				if got := c.outcomes("job"); !slices.Equal(got, []string{test.want}) || !c.runs("job")[0].Due.Equal(due) {
-					t.Errorf("got %v, expected that the due of %s %s", got, due, test.want)
+				if got := c.outcomes("job"); !slices.Equal(got, []string{test.want}) || !c.runs("job")[0].ScheduledAt.Equal(scheduledAt) {
+					t.Errorf("got %v, expected that the scheduled time of %s %s", got, scheduledAt, test.want)
 				}
 				stop()
 			})
@@ -128,7 +128,7 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 	}
 }
 
-func TestUpcomingTellsWhenADueStarts(t *testing.T) {
+func TestUpcomingTellsWhenAScheduledTimeStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		j := delayed(t, "job", 10*time.Second, time.Minute)
@@ -137,13 +137,13 @@ func TestUpcomingTellsWhenADueStarts(t *testing.T) {
 		defer stop()
 		from := time.Now()
 		got := replica.Upcoming(from, 1)
-		if len(got) != 1 || !got[0].Start.Equal(got[0].Due.Add(schedule.Jitter("job", got[0].Due, time.Minute))) || !got[0].Start.After(from) {
+		if len(got) != 1 || !got[0].Start.Equal(got[0].ScheduledAt.Add(schedule.Jitter("job", got[0].ScheduledAt, time.Minute))) || !got[0].Start.After(from) {
 			t.Fatalf("upcoming %+v", got)
 		}
 		time.Sleep(time.Until(got[0].Start) + 10*time.Millisecond)
 		last := slices.MaxFunc(c.runs("job"), func(a, b jobs.Record) int { return a.StartedAt.Compare(*b.StartedAt) })
-		if !last.Due.Equal(got[0].Due) {
-			t.Errorf("started %s, upcoming was %+v", last.Due, got[0])
+		if !last.ScheduledAt.Equal(got[0].ScheduledAt) {
+			t.Errorf("started %s, upcoming was %+v", last.ScheduledAt, got[0])
 		}
 	})
 }

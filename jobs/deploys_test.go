@@ -25,7 +25,7 @@ func twoDefinitions(t *testing.T) (before, after jobs.Job) {
 }
 
 // byReplica returns who ran the job's firings, the oldest due first, in the
-// form "a×3 b×2". It fails the test where a due has no run that succeeded.
+// form "a×3 b×2". It fails the test where a scheduled time has no run that succeeded.
 func (c *cluster) byReplica(job string) string {
 	c.t.Helper()
 	var text string
@@ -34,10 +34,10 @@ func (c *cluster) byReplica(job string) string {
 	records := c.runs(job)
 	for i, r := range records {
 		if r.State != jobs.Succeeded {
-			c.t.Errorf("%s due %s: %s %s", job, r.Due, r.State, r.Reason)
+			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
 		}
-		if i > 0 && r.Due.Sub(records[i-1].Due) != time.Second {
-			c.t.Errorf("%s due %s, then %s", job, records[i-1].Due, r.Due)
+		if i > 0 && r.ScheduledAt.Sub(records[i-1].ScheduledAt) != time.Second {
+			c.t.Errorf("%s due %s, then %s", job, records[i-1].ScheduledAt, r.ScheduledAt)
 		}
 		if r.Replica != last && n > 0 {
 			text, n = fmt.Sprintf("%s%s×%d ", text, last, n), 0
@@ -66,7 +66,7 @@ func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
 }
 
 // The canary dies without a word: its definition is in force until its session
-// has expired and is swept. The dues of that time are late, not lost.
+// has expired and is swept. The scheduled times of that time are late, not lost.
 func TestCanaryThatDiesGivesItsJobsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -135,7 +135,7 @@ func TestOldReplicaWithANewSessionLeavesItsJobsToTheNew(t *testing.T) {
 }
 
 // In a rolling deploy old and new replicas stand beside each other, and each
-// due is fired once.
+// scheduledAt is fired once.
 func TestRollingDeployLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -162,8 +162,8 @@ func TestRollingDeployLosesNothing(t *testing.T) {
 	})
 }
 
-// Dues of a schedule count only while it is in force.
-func TestDuesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
+// Scheduled times of a schedule count only while it is in force.
+func TestScheduledTimesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		begun := time.Now()
@@ -175,12 +175,12 @@ func TestDuesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
 		stopNew()
 		time.Sleep(42 * time.Second)
 		stopOld()
-		var dues []int
+		var scheduledTimes []int
 		for _, r := range c.runs("job") {
-			dues = append(dues, int(r.Due.Sub(begun).Seconds()))
+			scheduledTimes = append(scheduledTimes, int(r.ScheduledAt.Sub(begun).Seconds()))
 		}
-		if !slices.Equal(dues, []int{8, 32, 40, 48, 56, 64, 72}) {
-			t.Errorf("fired at %v s, want nothing at 16 and 24", dues)
+		if !slices.Equal(scheduledTimes, []int{8, 32, 40, 48, 56, 64, 72}) {
+			t.Errorf("fired at %v s, want nothing at 16 and 24", scheduledTimes)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestJobThatIsOnlyDescribedAnewIsTheSame(t *testing.T) {
 	})
 }
 
-// A replica shows the next due of what is its own to fire, and nothing of what
+// A replica shows the next scheduled time of what is its own to fire, and nothing of what
 // is others'.
 func TestUpcomingLeavesOutWhatOthersFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,17 +216,17 @@ func TestUpcomingLeavesOutWhatOthersFire(t *testing.T) {
 		scheduler, stop := c.begin(c.options("old", takes(0), before, job(t, "same", time.Hour)))
 		time.Sleep(time.Second)
 		if n := len(scheduler.Upcoming(time.Now(), 10)); n != 2 {
-			t.Errorf("%d dues before, want 2", n)
+			t.Errorf("%d scheduled times before, want 2", n)
 		}
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(10 * time.Second)
-		if dues := scheduler.Upcoming(time.Now(), 10); len(dues) != 1 || dues[0].Job != "same" {
-			t.Errorf("dues during: %+v, want that of same alone", dues)
+		if scheduledTimes := scheduler.Upcoming(time.Now(), 10); len(scheduledTimes) != 1 || scheduledTimes[0].Job != "same" {
+			t.Errorf("scheduled times during: %+v, want that of same alone", scheduledTimes)
 		}
 		stopNew()
 		time.Sleep(10 * time.Second)
 		if n := len(scheduler.Upcoming(time.Now(), 10)); n != 2 {
-			t.Errorf("%d dues after, want 2", n)
+			t.Errorf("%d scheduled times after, want 2", n)
 		}
 		stop()
 	})
@@ -291,7 +291,7 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID, requests []j
 
 // From the moment that a new replica's definitions are in force the others
 // leave its jobs to it, though it may take a while to get going.
-func TestDuesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
+func TestScheduledTimesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, after := twoDefinitions(t)
@@ -385,15 +385,15 @@ func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 		stops[3]()
 		lasted := int(time.Since(begun) / (5 * time.Second))
 		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1, "gone": (31+30+30)/5 - 1} {
-			dues := map[time.Time]bool{}
+			scheduledTimes := map[time.Time]bool{}
 			for _, r := range c.runs(name) {
-				if r.State != jobs.Succeeded || r.Recovery != 0 || dues[r.Due] {
-					t.Errorf("%s of %s: %s %s, by %s", name, r.Due, r.State, r.Reason, r.Replica)
+				if r.State != jobs.Succeeded || r.Recovery != 0 || scheduledTimes[r.ScheduledAt] {
+					t.Errorf("%s of %s: %s %s, by %s", name, r.ScheduledAt, r.State, r.Reason, r.Replica)
 				}
-				dues[r.Due] = true
+				scheduledTimes[r.ScheduledAt] = true
 			}
-			if len(dues) < least {
-				t.Errorf("%s: %d dues were fired, expected at least %d", name, len(dues), least)
+			if len(scheduledTimes) < least {
+				t.Errorf("%s: %d scheduled times were fired, expected at least %d", name, len(scheduledTimes), least)
 			}
 		}
 	})

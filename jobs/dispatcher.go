@@ -17,7 +17,7 @@ type dispatcher struct {
 	keeper    *keeper
 	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
 	timetable timetable
-	aside     []planned       // of jobs that are others' to fire or paused, from the first due on that was left
+	aside     []planned       // of jobs that are others' to fire or paused, from the first scheduled time on that was left
 	held      []pending       // of jobs that were paused while these were queued
 	known     map[*entry]bool // the entries that were planned
 	firings   sync.WaitGroup
@@ -59,7 +59,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	}
 }
 
-// tick moves every due whose time to start has come to the ready queue, or aside.
+// tick moves every scheduled time whose time to start has come to the ready queue, or aside.
 func (d *dispatcher) tick() {
 	select {
 	case <-d.revised:
@@ -72,7 +72,7 @@ func (d *dispatcher) tick() {
 		if !d.table.has(p.entry) {
 			continue // removed, or changed: then there is another entry
 		}
-		if oldest := p.entry.oldest(now); !p.due.After(oldest) {
+		if oldest := p.entry.oldest(now); !p.scheduledAt.After(oldest) {
 			if !p.delayed {
 				d.timetable.add(p.entry, oldest)
 			}
@@ -83,15 +83,15 @@ func (d *dispatcher) tick() {
 			continue
 		}
 		if !p.delayed {
-			d.timetable.add(p.entry, p.due)
+			d.timetable.add(p.entry, p.scheduledAt)
 			if d.timetable.delay(p, now) {
 				continue
 			}
 		}
-		if p.entry.overdue(p.due, now) {
+		if p.entry.overdue(p.scheduledAt, now) {
 			continue // the misfire policy decides
 		}
-		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, Due: p.due}, attempt: 1, since: now})
+		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1, since: now})
 	}
 }
 
@@ -142,12 +142,12 @@ func (d *dispatcher) letGo() {
 	}
 }
 
-// sleep waits for the next due, for a run to be adopted, or for other jobs to
+// sleep waits for the next scheduled time, for a run to be adopted, or for other jobs to
 // be this replica's.
 func (d *dispatcher) sleep(ctx context.Context) {
 	wait := d.pace.sleep
-	if due := d.timetable.next(); !due.IsZero() {
-		wait = min(wait, due.Sub(d.clock.now()))
+	if scheduledAt := d.timetable.next(); !scheduledAt.IsZero() {
+		wait = min(wait, scheduledAt.Sub(d.clock.now()))
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -161,7 +161,7 @@ func (d *dispatcher) sleep(ctx context.Context) {
 }
 
 // dispatch begins the first ready firing, with the worker that the caller has
-// taken, or reports that there is none. A due older than its threshold is
+// taken, or reports that there is none. A scheduled time older than its threshold is
 // left to the misfire policy, which may have recorded it already.
 func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 	for {
@@ -182,9 +182,9 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 			d.sieve(ctx, p)
 			continue
 		}
-		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.Due, d.clock.now()) {
+		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
 			p.hold.giveBack()
-			d.log.Debug().Str("job", p.entry.Name).Time("due", p.firing.Due).Msg("due is too old to start, the misfire policy decides")
+			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).Msg("firing is too late to start, the misfire policy decides")
 			continue
 		}
 		d.firings.Go(d.begin(p, session, ctx).run)
@@ -224,6 +224,6 @@ func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begu
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.care(run)
 	}
-	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("due", p.firing.Due).Logger()
+	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("scheduled_at", p.firing.ScheduledAt).Logger()
 	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log}, stop: stop}
 }

@@ -25,7 +25,7 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	return d, e
 }
 
-// While a job rests, one due of it is put aside, however long that takes.
+// While a job rests, one scheduled time of it is put aside, however long that takes.
 func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}} },
@@ -64,7 +64,7 @@ func TestRemovedJobIsPlannedNoMore(t *testing.T) {
 		}
 		p, _ := d.ready.pop()
 		if !d.leaves(p) {
-			t.Error("a due of a removed job is begun")
+			t.Error("a scheduled time of a removed job is begun")
 		}
 		if p.adopted = uuid.New(); d.leaves(p) {
 			t.Error("an adopted run of a removed job is not begun: nobody else would")
@@ -73,7 +73,7 @@ func TestRemovedJobIsPlannedNoMore(t *testing.T) {
 }
 
 // What waited for a worker when its job was paused is begun when it is resumed.
-func TestQueuedDueOfAPausedJobIsHeld(t *testing.T) {
+func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newTestDispatcher(t)
 		time.Sleep(time.Second)
@@ -81,16 +81,16 @@ func TestQueuedDueOfAPausedJobIsHeld(t *testing.T) {
 		p, _ := d.ready.pop()
 		d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}}
 		if !d.leaves(p) {
-			t.Error("a due of a paused job is begun")
+			t.Error("a scheduled time of a paused job is begun")
 		}
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
-			t.Error("a due of a job that is still paused is begun or lost")
+			t.Error("a scheduled time of a job that is still paused is begun or lost")
 		}
 		d.orders.standing = nil
 		d.revise()
-		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.Due.Equal(p.firing.Due) {
-			t.Error("a due of a job that is no longer paused is not begun")
+		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
+			t.Error("a scheduled time of a job that is no longer paused is not begun")
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
 }
 
 // A job that came to the table is planned once the store has said from when on
-// its dues count, and from then on.
+// its scheduled times count, and from then on.
 func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, e := newTestDispatcher(t)
@@ -126,7 +126,7 @@ func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 		fresh.standing.hear(InForce{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
-		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].due.Equal(added.Truncate(time.Second).Add(time.Second)) {
+		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
 			t.Errorf("planned: %+v", d.timetable)
 		}
 	})

@@ -1,11 +1,11 @@
-// Package jobs fires jobs: once in the cluster for each due, on one replica,
+// Package jobs fires jobs: once in the cluster for each scheduled time, on one replica,
 // with the resources that the job names locked.
 //
 // # One firing
 //
 // The files follow a firing from its tick to its release:
 //
-//	timetable.go   a heap of every job's next due, and of dues that jitter delays
+//	timetable.go   a heap of every job's next scheduled time, and of scheduled times that jitter delays
 //	dispatcher.go  tick: what is due becomes ready; a free worker takes the first ready firing
 //	ready.go       the queue between, in an order of each replica's own
 //	firing.go      gate, lock, start; wait and try again while something is held; skip in the end
@@ -16,11 +16,11 @@
 //	follower.go    which jobs are this replica's to fire: those of which its definition is in force
 //	upkeep.go      sweep dead sessions, adopt waiting runs
 //	follow.go      make jobs due that follow others
-//	misfirepage.go look for dues that nobody started, a page of jobs at a time
+//	misfirepage.go look for scheduled times that nobody started, a page of jobs at a time
 //	misfire.go     what becomes of those
 //	explain.go     say what became of a firing, and why
 //
-// A firing is the pair of a job and its due, the nominal instant that the
+// A firing is the pair of a job and its scheduled time, the nominal instant that the
 // schedule gives; it is the same on every replica. Where the job has jitter, it
 // starts later by a hash of both. The gate is an `add` in
 // memcached that tells all replicas but one, cheaply, that they are late; only
@@ -30,7 +30,7 @@
 //
 // While something is held a firing holds nothing itself: it gives its locks
 // and its worker back, waits by the job's policy and tries again, at most
-// until the job's next due. Then it is recorded as skipped, with the resource
+// until the job's next scheduled time. Then it is recorded as skipped, with the resource
 // and its holder. Who waits for more than a second is recorded as waiting, and
 // younger ones that want the same go behind it for as long as its place is
 // reserved (locking.Reserve); but not while it waits for a worker, of which
@@ -61,7 +61,7 @@
 // replica, an old replica that restarts meanwhile takes nothing back, and when
 // the last session with the newer definition has ended, or has expired and been
 // swept, the older one is in force again. A replica learns so by its next
-// heartbeat, and goes on with the first due that it had left to others.
+// heartbeat, and goes on with the first scheduled time that it had left to others.
 //
 // A replica whose configuration is reloaded ([Scheduler.SetJobs]) withdraws what it
 // no longer has from its session, and registers what it has now: a deploy without
@@ -71,7 +71,7 @@
 //
 // Each firing is started at most once, unless its job asks for recovery, three
 // times at most, or for further attempts. No two runs with conflicting requests
-// hold claims at the same time. Each due that passes while the cluster is up
+// hold claims at the same time. Each scheduled time that passes while the cluster is up
 // ends as a run or as a record that says why there was none. What handlers do
 // outside the store's database is theirs to fence, with [Run].Token.
 //

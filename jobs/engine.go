@@ -80,7 +80,7 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 // runLogger returns a logger whose lines go to the replica's log and are kept
 // with the run.
 func (f *firing) runLogger(run *Run) zerolog.Logger {
-	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "due", "replica", "trace_id"}}
+	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if f.logOutput != nil {
 		writers = zerolog.MultiLevelWriter(f.logOutput, console)

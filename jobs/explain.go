@@ -56,7 +56,7 @@ func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []stri
 
 // Explain reads the instant as schedule.ParseMoment does, in the job's zone, and
 // explains the job at it. Of a local time that comes twice it is the one that is
-// due, or the first. It returns an error that wraps schedule.ErrMoment, an
+// scheduledAt, or the first. It returns an error that wraps schedule.ErrMoment, an
 // *UnknownJobError, or one of the store.
 func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
 	now, err := x.Store.Now(ctx)
@@ -73,7 +73,7 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	}
 	meant := moment.Instants[0]
 	for _, instant := range moment.Instants {
-		if x.isDue(subject, instant) {
+		if x.isScheduled(subject, instant) {
 			meant = instant
 			break
 		}
@@ -107,8 +107,8 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	if view.Version > 0 {
 		s.CheckedUntil = &view.CheckedUntil
 	}
-	near := dues{job: x.Job}
-	s.PreviousDue, s.NextDue = instantOrNil(near.prev(job, at)), instantOrNil(near.next(job, at))
+	near := scheduledTimes{job: x.Job}
+	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)), instantOrNil(near.next(job, at))
 	if err := s.manualRuns(); err != nil {
 		return Explanation{}, err
 	}
@@ -116,7 +116,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		return Explanation{}, err
 	}
 	switch s.Verdict {
-	case VerdictNotDue, VerdictExcluded, VerdictFollowing, VerdictNotFollowed:
+	case VerdictNotScheduled, VerdictExcluded, VerdictFollowing, VerdictNotFollowed:
 	default:
 		if len(s.After) == 0 || s.Verdict != VerdictFuture {
 			s.StartsAt = &s.start
@@ -225,9 +225,9 @@ func (x *Explainer) hashOf(job Job) string {
 	return d.Hash
 }
 
-// isDue reports whether the job is due at the instant by schedules alone.
-func (x *Explainer) isDue(job Job, at time.Time) bool {
-	return dues{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
+// isScheduled reports whether the job is due at the instant by schedules alone.
+func (x *Explainer) isScheduled(job Job, at time.Time) bool {
+	return scheduledTimes{job: x.Job}.next(job, at.Add(-time.Nanosecond)).Equal(at)
 }
 
 // subject is one explanation under way.
@@ -238,7 +238,7 @@ type subject struct {
 	job   Job
 	view  FiringView
 	at    time.Time
-	start time.Time // when the due starts, as far as is known
+	start time.Time // when the scheduled time starts, as far as is known
 	keep  time.Duration
 }
 
@@ -272,11 +272,11 @@ func (s *subject) decide() error {
 	}
 	switch {
 	case s.view.Removed && s.at.After(s.view.UpdatedAt):
-		return s.say(VerdictNotDue, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
+		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
 	case len(s.job.Schedule.After()) > 0:
 		return s.ofFollower()
-	case !s.isDue(s.job, s.at):
-		return s.ofNoDue()
+	case !s.isScheduled(s.job, s.at):
+		return s.ofNoScheduledTime()
 	}
 	return s.ofNoRun()
 }
@@ -307,34 +307,34 @@ func (s *subject) manualRuns() error {
 	return nil
 }
 
-// ofNoDue is for an instant at which the job is not due.
-func (s *subject) ofNoDue() error {
+// ofNoScheduledTime is for an instant at which the job is not due.
+func (s *subject) ofNoScheduledTime() error {
 	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
 		s.ExcludedBy = calendar
 		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
 	}
 	if s.job.Schedule.String() == "" {
-		return s.say(VerdictNotDue, "It is never due: it has no schedule, and is only triggered.")
+		return s.say(VerdictNotScheduled, "It is never due: it has no schedule, and is only triggered.")
 	}
-	return s.say(VerdictNotDue, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
+	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
 }
 
-// neighbours are the nearest dues in words.
+// neighbours are the nearest scheduled times in words.
 func (s *subject) neighbours() string {
 	var words []string
-	if s.PreviousDue != nil {
-		words = append(words, "the due before is "+s.shown(*s.PreviousDue))
+	if s.PreviousScheduledAt != nil {
+		words = append(words, "the scheduled time before is "+s.shown(*s.PreviousScheduledAt))
 	}
-	if s.NextDue != nil {
-		words = append(words, "the next is "+s.shown(*s.NextDue))
+	if s.NextScheduledAt != nil {
+		words = append(words, "the next is "+s.shown(*s.NextScheduledAt))
 	}
 	if len(words) == 0 {
-		return "there is no due near it"
+		return "there is no scheduled time near it"
 	}
 	return strings.Join(words, ", ")
 }
 
-// ofNoRun is for a due that has neither a run nor a record.
+// ofNoRun is for a scheduled time that has neither a run nor a record.
 func (s *subject) ofNoRun() error {
 	now, late := s.Now, s.Now.Sub(s.start)
 	paused := s.standing()
@@ -352,12 +352,12 @@ func (s *subject) ofNoRun() error {
 	case s.view.Version == 0:
 		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
 	case !s.at.After(s.view.UpdatedAt):
-		return s.say(VerdictNotCounted, "There is no record of it: the job's definition in force is of %s; before that it was not there, had another schedule, or had an outage whose earlier dues are not recorded one by one.", s.shown(s.view.UpdatedAt))
+		return s.say(VerdictNotCounted, "There is no record of it: the job's definition in force is of %s; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
 	}
-	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier dues of an outage, which are not recorded one by one.")
+	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled times of an outage, which are not recorded one by one.")
 }
 
-// ofLate is for a due that has passed, and on which nobody has decided.
+// ofLate is for a scheduled time that has passed, and on which nobody has decided.
 func (s *subject) ofLate(late time.Duration) error {
 	living, err := s.living()
 	switch {
@@ -404,7 +404,7 @@ func (s *subject) pausedWords(p Pause) string {
 	return words
 }
 
-// delayed says by how much jitter delays the due.
+// delayed says by how much jitter delays the scheduled time.
 func (s *subject) delayed() string {
 	if s.start.Equal(s.at) {
 		return ""

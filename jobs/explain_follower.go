@@ -12,7 +12,7 @@ func (s *subject) lookAtFollowed() error {
 	for _, name := range s.job.Schedule.After() {
 		e, err := s.ExplainAt(s.ctx, name, s.at)
 		if errors.Is(err, ErrNotFound) {
-			e, err = Explanation{Verdict: VerdictNotDue, Summary: "Nobody knows of it."}, nil
+			e, err = Explanation{Verdict: VerdictNotScheduled, Summary: "Nobody knows of it."}, nil
 		}
 		if err != nil {
 			return fmt.Errorf("followed job %q: %w", name, err)
@@ -45,12 +45,12 @@ func lastSuccess(runs []Record) time.Time {
 
 // ofFollower is for a job that follows others and has no run for the instant.
 func (s *subject) ofFollower() error {
-	var notDue, ended, open []string
+	var notScheduled, ended, open []string
 	for _, f := range s.After {
 		switch {
 		case f.Verdict == VerdictRan && f.State == Succeeded:
-		case f.Verdict == VerdictNotDue, f.Verdict == VerdictExcluded, f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
-			notDue = append(notDue, f.Job)
+		case f.Verdict == VerdictNotScheduled, f.Verdict == VerdictExcluded, f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
+			notScheduled = append(notScheduled, f.Job)
 		case f.Verdict == VerdictRan, f.Verdict == VerdictSkipped, f.Verdict == VerdictMissed, f.Verdict == VerdictCancelled, f.Verdict == VerdictNotFollowed:
 			ended = append(ended, f.Job)
 		default:
@@ -59,10 +59,10 @@ func (s *subject) ofFollower() error {
 	}
 	calendar, excluded := s.job.Schedule.ExcludedAt(s.at)
 	switch {
-	case len(notDue) > 0 && s.only(VerdictForgotten):
+	case len(notScheduled) > 0 && s.only(VerdictForgotten):
 		return s.say(VerdictForgotten, "What became of it is not known any more: the history is kept for %s.", days(s.keep))
-	case len(notDue) > 0:
-		return s.say(VerdictNotDue, "It is not due at %s, because it follows %s, which has no run for that instant: %s.", s.shown(s.at), notDue[0], s.told(notDue[0]))
+	case len(notScheduled) > 0:
+		return s.say(VerdictNotScheduled, "It is not due at %s, because it follows %s, which has no run for that scheduled time: %s.", s.shown(s.at), notScheduled[0], s.told(notScheduled[0]))
 	case excluded:
 		s.ExcludedBy = calendar
 		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
@@ -84,7 +84,7 @@ func (s *subject) only(v Verdict) bool {
 		switch f.Verdict {
 		case v:
 			found = true
-		case VerdictNotDue, VerdictExcluded, VerdictNotCounted:
+		case VerdictNotScheduled, VerdictExcluded, VerdictNotCounted:
 			return false
 		}
 	}

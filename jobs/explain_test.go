@@ -30,14 +30,14 @@ type archive struct {
 
 func (a *archive) Now(context.Context) (time.Time, error) { return a.now, nil }
 
-func (a *archive) Firing(_ context.Context, job string, due time.Time) (jobs.FiringView, error) {
+func (a *archive) Firing(_ context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
 	v, known := a.views[job]
 	if !known {
 		return v, jobs.ErrNotFound
 	}
 	v.Now = a.now
 	for _, r := range a.runs {
-		if r.Job == job && r.Key == "" && r.Due.Equal(due) {
+		if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 			v.Runs = append(v.Runs, r)
 		}
 	}
@@ -126,11 +126,11 @@ func instantOf(t *testing.T, text string) time.Time {
 func TestExplanations(t *testing.T) {
 	at := func(text string) time.Time { return instantOf(t, text) }
 	ptr := func(text string) *time.Time { t := at(text); return &t }
-	due := at("2026-06-08 02:30:00") // a Monday
+	scheduledAt := at("2026-06-08 02:30:00") // a Monday
 	run := func(job string, state jobs.State, change func(*jobs.Record)) jobs.Record {
 		r := jobs.Record{
-			ID: uuid.MustParse("0197f000-0000-7000-8000-000000000001"), Job: job, Due: due, State: state, Attempt: 1, Replica: "a", Token: 17,
-			CreatedAt: due, StartedAt: ptr("2026-06-08 02:30:01"), FinishedAt: ptr("2026-06-08 02:31:11"),
+			ID: uuid.MustParse("0197f000-0000-7000-8000-000000000001"), Job: job, ScheduledAt: scheduledAt, State: state, Attempt: 1, Replica: "a", Token: 17,
+			CreatedAt: scheduledAt, StartedAt: ptr("2026-06-08 02:30:01"), FinishedAt: ptr("2026-06-08 02:31:11"),
 		}
 		if change != nil {
 			change(&r)
@@ -147,7 +147,7 @@ func TestExplanations(t *testing.T) {
 	over.ResumedAt, over.ResumedBy = ptr("2026-06-08 08:00:00"), "bob"
 	for _, c := range []struct {
 		name, job, at string
-		now           string // by default a while behind the due, with all decided
+		now           string // by default a while behind the scheduled time, with all decided
 		checked       string
 		down          bool
 		runs          []jobs.Record
@@ -164,7 +164,7 @@ func TestExplanations(t *testing.T) {
 		}, verdict: jobs.VerdictRan, want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with token 17, as recovery 1 of a run that was lost on replica dead."},
 		{name: "lost", runs: []jobs.Record{run("nightly", jobs.Lost, func(r *jobs.Record) { r.Detail = "its replica died" })}, verdict: jobs.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and was lost: its replica died, with token 17."},
-		{name: "ran late", runs: []jobs.Record{run("nightly", jobs.Succeeded, func(r *jobs.Record) { r.CreatedAt = due.Add(2 * time.Hour) })}, verdict: jobs.VerdictRan,
+		{name: "ran late", runs: []jobs.Record{run("nightly", jobs.Succeeded, func(r *jobs.Record) { r.CreatedAt = scheduledAt.Add(2 * time.Hour) })}, verdict: jobs.VerdictRan,
 			want: "It ran on replica a at 2026-06-08 02:30:01 CEST for 1m10s and succeeded, with token 17, 2h late."},
 		{name: "running", runs: []jobs.Record{run("nightly", jobs.Running, func(r *jobs.Record) { r.FinishedAt = nil })}, verdict: jobs.VerdictRunning,
 			want: "It runs on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
@@ -196,19 +196,19 @@ func TestExplanations(t *testing.T) {
 		{name: "future", now: "2026-06-07 12:00:00", verdict: jobs.VerdictFuture, want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST."},
 		{name: "future and paused", now: "2026-06-07 12:00:00", pauses: []jobs.Pause{pause}, verdict: jobs.VerdictFuture,
 			want: "It is due in 14h30m, at 2026-06-08 02:30:00 CEST; job nightly is paused since 2026-06-07 12:00:00 CEST by alice (migration)."},
-		{name: "not due", at: "2026-06-08 02:31", verdict: jobs.VerdictNotDue,
-			want: "It is not due at 2026-06-08 02:31:00 CEST: the due before is 2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
-		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotDue, want: "It is never due: it has no schedule, and is only triggered."},
+		{name: "not due", at: "2026-06-08 02:31", verdict: jobs.VerdictNotScheduled,
+			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
+		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule, and is only triggered."},
 		{name: "not counted", at: "2026-05-31 02:30", verdict: jobs.VerdictNotCounted,
-			want: "There is no record of it: the job's definition in force is of 2026-06-01 00:00:00 CEST; before that it was not there, had another schedule, or had an outage whose earlier dues are not recorded one by one."},
+			want: "There is no record of it: the job's definition in force is of 2026-06-01 00:00:00 CEST; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one."},
 		{name: "not recorded", at: "2026-06-03 02:30", verdict: jobs.VerdictNotCounted,
-			want: "There is no record of it: it is among the earlier dues of an outage, which are not recorded one by one."},
+			want: "There is no record of it: it is among the earlier scheduled times of an outage, which are not recorded one by one."},
 		{name: "forgotten", at: "2026-04-30 02:30", verdict: jobs.VerdictForgotten,
 			want: "What became of it is not known any more: the history is kept for 30 days, and this is 39 days ago."},
 		{name: "in a gap", at: "2027-03-28 02:30", verdict: jobs.VerdictFuture, want: "It is due in 292 days, at 2027-03-28 03:00:00 CEST."},
 
-		{name: "follows what is not due", job: "report", at: "2026-06-09 02:30", now: "2026-06-09 12:00:00", verdict: jobs.VerdictNotDue,
-			want: "It is not due at 2026-06-09 02:30:00 CEST, because it follows weekly, which has no run for that instant: it is not due at 2026-06-09 02:30:00 CEST: the due before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 02:30:00 CEST."},
+		{name: "follows what is not due", job: "report", at: "2026-06-09 02:30", now: "2026-06-09 12:00:00", verdict: jobs.VerdictNotScheduled,
+			want: "It is not due at 2026-06-09 02:30:00 CEST, because it follows weekly, which has no run for that scheduled time: it is not due at 2026-06-09 02:30:00 CEST: the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-15 02:30:00 CEST."},
 		{name: "follows what runs", job: "report", runs: []jobs.Record{run("nightly", jobs.Succeeded, nil), run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictFollowing,
 			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 02:30:01 CEST, with token 17."},
 		{name: "follows what failed", job: "report", runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) { r.Error = "boom" }), run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictNotFollowed,
@@ -220,8 +220,8 @@ func TestExplanations(t *testing.T) {
 		{name: "follows what has just succeeded", job: "report", now: "2026-06-08 02:31:12", checked: "2026-06-01 02:31:00",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil), run("weekly", jobs.Succeeded, nil)}, verdict: jobs.VerdictLate,
 			want: "It was to start at 2026-06-08 02:31:11 CEST, 1s ago, and no replica has started it yet."},
-		{name: "follows, and is excluded", job: "quiet", at: "2026-12-24 02:30", now: "2026-12-25 12:00:00", verdict: jobs.VerdictNotDue,
-			want: "It is not due at 2026-12-24 02:30:00 CET, because it follows nightly, which has no run for that instant: it was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
+		{name: "follows, and is excluded", job: "quiet", at: "2026-12-24 02:30", now: "2026-12-25 12:00:00", verdict: jobs.VerdictNotScheduled,
+			want: "It is not due at 2026-12-24 02:30:00 CET, because it follows nightly, which has no run for that scheduled time: it was not run, because calendar holidays excludes 2026-12-24 02:30:00 CET."},
 		{name: "is excluded, and follows what is not", job: "closed", runs: []jobs.Record{run("nightly", jobs.Succeeded, nil)}, verdict: jobs.VerdictExcluded,
 			want: "It is not run, because calendar closing excludes 2026-06-08 02:30:00 CEST."},
 		{name: "followed and ran", job: "report", runs: []jobs.Record{run("nightly", jobs.Succeeded, nil), run("weekly", jobs.Succeeded, nil), run("report", jobs.Succeeded, nil)}, verdict: jobs.VerdictRan,
@@ -263,16 +263,16 @@ func TestExplanations(t *testing.T) {
 
 func TestExplanationDetails(t *testing.T) {
 	table := explainTable(t)
-	due := instantOf(t, "2026-06-08 02:30:00")
-	store := &archive{now: due.Add(10 * time.Hour), up: true, views: map[string]jobs.FiringView{}}
+	scheduledAt := instantOf(t, "2026-06-08 02:30:00")
+	store := &archive{now: scheduledAt.Add(10 * time.Hour), up: true, views: map[string]jobs.FiringView{}}
 	for _, j := range table {
-		store.views[j.Name] = jobs.FiringView{Version: 3, CheckedUntil: due.Add(9 * time.Hour), Hash: "another"}
+		store.views[j.Name] = jobs.FiringView{Version: 3, CheckedUntil: scheduledAt.Add(9 * time.Hour), Hash: "another"}
 	}
-	store.views["removed"] = jobs.FiringView{Version: 1, Removed: true, Schedule: "0 12 * * *", Zone: "Europe/Berlin", UpdatedAt: due, CheckedUntil: due}
-	store.views["elsewhere"] = jobs.FiringView{Version: 1, Schedule: "0 12 * * *", Zone: "Europe/Berlin", CheckedUntil: due}
-	manual := jobs.Record{ID: uuid.New(), Job: "nightly", Due: due.Add(time.Minute), CreatedAt: due.Add(time.Minute), Key: "k", State: jobs.Succeeded}
+	store.views["removed"] = jobs.FiringView{Version: 1, Removed: true, Schedule: "0 12 * * *", Zone: "Europe/Berlin", UpdatedAt: scheduledAt, CheckedUntil: scheduledAt}
+	store.views["elsewhere"] = jobs.FiringView{Version: 1, Schedule: "0 12 * * *", Zone: "Europe/Berlin", CheckedUntil: scheduledAt}
+	manual := jobs.Record{ID: uuid.New(), Job: "nightly", ScheduledAt: scheduledAt.Add(time.Minute), CreatedAt: scheduledAt.Add(time.Minute), Key: "k", State: jobs.Succeeded}
 	far := manual
-	far.CreatedAt = due.Add(-time.Hour)
+	far.CreatedAt = scheduledAt.Add(-time.Hour)
 	store.runs = []jobs.Record{manual, far}
 	x := &jobs.Explainer{Store: store}
 	x.Job, x.Names = jobs.TableOf(table)
@@ -297,14 +297,14 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("manual runs %+v", e.ManualRuns)
 	}
 	notes(e, "triggered by hand", "another definition of the job is in force than the one here: version 3")
-	if e.PreviousDue == nil || !e.PreviousDue.Equal(due.Add(-24*time.Hour)) || e.NextDue == nil || !e.NextDue.Equal(due.Add(24*time.Hour)) {
-		t.Errorf("nearest dues %v and %v", e.PreviousDue, e.NextDue)
+	if e.PreviousScheduledAt == nil || !e.PreviousScheduledAt.Equal(scheduledAt.Add(-24*time.Hour)) || e.NextScheduledAt == nil || !e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
+		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
 	}
 	notes(explain("elsewhere", "2026-06-09 12:00"), "not in the configuration here")
 	if got := explain("elsewhere", "2026-06-09 12:00").Verdict; got != jobs.VerdictFuture {
 		t.Errorf("by the store's schedule: %s", got)
 	}
-	if e := explain("removed", "2026-06-08 12:00"); e.Verdict != jobs.VerdictNotDue || e.Summary != "It is not due: the job was removed at 2026-06-08 02:30:00 CEST." {
+	if e := explain("removed", "2026-06-08 12:00"); e.Verdict != jobs.VerdictNotScheduled || e.Summary != "It is not due: the job was removed at 2026-06-08 02:30:00 CEST." {
 		t.Errorf("of a removed job: %s %s", e.Verdict, e.Summary)
 	}
 	gap := explain("nightly", "2026-03-29 02:30")
@@ -314,7 +314,7 @@ func TestExplanationDetails(t *testing.T) {
 	}
 	twice := explain("nightly", "2026-10-25 02:30")
 	notes(twice, "comes twice in Europe/Berlin", "this is about 2026-10-25 02:30:00 CEST")
-	if e := explain("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotDue {
+	if e := explain("nightly", "2026-10-25T01:30:00Z"); e.Verdict != jobs.VerdictNotScheduled {
 		t.Errorf("the second time: %s", e.Verdict)
 	}
 	late := explain("jittery", "2026-06-09 02:30")
@@ -322,7 +322,7 @@ func TestExplanationDetails(t *testing.T) {
 		t.Errorf("with jitter: %v, %s", late.StartsAt, late.Summary)
 	}
 	report := explain("report", "2026-06-08 02:31")
-	if report.PreviousDue == nil || !report.PreviousDue.Equal(due) || report.NextDue == nil || !report.NextDue.Equal(due.Add(7*24*time.Hour)) || len(report.After) != 2 {
+	if report.PreviousScheduledAt == nil || !report.PreviousScheduledAt.Equal(scheduledAt) || report.NextScheduledAt == nil || !report.NextScheduledAt.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
 		t.Errorf("of a follower: %+v", report)
 	}
 }
@@ -358,7 +358,7 @@ func TestExplainAsFired(t *testing.T) {
 			if run.Job == "slow" {
 				time.Sleep(20 * time.Second)
 			}
-			if run.Job == "extract" && run.Due.Minute() == 2 {
+			if run.Job == "extract" && run.ScheduledAt.Minute() == 2 {
 				return errors.New("boom")
 			}
 			return nil
@@ -372,7 +372,7 @@ func TestExplainAsFired(t *testing.T) {
 			verdict jobs.Verdict
 		}{
 			{"extract", "2000-01-01 00:01", jobs.VerdictRan}, {"load", "2000-01-01 00:01", jobs.VerdictRan},
-			{"load", "2000-01-01 00:02", jobs.VerdictNotFollowed}, {"load", "2000-01-01 00:02:30", jobs.VerdictNotDue},
+			{"load", "2000-01-01 00:02", jobs.VerdictNotFollowed}, {"load", "2000-01-01 00:02:30", jobs.VerdictNotScheduled},
 			{"load", "2000-01-01 00:04", jobs.VerdictFuture}, {"slow", "2000-01-01 00:03", jobs.VerdictRunning},
 			{"blocked", "2000-01-01 00:01:01", jobs.VerdictSkipped}, {"slow", "1999-12-31 23:59", jobs.VerdictNotCounted},
 			{"slow", "1999-11-01 00:00", jobs.VerdictForgotten},

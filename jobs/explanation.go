@@ -12,27 +12,27 @@ type Verdict string
 
 // The verdicts.
 const (
-	VerdictRan         Verdict = "ran"          // it ran to its end, whatever that was
-	VerdictRunning     Verdict = "running"      // it runs
-	VerdictWaiting     Verdict = "waiting"      // its run waits: for what is held, a worker, a further attempt, or a replica to take it up
-	VerdictSkipped     Verdict = "skipped"      // it was due and did not run: something stood in its way
-	VerdictMissed      Verdict = "missed"       // it was due and nobody started it in time
-	VerdictCancelled   Verdict = "cancelled"    // it was ended before it ran
-	VerdictExcluded    Verdict = "excluded"     // it would be due, but for a calendar
-	VerdictPaused      Verdict = "paused"       // it is due and waits for its pause to end
-	VerdictLate        Verdict = "late"         // it is due and nobody has started it yet
-	VerdictFuture      Verdict = "future"       // it is due later
-	VerdictFollowing   Verdict = "following"    // jobs that it follows have yet to succeed
-	VerdictNotFollowed Verdict = "not_followed" // a job that it follows did not succeed
-	VerdictNotDue      Verdict = "not_due"      // it is not due then
-	VerdictNotCounted  Verdict = "not_counted"  // its schedule has the due, but it had no schedule then, or another, or was not recorded
-	VerdictForgotten   Verdict = "forgotten"    // the history does not go back as far
+	VerdictRan          Verdict = "ran"           // it ran to its end, whatever that was
+	VerdictRunning      Verdict = "running"       // it runs
+	VerdictWaiting      Verdict = "waiting"       // its run waits: for what is held, a worker, a further attempt, or a replica to take it up
+	VerdictSkipped      Verdict = "skipped"       // it was due and did not run: something stood in its way
+	VerdictMissed       Verdict = "missed"        // it was due and nobody started it in time
+	VerdictCancelled    Verdict = "cancelled"     // it was ended before it ran
+	VerdictExcluded     Verdict = "excluded"      // it would be due, but for a calendar
+	VerdictPaused       Verdict = "paused"        // it is due and waits for its pause to end
+	VerdictLate         Verdict = "late"          // it is due and nobody has started it yet
+	VerdictFuture       Verdict = "future"        // it is due later
+	VerdictFollowing    Verdict = "following"     // jobs that it follows have yet to succeed
+	VerdictNotFollowed  Verdict = "not_followed"  // a job that it follows did not succeed
+	VerdictNotScheduled Verdict = "not_scheduled" // it is not due then
+	VerdictNotCounted   Verdict = "not_counted"   // its schedule has the scheduled time, but it had no schedule then, or another, or was not recorded
+	VerdictForgotten    Verdict = "forgotten"     // the history does not go back as far
 )
 
 // Verdicts lists all verdicts.
 func Verdicts() []Verdict {
 	return []Verdict{VerdictRan, VerdictRunning, VerdictWaiting, VerdictSkipped, VerdictMissed, VerdictCancelled, VerdictExcluded, VerdictPaused,
-		VerdictLate, VerdictFuture, VerdictFollowing, VerdictNotFollowed, VerdictNotDue, VerdictNotCounted, VerdictForgotten}
+		VerdictLate, VerdictFuture, VerdictFollowing, VerdictNotFollowed, VerdictNotScheduled, VerdictNotCounted, VerdictForgotten}
 }
 
 // Explanation says what became of a job at an instant, and why. Instants are
@@ -46,27 +46,27 @@ type Explanation struct {
 	Timezone string    `json:"timezone"`
 	Schedule string    `json:"schedule"`
 	Now      time.Time `json:"now"` // the store's clock
-	// StartsAt is when the due starts: later than At by the job's jitter. Nil
+	// StartsAt is when the scheduled time starts: later than At by the job's jitter. Nil
 	// where the job is not due.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
 	// Runs are the scheduled firing's: the first one, then its recoveries.
 	Runs []Record `json:"runs"`
-	// ExcludedBy is the calendar for which the due is not run.
+	// ExcludedBy is the calendar for which the scheduled time is not run.
 	ExcludedBy string `json:"excluded_by,omitempty"`
-	// Clocks says how a change of the zone's clocks bears on the due.
+	// Clocks says how a change of the zone's clocks bears on the scheduled time.
 	Clocks string `json:"clocks,omitempty"`
 	// Pauses are those that stood when it was to start.
 	Pauses []Pause `json:"pauses,omitempty"`
 	// After is what became of the jobs that it follows, in their order.
 	After []FollowedJob `json:"after,omitempty"`
-	// PreviousDue and NextDue are the job's nearest dues before At and after it
+	// PreviousScheduledAt and NextScheduledAt are the job's nearest scheduled times before At and after it
 	// that no calendar excludes; nil where there is none within twelve years
 	// before, or none at all behind.
-	PreviousDue *time.Time `json:"previous_due"`
-	NextDue     *time.Time `json:"next_due"`
+	PreviousScheduledAt *time.Time `json:"previous_scheduled_at"`
+	NextScheduledAt     *time.Time `json:"next_scheduled_at"`
 	// ManualRuns were triggered within ten minutes of At.
 	ManualRuns []Record `json:"manual_runs,omitempty"`
-	// CheckedUntil is the job's cursor: dues up to here are decided.
+	// CheckedUntil is the job's cursor: scheduled times up to here are decided.
 	CheckedUntil *time.Time `json:"checked_until,omitempty"`
 	// Notes are what else is to be known.
 	Notes []string `json:"notes,omitempty"`
@@ -76,7 +76,7 @@ type Explanation struct {
 type FollowedJob struct {
 	Job     string  `json:"job"`
 	Verdict Verdict `json:"verdict"`
-	State   State   `json:"state,omitempty"` // of its last run for the due
+	State   State   `json:"state,omitempty"` // of its last run for the scheduled time
 	Summary string  `json:"summary"`
 }
 

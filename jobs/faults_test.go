@@ -140,14 +140,14 @@ func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
 		o := c.options("a", takes(time.Millisecond), stuck, other)
 		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(), until: time.Now().Add(20 * time.Second)}
 		stop := c.start(o)
-		time.Sleep(29*time.Second + 500*time.Millisecond) // it stops between two dues, not at one
+		time.Sleep(29*time.Second + 500*time.Millisecond) // it stops between two scheduled times, not at one
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("stuck: %v", got)
 		}
 		late := 0
 		for _, r := range c.runs("other") {
-			if r.StartedAt == nil || r.StartedAt.Sub(r.Due) > 100*time.Millisecond {
+			if r.StartedAt == nil || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
 				late++
 			}
 		}
@@ -171,7 +171,7 @@ func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		stopOther()
 		stop()
-		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].StartedAt.Sub(r[0].Due) > time.Second {
+		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].StartedAt.Sub(r[0].ScheduledAt) > time.Second {
 			t.Errorf("other: %+v, expected that it ran at once", r)
 		}
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
@@ -195,7 +195,7 @@ func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
 		store := &heldStore{Store: c.store, finishes: "stuck", from: time.Now(), until: time.Now().Add(30 * time.Second)}
 		o.Store = store
 		stop := c.start(o)
-		time.Sleep(39*time.Second + 500*time.Millisecond) // it stops between two dues, not at one
+		time.Sleep(39*time.Second + 500*time.Millisecond) // it stops between two scheduled times, not at one
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
 			t.Errorf("stuck: %v", got)

@@ -100,7 +100,7 @@ func (f *firing) gate(ctx context.Context) bool {
 // gateName is the same on every replica that has the same definition: one with
 // an older definition, which may not start the firing, must not win it.
 func (f Firing) gateName(version int64) string {
-	return fmt.Sprintf("%s@%d@%d", f.Job, f.Due.UnixMicro(), version)
+	return fmt.Sprintf("%s@%d@%d", f.Job, f.ScheduledAt.UnixMicro(), version)
 }
 
 // obtain locks the resources and starts the run, waiting by the job's policy
@@ -343,7 +343,7 @@ func (f *firing) skip(b *blockage, end Reason) {
 	case end == ReasonDeadline, f.limited() && end != ReasonJobGone:
 		detail = f.lateWords(detail)
 	case end == ReasonSuperseded:
-		detail += fmt.Sprintf("; it waited on until %s, and gave way to what was due since", f.patience.until.Format(time.RFC3339))
+		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time", f.patience.until.Format(time.RFC3339))
 	}
 	state := Skipped
 	if f.attempt > 1 { // it has run before: what is skipped is only another attempt

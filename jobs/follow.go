@@ -14,7 +14,7 @@ import (
 const followEvery = time.Minute
 
 // follow makes jobs due whose predecessors have succeeded: their runs are added
-// as waiting, once in the cluster, for an adoption to take up. Dues whose time
+// as waiting, once in the cluster, for an adoption to take up. Scheduled times whose time
 // has passed are the misfire policy's.
 func (u *upkeep) follow(ctx context.Context) {
 	followers, entries := u.table.followers()
@@ -41,9 +41,9 @@ func (u *upkeep) follow(ctx context.Context) {
 		e := entries[f.Job]
 		decision := e.following(open, u.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
-		for _, due := range decision.begin {
+		for _, scheduledAt := range decision.begin {
 			begin = append(begin, Followed{
-				Firing: Firing{Job: f.Job, Due: due}, Run: uuid.Must(uuid.NewV7()), Version: f.Version,
+				Firing: Firing{Job: f.Job, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()), Version: f.Version,
 				Detail: strings.Join(f.After, ", ") + " succeeded",
 			})
 		}
@@ -74,8 +74,8 @@ func (t *cronTable) followers() ([]Follower, map[string]*entry) {
 }
 
 // settled returns the instant up to which those that e follows have a run or a
-// record of each of their dues, and will have no other: where one of them has
-// none, e is not due. Behind its cursor a job has no due until the next of the
+// record of each of their scheduled times, and will have no other: where one of them has
+// none, e is not due. Behind its cursor a job has no scheduled time until the next of the
 // schedule in force, which this replica knows only if it is its own.
 func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
@@ -101,31 +101,31 @@ func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 
 // following is what becomes of a follower's openings.
 type following struct {
-	begin   []time.Time             // due now
+	begin   []time.Time             // scheduledAt now
 	overdue []time.Time             // the misfire policy's
 	ready   map[time.Time]time.Time // by due: since when each of those might have been started
-	until   time.Time               // with these, all dues up to here are decided
+	until   time.Time               // with these, all scheduled times up to here are decided
 }
 
-// following decides on the openings at now. A due's time comes when the last of
+// following decides on the openings at now. A scheduled time's time comes when the last of
 // the jobs that e follows succeeds, or later by its jitter.
 func (e *entry) following(open Openings, settled, now time.Time) following {
 	f := following{until: settled, ready: map[time.Time]time.Time{}}
-	for _, o := range open.Dues {
-		if _, excluded := e.Schedule.ExcludedAt(o.Due); excluded {
+	for _, o := range open.ScheduledTimes {
+		if _, excluded := e.Schedule.ExcludedAt(o.ScheduledAt); excluded {
 			continue
 		}
-		delay := e.Schedule.Delay(e.Name, o.Due)
+		delay := e.Schedule.Delay(e.Name, o.ScheduledAt)
 		start := o.Ready.Add(delay)
 		if late := now.Sub(start); !o.Ready.IsZero() && late > e.MisfireThreshold {
-			f.overdue, f.ready[o.Due] = append(f.overdue, o.Due), start
+			f.overdue, f.ready[o.ScheduledAt] = append(f.overdue, o.ScheduledAt), start
 			continue
 		}
 		if !o.Ready.IsZero() && (delay == 0 || !start.After(now)) {
-			f.begin = append(f.begin, o.Due)
+			f.begin = append(f.begin, o.ScheduledAt)
 		}
-		if !f.until.Before(o.Due) {
-			f.until = o.Due.Add(-time.Microsecond)
+		if !f.until.Before(o.ScheduledAt) {
+			f.until = o.ScheduledAt.Add(-time.Microsecond)
 		}
 	}
 	return f
@@ -138,10 +138,10 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entr
 	for _, f := range followers {
 		d, told := decisions[f.Job]
 		cursor := entries[f.Job].standing.decidedUntil()
-		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, Due: d.until, Until: d.until}
+		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, ScheduledAt: d.until, Until: d.until}
 		if len(d.overdue) > 0 {
-			if last := d.overdue[len(d.overdue)-1]; last.After(check.Due) {
-				check.Due = last
+			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {
+				check.ScheduledAt = last
 			}
 		} else if !told || d.until.Sub(cursor) < followEvery {
 			continue
@@ -167,11 +167,11 @@ func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entr
 
 // missedFollowing returns what is to be recorded of what is overdue.
 func (e *entry) missedFollowing(f following, c Cursor, now time.Time) []Misfired {
-	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(due time.Time) bool {
-		_, started := slices.BinarySearchFunc(c.Started, due, time.Time.Compare)
-		return started || !due.After(c.CheckedUntil)
+	unstarted := slices.DeleteFunc(slices.Clone(f.overdue), func(scheduledAt time.Time) bool {
+		_, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare)
+		return started || !scheduledAt.After(c.CheckedUntil)
 	})
-	var dropped droppedDues
+	var dropped droppedFirings
 	if extra := len(unstarted) - e.misfireRecords(); extra > 0 {
 		unstarted, dropped.number = unstarted[extra:], extra
 	}

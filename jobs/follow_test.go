@@ -39,7 +39,7 @@ type journal struct {
 
 func (j *journal) handlers() []jobs.Registration {
 	return []jobs.Registration{jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-		entry := run.Job + " " + run.Due.Format(time.TimeOnly)
+		entry := run.Job + " " + run.ScheduledAt.Format(time.TimeOnly)
 		j.mu.Lock()
 		takes, fails := j.takes[run.Job], j.fails[entry]
 		j.mu.Unlock()
@@ -58,11 +58,11 @@ func (j *journal) handlers() []jobs.Registration {
 	})}
 }
 
-// ranFor returns the dues of a job's runs with their states, the oldest first.
+// ranFor returns the scheduled times of a job's runs with their states, the oldest first.
 func (c *cluster) ranFor(job string) string {
 	var all []string
 	for _, r := range c.runs(job) {
-		text := r.Due.Format(time.TimeOnly)
+		text := r.ScheduledAt.Format(time.TimeOnly)
 		if r.State != jobs.Succeeded {
 			text = strings.TrimSpace(fmt.Sprintf("%s %s %s", text, r.State, r.Reason))
 		}
@@ -71,13 +71,13 @@ func (c *cluster) ranFor(job string) string {
 	return strings.Join(all, ", ")
 }
 
-func TestFollowersAreDueWhenAllHaveSucceeded(t *testing.T) {
+func TestFollowersAreScheduledTimeWhenAllHaveSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"extract": 5 * time.Second, "load": 8 * time.Second, "clean": time.Second, "report": time.Second}}
 		table := []jobs.Job{
 			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute), follower(t, "clean", "extract"),
-			follower(t, "report", "clean", "load"), // a chain, and dues that only every second one of extract has
+			follower(t, "report", "clean", "load"), // a chain, and scheduled times that only every second one of extract has
 		}
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
@@ -98,13 +98,13 @@ func TestFollowersAreDueWhenAllHaveSucceeded(t *testing.T) {
 		for i, r := range c.runs("report") {
 			clean, load := c.runs("clean")[2*i+1], c.runs("load")[i]
 			if wait := r.StartedAt.Sub(*load.FinishedAt); clean.FinishedAt.After(*load.FinishedAt) || wait < 0 || wait > 1100*time.Millisecond {
-				t.Errorf("report of %s started %s after load, which ended %s after clean", r.Due, wait, load.FinishedAt.Sub(*clean.FinishedAt))
+				t.Errorf("report of %s started %s after load, which ended %s after clean", r.ScheduledAt, wait, load.FinishedAt.Sub(*clean.FinishedAt))
 			}
 		}
 	})
 }
 
-func TestFollowersAreNotDueForWhatFailed(t *testing.T) {
+func TestFollowersAreNotScheduledTimeForWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{fails: map[string]bool{"extract 00:02:00": true}}
@@ -124,7 +124,7 @@ func TestFollowersAreNotDueForWhatFailed(t *testing.T) {
 	})
 }
 
-// Dues behind one whose run goes on need not wait for it. When it is ready in
+// Scheduled times behind one whose run goes on need not wait for it. When it is ready in
 // the end, two are ready at once: the job's overlap policy decides.
 func TestFollowersGoOnBehindALongRun(t *testing.T) {
 	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0, jobs.OverlapAllow: 0} {
@@ -132,7 +132,7 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				slow := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-					if run.Job == "extract" && run.Due.Format(time.TimeOnly) == "00:01:00" {
+					if run.Job == "extract" && run.ScheduledAt.Format(time.TimeOnly) == "00:01:00" {
 						time.Sleep(20 * time.Minute)
 					}
 					if run.Job == "load" {
@@ -157,7 +157,7 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 	}
 }
 
-// A follower has no next due to which a firing could give way: behind one that
+// A follower has no next scheduled time to which a firing could give way: behind one that
 // waits for a lock there is no place.
 func TestFollowersDoNotPileUp(t *testing.T) {
 	t.Parallel()
@@ -224,7 +224,7 @@ func TestFollowersMisfire(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				stopSecond()
 				time.Sleep(time.Minute)
-				stop := c.start(c.options("knows both", takes(0), load, neverDue(t, "extract")))
+				stop := c.start(c.options("knows both", takes(0), load, neverScheduled(t, "extract")))
 				time.Sleep(20 * time.Second)
 				if got := c.ranFor("load"); got != want {
 					t.Errorf("load: %s, expected %s", got, want)
@@ -235,8 +235,8 @@ func TestFollowersMisfire(t *testing.T) {
 	}
 }
 
-// neverDue has the definition of an hourly job in its place.
-func neverDue(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
+// neverScheduled has the definition of an hourly job in its place.
+func neverScheduled(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
 
 func TestFollowersThresholdCountsFromTheLastSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestFollowersThresholdCountsFromTheLastSuccess(t *testing.T) {
 	})
 }
 
-func TestFollowersCalendarsAreAskedForTheDue(t *testing.T) {
+func TestFollowersCalendarsAreAskedForTheScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet", Exclude: schedule.TimesSpec{Windows: []string{"00:02-00:04"}}})
@@ -288,7 +288,7 @@ func TestFollowersAreDelayedByTheirJitter(t *testing.T) {
 		if len(runs) != 1 || runs[0].State != jobs.Succeeded {
 			t.Fatalf("load: %+v", runs)
 		}
-		delay := schedule.Jitter("load", runs[0].Due, 5*time.Minute)
+		delay := schedule.Jitter("load", runs[0].ScheduledAt, 5*time.Minute)
 		if waited := runs[0].StartedAt.Sub(*c.runs("extract")[0].FinishedAt); waited < delay || waited > delay+1100*time.Millisecond {
 			t.Errorf("started after %s, expected %s", waited, delay)
 		}
@@ -311,7 +311,7 @@ func TestFollowersAreFiredByTheDefinitionInForce(t *testing.T) {
 		stopOld()
 		var by []string
 		for _, r := range c.runs("load") {
-			by = append(by, r.Due.Format(time.TimeOnly)+" "+r.Replica)
+			by = append(by, r.ScheduledAt.Format(time.TimeOnly)+" "+r.Replica)
 		}
 		if want := []string{"00:01:00 old", "00:02:00 new", "00:03:00 new", "00:04:00 old", "00:05:00 old"}; !slices.Equal(by, want) {
 			t.Errorf("fired by %v, expected %v", by, want)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Follower is a job that is due when others have succeeded for a due of theirs
+// Follower is a job that is due when others have succeeded for a scheduled time of theirs
 // (schedule.Schedule.After).
 type Follower struct {
 	Job     string
@@ -16,21 +16,21 @@ type Follower struct {
 	After   []string // at least one
 }
 
-// Opening is a due of the jobs that a follower follows, for which it has no
+// Opening is a scheduled time of the jobs that a follower follows, for which it has no
 // run: each of them has a scheduled run for it, a recovery's included, that has
 // succeeded, runs or waits.
 type Opening struct {
-	Due time.Time
+	ScheduledAt time.Time
 	// Ready is when the last of them succeeded; zero where one of them has yet to.
 	Ready time.Time
 }
 
 // Openings is what the store knows of a follower, as of one moment: what is
-// told of cursors may be older than what is told of dues, but not younger.
+// told of cursors may be older than what is told of scheduled times, but not younger.
 type Openings struct {
-	CheckedUntil time.Time          // the follower's own cursor
-	InForce      map[string]InForce // of each job that it follows and that is known
-	Dues         []Opening          // behind the follower's cursor, sorted; the last MaxBatch
+	CheckedUntil   time.Time          // the follower's own cursor
+	InForce        map[string]InForce // of each job that it follows and that is known
+	ScheduledTimes []Opening          // behind the follower's cursor, sorted; the last MaxBatch
 }
 
 // Followed is a firing of a follower, whose time has come.
@@ -53,15 +53,15 @@ type Following interface {
 }
 
 // OpeningsOf returns what a store found: what is in force of jobs, by name, and
-// dues of the followers that are told of. It is for stores.
-func OpeningsOf(followers []Follower, inForce map[string]InForce, dues map[string][]Opening) map[string]Openings {
-	all := make(map[string]Openings, len(dues))
+// scheduled times of the followers that are told of. It is for stores.
+func OpeningsOf(followers []Follower, inForce map[string]InForce, scheduledTimes map[string][]Opening) map[string]Openings {
+	all := make(map[string]Openings, len(scheduledTimes))
 	for _, f := range followers {
-		open, told := dues[f.Job]
+		open, told := scheduledTimes[f.Job]
 		if !told {
 			continue
 		}
-		o := Openings{CheckedUntil: inForce[f.Job].CheckedUntil, InForce: map[string]InForce{}, Dues: open}
+		o := Openings{CheckedUntil: inForce[f.Job].CheckedUntil, InForce: map[string]InForce{}, ScheduledTimes: open}
 		for _, name := range f.After {
 			if in, known := inForce[name]; known {
 				o.InForce[name] = in

@@ -100,7 +100,7 @@ const DeliveriesKept = 30 * 24 * time.Hour
 // replica comes to it. Its clock decides.
 type Outbox interface {
 	// TakeDeliveries lends at most limit deliveries of the webhook that are
-	// due, the one that is due longest first. Nobody else is lent them for the
+	// scheduledAt, the one that is due longest first. Nobody else is lent them for the
 	// lease; after it they are due again.
 	TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]Delivery, error)
 	// SettleDelivery records what became of a try, and reports whether the

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// Misfire says what becomes of dues that no replica started in time.
+// Misfire says what becomes of scheduled times that no replica started in time.
 type Misfire string
 
 // The misfire policies.
@@ -20,17 +20,17 @@ const (
 	MisfireRunAll  Misfire = "run_all"  // each is run late, at most MisfireRules.Limit of them
 )
 
-// MisfireRules is what becomes of dues by what kept them, beside that no
+// MisfireRules is what becomes of scheduled times by what kept them, beside that no
 // replica was up, and how much is run late at all. Zero fields have defaults.
 type MisfireRules struct {
 	NoWorker Misfire // replicas were up, but had no worker for it; "" is run_once
 	Paused   Misfire // its job, its group or everything was paused; "" is skip
 	// LockHeld is for firings whose wait for a lock has run out; "" is skip. With
-	// run_once it waits on until the job's next due takes its place, with run_all
-	// until as many dues have come as Limit says.
+	// run_once it waits on until the job's next scheduled time takes its place, with run_all
+	// until as many scheduled times have come as Limit says.
 	LockHeld Misfire
 	Limit    int           // of run_all: late runs that one check leaves, 1 to 1,000; 0 is 100
-	MaxAge   time.Duration // dues that are older are not run late; 0 is without limit
+	MaxAge   time.Duration // scheduled times that are older are not run late; 0 is without limit
 }
 
 // GroupLimits says how many runs of a group's jobs may go on at the same time,
@@ -67,18 +67,18 @@ type Job struct {
 	Params      json.RawMessage   // an object, decoded strictly into the handler's type; nil means {}
 
 	Resources []locking.Request // what it locks, besides its own name
-	Wait      retry.Policy      // for held resources; at most until the next due
+	Wait      retry.Policy      // for held resources; at most until the next scheduled time
 	// Reserve is how long a firing that waits reserves its place before younger ones
 	// of other jobs (see locking.Reserve): 0 means locking.DefaultReserve, and
 	// locking.NeverReserve never.
 	Reserve   time.Duration
 	Overlap   Overlap
-	Misfire   Misfire      // of dues at which no replica was up
+	Misfire   Misfire      // of scheduled times at which no replica was up
 	MisfireBy MisfireRules // of others
 	// MisfireThreshold is how late a firing may be started before it counts
 	// as a misfire; at least a second.
 	MisfireThreshold time.Duration
-	// Deadline is how long after its due, or its trigger, a firing may begin; 0
+	// Deadline is how long after its scheduled time, or its trigger, a firing may begin; 0
 	// means at any time. What could not is skipped.
 	Deadline    time.Duration
 	Timeout     time.Duration // of one attempt; 0 means none
@@ -117,7 +117,7 @@ func (j *Job) reserve() time.Duration { return locking.ReserveOf(j.Reserve) }
 // priority returns 1 to 9.
 func (j *Job) priority() int { return cmp.Or(j.Priority, DefaultPriority) }
 
-// misfire returns the policy for dues that were kept by the cause.
+// misfire returns the policy for scheduled times that were kept by the cause.
 func (j *Job) misfire(cause Reason) Misfire {
 	switch cause {
 	case ReasonNoWorker:

@@ -22,7 +22,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 		kinds := []struct {
 			text   string
 			change func(schedule.Schedule) schedule.Schedule
-			want   string // dues, by the clock
+			want   string // scheduled times, by the clock
 		}{
 			{"*/10 * * * *", nil, "00:00:00, 00:10:00, 00:20:00"},
 			{"30 5/10 * * * *", nil, "23:55:30, 00:05:30, 00:15:30"},

@@ -146,7 +146,7 @@ func (s *Scheduler) EventsDropped() int64 {
 // event returns what is known of the firing, now.
 func (f *firing) event(kind EventKind) Event {
 	return Event{
-		Kind: kind, At: f.clock.now(), Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Recovery: f.firing.Recovery,
+		Kind: kind, At: f.clock.now(), Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key, Recovery: f.firing.Recovery,
 		Run: f.run, Replica: f.replica, Attempt: f.attempt, Locks: f.entry.requests,
 	}
 }
@@ -168,7 +168,7 @@ func (f *firing) tellStarted(run *Run) {
 		return
 	}
 	e := f.event(EventStarted)
-	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running, e.At.Sub(f.firing.Due), e.At.Sub(f.since), f.granted.Sub(f.asked)
+	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running, e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
 	f.audience.tell(e)
 }
 
@@ -213,7 +213,7 @@ func (u *upkeep) tellLost(lost LostRun) {
 		return
 	}
 	u.audience.tell(Event{
-		Kind: EventLost, At: u.clock.now(), Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
+		Kind: EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
 	})
 }
@@ -254,18 +254,18 @@ func (f *firing) tellTakenAway() {
 func (s *Scheduler) HearCancelled(r Record) {
 	e := s.engine
 	e.audience.tell(Event{
-		Kind: EventFinished, At: e.clock.now(), Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
+		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
 		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 	})
 }
 
-// tellMissed tells of a due that was recorded as missed.
+// tellMissed tells of a scheduled time that was recorded as missed.
 func (u *upkeep) tellMissed(e *entry, m Misfired) {
 	if m.State != Missed || !u.audience.hears() {
 		return
 	}
 	u.audience.tell(Event{
-		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, Due: m.Firing.Due, Run: m.Run, Replica: u.replica,
+		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, ScheduledAt: m.Firing.ScheduledAt, Run: m.Run, Replica: u.replica,
 		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
 	})
 }

@@ -95,7 +95,7 @@ func TestListenersHearWhatHappens(t *testing.T) {
 		}
 		started, ended, skipped := h.find(t, "long", jobs.EventStarted), h.find(t, "long", jobs.EventFinished), h.find(t, "short", jobs.EventSkipped)
 		if started.Token == 0 || started.Replica != "a" || started.Attempt != 1 || len(started.Locks) != 2 || started.Lateness < 0 || started.Lateness > time.Second ||
-			started.Waited < 0 || started.Waited > time.Second || !started.Due.Equal(c.runs("long")[0].Due) || started.Run != c.runs("long")[0].ID {
+			started.Waited < 0 || started.Waited > time.Second || !started.ScheduledAt.Equal(c.runs("long")[0].ScheduledAt) || started.Run != c.runs("long")[0].ID {
 			t.Errorf("started: %+v", started)
 		}
 		if ended.Took != 20*time.Second || ended.Token != started.Token || ended.At.Sub(started.At) < 20*time.Second {

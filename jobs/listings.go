@@ -32,13 +32,13 @@ type Group struct {
 
 // Outcome is a run in few words, for strips and plots of many.
 type Outcome struct {
-	Run        uuid.UUID  `json:"run"`
-	Due        time.Time  `json:"due"`
-	State      State      `json:"state"`
-	Reason     Reason     `json:"reason,omitempty"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
-	FinishedAt *time.Time `json:"finished_at,omitempty"`
-	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Run         uuid.UUID  `json:"run"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	State       State      `json:"state"`
+	Reason      Reason     `json:"reason,omitempty"`
+	StartedAt   *time.Time `json:"started_at,omitempty"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"`
+	Rests       []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
 }
 
 // Took returns for how long attempts of the run went on, without the rests between

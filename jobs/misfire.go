@@ -11,27 +11,27 @@ import (
 
 const (
 	maxMisfireRecords = 100     // that one check writes for one job; older ones are told of in the first
-	maxMisfireDues    = 100_000 // that one check looks at for one job
+	maxMisfireTimes   = 100_000 // that one check looks at for one job
 	defaultLateRuns   = 100     // of run_all
 	maxLateRuns       = 1000
 )
 
-// misfires returns what is to be recorded of a job's dues that nobody started
+// misfires returns what is to be recorded of a job's scheduled times that nobody started
 // between the cursor and where it moves to, by the job's policy for what kept
 // each of them.
 func misfires(e *entry, c Cursor, now time.Time) []Misfired {
-	unstarted, dropped := unstartedDues(e, c)
+	unstarted, dropped := unstartedFirings(e, c)
 	return e.misfired(unstarted, dropped, c, now, nil)
 }
 
-// misfired returns what is to be recorded of the dues, by the job's policy for
+// misfired returns what is to be recorded of the scheduled times, by the job's policy for
 // what kept each of them. Of a job that follows others, ready is when they had
 // succeeded.
-func (e *entry) misfired(unstarted []time.Time, dropped droppedDues, c Cursor, now time.Time, ready map[time.Time]time.Time) []Misfired {
+func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c Cursor, now time.Time, ready map[time.Time]time.Time) []Misfired {
 	decision := &misfireDecision{entry: e, cursor: c, now: now, ready: ready, once: c.Waits, left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
-	for i, due := range slices.Backward(unstarted) { // the latest is run in the place of those before it
-		recorded[i] = decision.on(due)
+	for i, scheduledAt := range slices.Backward(unstarted) { // the latest is run in the place of those before it
+		recorded[i] = decision.on(scheduledAt)
 	}
 	if dropped.number > 0 {
 		if recorded[0].State == Waiting { // its start would wipe out what it tells of the others
@@ -42,50 +42,50 @@ func (e *entry) misfired(unstarted []time.Time, dropped droppedDues, c Cursor, n
 	return recorded
 }
 
-// droppedDues is how many dues are not recorded one by one.
-type droppedDues struct {
+// droppedFirings is how many scheduled times are not recorded one by one.
+type droppedFirings struct {
 	number int
 	jumped bool // and more, that were not looked at
 }
 
-func (d droppedDues) String() string {
+func (d droppedFirings) String() string {
 	if d.jumped {
-		return fmt.Sprintf("at least %d earlier dues", d.number)
+		return fmt.Sprintf("at least %d earlier scheduled times", d.number)
 	}
-	return fmt.Sprintf("%d earlier dues", d.number)
+	return fmt.Sprintf("%d earlier scheduled times", d.number)
 }
 
 const runLate = "; it is run late"
 
-// misfireDecision goes through a job's dues from the latest back.
+// misfireDecision goes through a job's scheduled times from the latest back.
 type misfireDecision struct {
 	entry  *entry
 	cursor Cursor
 	now    time.Time
-	ready  map[time.Time]time.Time // by due; nil where the job has dues of its own
-	once   time.Time               // the due that is run for all whose policy is run_once; zero until there is one
+	ready  map[time.Time]time.Time // by due; nil where the job has scheduled times of its own
+	once   time.Time               // the scheduled time that is run for all whose policy is run_once; zero until there is one
 	left   int                     // how many more are run late by run_all
 }
 
-func (d *misfireDecision) on(due time.Time) Misfired {
+func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 	e := d.entry
-	m := Misfired{Firing: Firing{Job: e.Name, Due: due}, Run: uuid.Must(uuid.NewV7()), State: Missed}
-	m.Reason, m.Detail = d.cause(due)
+	m := Misfired{Firing: Firing{Job: e.Name, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()), State: Missed}
+	m.Reason, m.Detail = d.cause(scheduledAt)
 	policy := e.misfire(m.Reason)
 	switch maxAge := e.MisfireBy.MaxAge; {
 	case policy == MisfireSkip:
-	case e.pastDeadline(due, d.now):
+	case e.pastDeadline(scheduledAt, d.now):
 		m.State, m.Reason, m.Detail = Skipped, ReasonDeadline, e.deadlineWords(m.Detail)
-	case maxAge > 0 && d.now.Sub(due) > maxAge:
-		m.Detail += fmt.Sprintf("; what is due more than %s ago is not run late", maxAge)
+	case maxAge > 0 && d.now.Sub(scheduledAt) > maxAge:
+		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == MisfireRunOnce && !d.once.IsZero():
-		m.Reason, m.Detail = ReasonSuperseded, fmt.Sprintf("%s; the due of %s is run in its place", m.Detail, d.once.Format(time.RFC3339))
+		m.Reason, m.Detail = ReasonSuperseded, fmt.Sprintf("%s; the scheduled time of %s is run in its place", m.Detail, d.once.Format(time.RFC3339))
 	case policy == MisfireRunAll && d.left == 0:
 		m.Detail += fmt.Sprintf("; %d later ones are run late, and no more", e.lateLimit())
 	default:
 		m.State, m.Detail = Waiting, m.Detail+runLate
 		if policy == MisfireRunOnce {
-			d.once = due
+			d.once = scheduledAt
 		} else {
 			d.left--
 		}
@@ -93,13 +93,13 @@ func (d *misfireDecision) on(due time.Time) Misfired {
 	return m
 }
 
-// cause says what kept the due from being started.
-func (d *misfireDecision) cause(due time.Time) (Reason, string) {
-	threshold, start := d.entry.MisfireThreshold, d.entry.startOf(due)
+// cause says what kept the scheduled time from being started.
+func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
+	threshold, start := d.entry.MisfireThreshold, d.entry.startOf(scheduledAt)
 	if d.ready != nil {
-		return d.causeBehind(d.ready[due])
+		return d.causeBehind(d.ready[scheduledAt])
 	}
-	for _, at := range []time.Time{due, start} {
+	for _, at := range []time.Time{scheduledAt, start} {
 		if p, paused := d.cursor.pausedAt(at); paused {
 			return ReasonPaused, pauseWords(p)
 		}
@@ -139,7 +139,7 @@ func pauseWords(p Pause) string {
 	return words
 }
 
-// misfireRecords is how many dues of the job one check records one by one: where
+// misfireRecords is how many scheduled times of the job one check records one by one: where
 // many are run late one more than those, which tells of all that are not.
 func (e *entry) misfireRecords() int {
 	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused} {
@@ -150,27 +150,27 @@ func (e *entry) misfireRecords() int {
 	return maxMisfireRecords
 }
 
-// unstartedDues returns the last dues without a run, and how many before them
+// unstartedFirings returns the last scheduled times without a run, and how many before them
 // were left out.
-func unstartedDues(e *entry, c Cursor) (dues []time.Time, dropped droppedDues) {
+func unstartedFirings(e *entry, c Cursor) (scheduledTimes []time.Time, dropped droppedFirings) {
 	from, until, looked := c.CheckedUntil, c.Until, 0
-	for due := e.Schedule.Next(from); !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
-		due = due.UTC()
-		if looked++; looked > maxMisfireDues {
+	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() && !scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
+		scheduledAt = scheduledAt.UTC()
+		if looked++; looked > maxMisfireTimes {
 			// A long outage of a job with a short interval: only its end is
 			// looked at one by one.
-			if jump := until.Add(-24 * time.Hour); due.Before(jump) {
-				dropped.number, dropped.jumped, looked, due = dropped.number+len(dues), true, 0, jump
-				dues = dues[:0]
+			if jump := until.Add(-24 * time.Hour); scheduledAt.Before(jump) {
+				dropped.number, dropped.jumped, looked, scheduledAt = dropped.number+len(scheduledTimes), true, 0, jump
+				scheduledTimes = scheduledTimes[:0]
 				continue
 			}
 		}
-		if _, started := slices.BinarySearchFunc(c.Started, due, time.Time.Compare); !started {
-			dues = append(dues, due)
+		if _, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare); !started {
+			scheduledTimes = append(scheduledTimes, scheduledAt)
 		}
 	}
-	if extra := len(dues) - e.misfireRecords(); extra > 0 {
-		dues, dropped.number = dues[extra:], dropped.number+extra
+	if extra := len(scheduledTimes) - e.misfireRecords(); extra > 0 {
+		scheduledTimes, dropped.number = scheduledTimes[extra:], dropped.number+extra
 	}
-	return dues, dropped
+	return scheduledTimes, dropped
 }

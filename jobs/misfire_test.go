@@ -42,12 +42,12 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			if m.State == Waiting {
 				late++
 			}
-			if i > 0 && !m.Firing.Due.After(got[i-1].Firing.Due) {
-				t.Errorf("due %s twice", m.Firing.Due)
+			if i > 0 && !m.Firing.ScheduledAt.After(got[i-1].Firing.ScheduledAt) {
+				t.Errorf("due %s twice", m.Firing.ScheduledAt)
 			}
 		}
-		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.Due != until {
-			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage, len(got), late, got[len(got)-1].Firing.Due)
+		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.ScheduledAt != until {
+			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage, len(got), late, got[len(got)-1].Firing.ScheduledAt)
 		}
 		if jumped := c.interval == time.Second && c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
@@ -58,23 +58,23 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 	}
 }
 
-func TestStartedDuesAreNoMisfires(t *testing.T) {
+func TestStartedScheduledTimesAreNoMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
 	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started}, from.Add(4*time.Minute))
-	if len(got) != 1 || got[0].Firing.Due != from.Add(2*time.Minute) || got[0].State != Waiting {
+	if len(got) != 1 || got[0].Firing.ScheduledAt != from.Add(2*time.Minute) || got[0].State != Waiting {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestReadyQueueIsByDueThenByAnOrderOfTheReplicasOwn(t *testing.T) {
+func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) {
 	order := func(replica string) string {
 		r := newReady(replica, 1)
-		due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		scheduledAt := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			r.push(pending{entry: &entry{}, firing: Firing{Job: name, Due: due}})
+			r.push(pending{entry: &entry{}, firing: Firing{Job: name, ScheduledAt: scheduledAt}})
 		}
-		r.push(pending{entry: &entry{}, firing: Firing{Job: "early", Due: due.Add(-time.Second)}})
+		r.push(pending{entry: &entry{}, firing: Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
 			names.WriteString(p.firing.Job)
@@ -95,7 +95,7 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 	at := func(minutes float64) time.Time { return from.Add(time.Duration(minutes * float64(time.Minute))) }
 	resumed := at(6.5)
 	paused := Pause{Target: Target{Kind: TargetGroup, Name: "night"}, At: at(4), By: "alice", Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
-	// Up until just after the first two dues, paused for 4 to 6, up again from 8 on.
+	// Up until just after the first two scheduled times, paused for 4 to 6, up again from 8 on.
 	cursor := Cursor{
 		CheckedUntil: from, Until: at(9), Pauses: []Pause{paused},
 		Spans: []Span{{at(-10), at(2.6)}, {at(-20), at(1.2)}, {at(7.5), at(100)}},
@@ -103,7 +103,7 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 	const missed, runsLate = "missed ", "waiting "
 	for name, c := range map[string]struct {
 		set  func(e *entry)
-		want []string // of the dues at 1 to 9 minutes
+		want []string // of the scheduled times at 1 to 9 minutes
 	}{
 		"the defaults": {func(*entry) {}, []string{
 			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused", missed + "paused", missed + "paused",
@@ -174,7 +174,7 @@ func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
 	cursor := Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute), Waits: from.Add(-time.Minute)}
 	for policy, want := range map[Misfire]State{MisfireRunOnce: Missed, MisfireRunAll: Waiting} {
 		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor, from.Add(3*time.Minute)) {
-			if m.State != want || want == Missed && !strings.Contains(m.Detail, "the due of 2025-12-31T23:59:00Z is run in its place") {
+			if m.State != want || want == Missed && !strings.Contains(m.Detail, "the scheduled time of 2025-12-31T23:59:00Z is run in its place") {
 				t.Errorf("%s: %+v", policy, m)
 			}
 		}

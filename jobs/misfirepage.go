@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// A page of checks is one transaction. Jobs of which few dues are to be
+	// A page of checks is one transaction. Jobs of which few scheduled times are to be
 	// looked at, as ever while nothing is wrong, go many to a page; of those
 	// with a long outage behind them 50 do, with 100 records each.
 	maxMisfirePage   = MaxBatch
 	maxMisfireWeight = maxMisfirePage / 50
 )
 
-// checkMisfires records dues that nobody started, of jobs that are this
+// checkMisfires records scheduled times that nobody started, of jobs that are this
 // replica's to fire: a page after the other, for as long as one call of the
 // store may take. What is left then is done the next time.
 func (u *upkeep) checkMisfires(ctx context.Context) {
@@ -31,25 +31,25 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 	}
 }
 
-// undecided returns the jobs with dues that are too old to be started, and
+// undecided returns the jobs with scheduled times that are too old to be started, and
 // that may have no record: those furthest behind first, but those last whose
-// dues a pause held back when they were last looked at.
+// scheduled times a pause held back when they were last looked at.
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for _, e := range u.table.all() {
 		decided := e.standing.decidedUntil()
 		until := e.decidable(decided, now)
-		due := e.Schedule.Next(decided)
-		if e.standing.stale() || due.IsZero() || due.After(until) {
+		scheduledAt := e.Schedule.Next(decided)
+		if e.standing.stale() || scheduledAt.IsZero() || scheduledAt.After(until) {
 			continue
 		}
 		check := weighedCheck{
-			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), Due: due, Until: until, Asked: now}, entry: e, decided: decided,
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), ScheduledAt: scheduledAt, Until: until, Asked: now}, entry: e, decided: decided,
 		}
 		if check.held = u.held[e.Name]; check.held {
-			check.weight, due = 1, time.Time{}
+			check.weight, scheduledAt = 1, time.Time{}
 		}
-		for ; check.weight < maxMisfireWeight && !due.IsZero() && !due.After(until); due = e.Schedule.Next(due) {
+		for ; check.weight < maxMisfireWeight && !scheduledAt.IsZero() && !scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 			check.weight++
 		}
 		checks = append(checks, check)
@@ -60,7 +60,7 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	return checks
 }
 
-// weighedCheck is a check with what it costs: how many dues are to be looked
+// weighedCheck is a check with what it costs: how many scheduled times are to be looked
 // at, at most maxMisfireWeight.
 type weighedCheck struct {
 	MisfireCheck
@@ -119,7 +119,7 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 	}
 	for _, c := range checks {
 		delete(u.held, c.Job)
-		if now, known := cursors[c.Job]; known && now.Before(c.Due) {
+		if now, known := cursors[c.Job]; known && now.Before(c.ScheduledAt) {
 			u.held[c.Job] = true
 		}
 	}
@@ -135,7 +135,7 @@ func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry
 			u.tellMissed(entries[job], m)
 		}
 		if len(found[job]) > 0 {
-			u.log.Warn().Str("job", job).Int("dues", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("dues were not started in time")
+			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("scheduled times were not started in time")
 		}
 	}
 }

@@ -82,16 +82,16 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 				}
 				records, err := cl.store.Runs(context.Background(), jobs.RunFilter{Job: table[c.jobs-1].Name, States: []jobs.State{jobs.Missed}, Limit: jobs.MaxBatch})
 				if err != nil || len(records) < 100 {
-					t.Errorf("%d dues of the last job recorded, %v", len(records), err)
+					t.Errorf("%d scheduled times of the last job recorded, %v", len(records), err)
 				}
 			})
 		})
 	}
 }
 
-// While nothing is wrong a job is asked about when it has had a due, once, not
+// While nothing is wrong a job is asked about when it has had a scheduled time, once, not
 // each time that somebody looks.
-func TestMisfiresAreAskedForOnlyAfterADue(t *testing.T) {
+func TestMisfiresAreAskedForOnlyAfterAScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &laborious{Store: c.store, asked: map[string]int{}}

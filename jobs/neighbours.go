@@ -2,49 +2,49 @@ package jobs
 
 import "time"
 
-// maxSteps bounds how many dues of jobs that are followed are compared for one
+// maxSteps bounds how many scheduled times of jobs that are followed are compared for one
 // that they have in common.
 const maxSteps = 1000
 
-// dues finds the dues of jobs, of those that follow others too.
-type dues struct {
+// scheduled times finds the scheduled times of jobs, of those that follow others too.
+type scheduledTimes struct {
 	job  func(name string) (Job, bool)
 	deep int // how far jobs follow each other; circles are no tables
 }
 
 const deepest = 50
 
-// NextDue returns the job's first due after t, or the zero time. That of a job
+// NextScheduledAt returns the job's first scheduled time after t, or the zero time. That of a job
 // which follows others is the first that all of them have, as job tells of them,
 // and that its calendars let pass; looked for among a thousand.
-func NextDue(job func(name string) (Job, bool), of Job, t time.Time) time.Time {
-	return dues{job: job}.next(of, t)
+func NextScheduledAt(job func(name string) (Job, bool), of Job, t time.Time) time.Time {
+	return scheduledTimes{job: job}.next(of, t)
 }
 
-// next returns the job's first due after t, or the zero time.
-func (d dues) next(job Job, t time.Time) time.Time {
+// next returns the job's first scheduled time after t, or the zero time.
+func (d scheduledTimes) next(job Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Next(t)
 	}
 	return d.common(job, t, func(followed Job, at time.Time) time.Time {
-		return dues{d.job, d.deep + 1}.next(followed, at.Add(-time.Nanosecond))
+		return scheduledTimes{d.job, d.deep + 1}.next(followed, at.Add(-time.Nanosecond))
 	}, func(a, b time.Time) bool { return a.After(b) }, time.Second)
 }
 
-// prev returns the job's last due before t, or the zero time.
-func (d dues) prev(job Job, t time.Time) time.Time {
+// prev returns the job's last scheduled time before t, or the zero time.
+func (d scheduledTimes) prev(job Job, t time.Time) time.Time {
 	if len(job.Schedule.After()) == 0 {
 		return job.Schedule.Prev(t)
 	}
 	return d.common(job, t, func(followed Job, at time.Time) time.Time {
-		return dues{d.job, d.deep + 1}.prev(followed, at.Add(time.Nanosecond))
+		return scheduledTimes{d.job, d.deep + 1}.prev(followed, at.Add(time.Nanosecond))
 	}, func(a, b time.Time) bool { return a.Before(b) }, -time.Second)
 }
 
 // common returns the nearest due beyond t that all jobs that job follows have,
 // and that its calendars let pass. find returns a followed job's due at an
 // instant, or the nearest beyond.
-func (d dues) common(job Job, t time.Time, find func(Job, time.Time) time.Time, beyond func(a, b time.Time) bool, step time.Duration) time.Time {
+func (d scheduledTimes) common(job Job, t time.Time, find func(Job, time.Time) time.Time, beyond func(a, b time.Time) bool, step time.Duration) time.Time {
 	if d.deep > deepest {
 		return time.Time{}
 	}
@@ -55,12 +55,12 @@ func (d dues) common(job Job, t time.Time, find func(Job, time.Time) time.Time, 
 		if !known {
 			return time.Time{}
 		}
-		due := find(followed, at)
+		scheduledAt := find(followed, at)
 		switch {
-		case due.IsZero():
-			return due
-		case beyond(due, at):
-			at, same = due, 1
+		case scheduledAt.IsZero():
+			return scheduledAt
+		case beyond(scheduledAt, at):
+			at, same = scheduledAt, 1
 		default:
 			same++
 		}

@@ -114,7 +114,7 @@ func (o *Operations) Pause(ctx context.Context, a Act, target Target) (Pause, er
 	return p, of(target.String(), err)
 }
 
-// Resume ends the target's own pause. Its dues since then are the misfire
+// Resume ends the target's own pause. Its scheduled times since then are the misfire
 // policy's, but for those that can still be started in time. ErrNotFound says
 // that it is not paused itself; its group or everything may be.
 func (o *Operations) Resume(ctx context.Context, a Act, target Target) (Pause, error) {

@@ -139,9 +139,9 @@ func spec(name, every, handler string, version int64) jobs.Spec {
 	return jobs.Spec{Job: name, Text: fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`, name, every, handler), Version: version, ChangedBy: "anna"}
 }
 
-// dues returns the seconds since the test began of a job's dues that were
+// scheduled times returns the seconds since the test began of a job's scheduled times that were
 // started, and fails for those that did not succeed.
-func (c *cluster) dues(begun time.Time, job string) []int {
+func (c *cluster) scheduledTimes(begun time.Time, job string) []int {
 	c.t.Helper()
 	var seconds []int
 	for _, r := range c.runs(job) {
@@ -149,16 +149,16 @@ func (c *cluster) dues(begun time.Time, job string) []int {
 			continue
 		}
 		if r.State != jobs.Succeeded {
-			c.t.Errorf("%s due %s: %s %s", job, r.Due, r.State, r.Reason)
+			c.t.Errorf("%s due %s: %s %s", job, r.ScheduledAt, r.State, r.Reason)
 		}
-		seconds = append(seconds, int(r.Due.Sub(begun).Seconds()))
+		seconds = append(seconds, int(r.ScheduledAt.Sub(begun).Seconds()))
 	}
 	return seconds
 }
 
-func (c *cluster) expectDues(begun time.Time, job string, want ...int) {
+func (c *cluster) expectScheduledTimes(begun time.Time, job string, want ...int) {
 	c.t.Helper()
-	if got := c.dues(begun, job); !slices.Equal(got, want) {
+	if got := c.scheduledTimes(begun, job); !slices.Equal(got, want) {
 		c.t.Errorf("%s was fired at %v, want %v", job, got, want)
 	}
 }
@@ -193,9 +193,9 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		stop()
 		// What was due within the threshold before it was resumed may still be started.
-		c.expectDues(begun, "one", 10, 20, 30, 40)
-		c.expectDues(begun, "other", 10, 20, 30, 40)
-		c.expectDues(begun, "grouped", 10, 20, 30, 40)
+		c.expectScheduledTimes(begun, "one", 10, 20, 30, 40)
+		c.expectScheduledTimes(begun, "other", 10, 20, 30, 40)
+		c.expectScheduledTimes(begun, "grouped", 10, 20, 30, 40)
 		for name, since := range map[string]time.Duration{"one": 15 * time.Second, "grouped": 25 * time.Second} {
 			for _, r := range c.runs(name) {
 				if started := r.StartedAt.Sub(begun); started > since && started < 39*time.Second {
@@ -206,7 +206,7 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 	})
 }
 
-func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
+func TestScheduledTimesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
@@ -220,7 +220,7 @@ func TestDuesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 		ops.order(resuming)
 		time.Sleep(time.Second) // 116 s
 		stop()
-		c.expectDues(begun, "job", 10, 90, 100, 110)
+		c.expectScheduledTimes(begun, "job", 10, 90, 100, 110)
 	})
 }
 
@@ -250,7 +250,7 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		c.expectDues(begun, "added", 10, 20, 30, 40, 60) // each succeeded, also those that ran at a change
+		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60) // each succeeded, also those that ran at a change
 		if passed.Load() != 5 {
 			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
 		}
@@ -281,7 +281,7 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		stopDeaf()
-		c.expectDues(begun, "added", 10, 20, 30)
+		c.expectScheduledTimes(begun, "added", 10, 20, 30)
 	})
 }
 
@@ -305,7 +305,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		}
 		stop()
 		stopNot()
-		c.expectDues(begun, "added", 10, 20, 30)
+		c.expectScheduledTimes(begun, "added", 10, 20, 30)
 		if n := strings.Count(theirs.String(), `it calls itself \"renamed\"`); n != 1 {
 			t.Errorf("a job with two names is told of %d times: %s", n, theirs.String())
 		}
@@ -334,7 +334,7 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		ops.order(func(o *jobs.Orders) { o.Specs = nil })
 		time.Sleep(10 * time.Second)
 		stop()
-		c.expectDues(begun, "job", 10, 20)
+		c.expectScheduledTimes(begun, "job", 10, 20)
 		if n := strings.Count(log.String(), "which it fires instead"); n != 1 {
 			t.Errorf("told of %d times: %s", n, log.String())
 		}
@@ -452,7 +452,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		if said := log.String(); strings.Contains(said, "adopted") {
 			t.Errorf("said while drained: %s", said)
 		}
-		c.expectDues(begun, "job", 10)
+		c.expectScheduledTimes(begun, "job", 10)
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
 		}
@@ -466,7 +466,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Errorf("triggered: %+v", r)
 		}
 		last := c.runs("job")
-		if r := last[len(last)-1]; r.State != jobs.Succeeded || r.Due.Sub(begun) < 70*time.Second {
+		if r := last[len(last)-1]; r.State != jobs.Succeeded || r.ScheduledAt.Sub(begun) < 70*time.Second {
 			t.Errorf("afterwards: %+v", r)
 		}
 	})
@@ -523,7 +523,7 @@ func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		var ran []int
 		for _, r := range c.runs("job") {
 			if r.State == jobs.Succeeded {
-				ran = append(ran, int(r.Due.Sub(begun).Seconds()))
+				ran = append(ran, int(r.ScheduledAt.Sub(begun).Seconds()))
 			}
 		}
 		if want := []int{2, 4, 26, 28}; !slices.Equal(ran, want) {

@@ -7,7 +7,7 @@ import "time"
 type pace struct {
 	sleep    time.Duration // the dispatcher's longest, so that a jump of the clock is seen
 	adopt    time.Duration // between looks for waiting runs
-	misfires time.Duration // between looks for dues that nobody started
+	misfires time.Duration // between looks for scheduled times that nobody started
 	sweep    time.Duration // between sweeps of expired sessions, where heartbeats are no more frequent
 	lists    time.Duration // between looks at what the others have unlike this replica
 	orders   time.Duration // between questions for orders: acts are obeyed within a second also where nobody is heard

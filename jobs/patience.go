@@ -14,7 +14,7 @@ type patience struct {
 	tries   *retry.Series // for locks
 	turn    bool          // it waited for its turn when it was last refused
 	onwards bool          // its tries are over, and it waits on by the job's misfire policy
-	until   time.Time     // by cluster time: when it gives way to the job's next due; zero: never
+	until   time.Time     // by cluster time: when it gives way to the job's next scheduled time; zero: never
 	planned time.Time     // the next try; what is asked before costs none
 }
 
@@ -28,7 +28,7 @@ func (f *firing) wait() {
 // a schedule would do about an overlap is for scheduled firings.
 func (p pending) manual() bool { return p.firing.Key != "" }
 
-// deadline is when a firing that waits must give way to the job's next due, as
+// deadline is when a firing that waits must give way to the job's next scheduled time, as
 // that starts; one that is late or manual need not.
 func (p pending) deadline() time.Time {
 	if p.late || p.manual() {
@@ -115,7 +115,7 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 }
 
 // goesOnwards reports whether a firing whose tries for a lock are over waits on:
-// by run_once until the job's next due takes its place, by run_all until as
+// by run_once until the job's next scheduled time takes its place, by run_all until as
 // many have come as may be run late.
 func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 	policy := f.entry.misfire(ReasonLockHeld)
@@ -135,8 +135,8 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 			next = f.entry.nextStart(next)
 		}
 	}
-	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.Due.Add(age).Before(next)) {
-		next = f.firing.Due.Add(age)
+	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.ScheduledAt.Add(age).Before(next)) {
+		next = f.firing.ScheduledAt.Add(age)
 	}
 	f.patience.until = next
 	return true

@@ -25,7 +25,7 @@ var errAbandoned = errors.New("handler ignored the end of its context and was le
 func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	handler, params := f.handler()
 	run := &Run{
-		ID: f.run, Job: f.entry.Name, Due: f.firing.Due, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
+		ID: f.run, Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
 		Replica: f.replica, Token: token, Params: params, store: f.handed, output: NewTail(maxOutput),
 	}
 	run.log = f.runLogger(run)
@@ -35,7 +35,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	defer remove()
 	f.active.writes(token, run.output)
 	defer f.freeWhenLost(ctx, lock)()
-	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.Due)).Msg("run started")
+	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.ScheduledAt)).Msg("run started")
 
 	f.tellStarted(run)
 	begun := time.Now()

@@ -12,7 +12,7 @@ import (
 // places.
 func inGroup(name, group string, places int) pending {
 	e := &entry{Job: Job{Name: name, Group: group, GroupLimits: GroupLimits{PerReplica: places}}}
-	return pending{entry: e, attempt: 1, firing: Firing{Job: name, Due: time.Unix(100, 0)}}
+	return pending{entry: e, attempt: 1, firing: Firing{Job: name, ScheduledAt: time.Unix(100, 0)}}
 }
 
 func late(p pending) pending {
@@ -35,7 +35,7 @@ func TestFullGroupKeepsNobodyElseBack(t *testing.T) {
 		r.push(inGroup(fmt.Sprintf("in-%d", i), "night", 1))
 	}
 	other := inGroup("other", "", 0)
-	other.firing.Due = time.Unix(200, 0)
+	other.firing.ScheduledAt = time.Unix(200, 0)
 	r.push(other)
 	first := popped(t, r)
 	if p := popped(t, r); p.entry.Name != "other" {
@@ -131,7 +131,7 @@ func TestAllThatIsQueuedIsLetGo(t *testing.T) {
 	}
 }
 
-// Jobs whose dues a pause holds back must not be in the way of those that can be
+// Jobs whose scheduled times a pause holds back must not be in the way of those that can be
 // decided.
 func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
 	now := time.Now()

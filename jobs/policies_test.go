@@ -60,7 +60,7 @@ func (c *cluster) starts(table []jobs.Job) []jobs.Record {
 	return began
 }
 
-func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
+func TestOutageIsCaughtUpWithBesideWhatIsScheduledTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -88,8 +88,8 @@ func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
 		stop()
 
 		for _, r := range c.starts(current) {
-			if r.Due.After(began.Add(15*time.Second)) && r.StartedAt.Sub(r.Due) > time.Second {
-				t.Errorf("%s due %s began %s late", r.Job, r.Due, r.StartedAt.Sub(r.Due))
+			if r.ScheduledAt.After(began.Add(15*time.Second)) && r.StartedAt.Sub(r.ScheduledAt) > time.Second {
+				t.Errorf("%s due %s began %s late", r.Job, r.ScheduledAt, r.StartedAt.Sub(r.ScheduledAt))
 			}
 		}
 		caughtUp := c.starts(late)
@@ -171,7 +171,7 @@ func TestStarvedJobAges(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(7 * time.Minute)
 		if began := c.starts([]jobs.Job{starved}); len(began) > 0 {
-			t.Errorf("began %s after its due, beside others that are 8 minutes ahead", began[0].StartedAt.Sub(began[0].Due))
+			t.Errorf("began %s after its scheduled time, beside others that are 8 minutes ahead", began[0].StartedAt.Sub(began[0].ScheduledAt))
 		}
 		time.Sleep(4 * time.Minute)
 		if began := c.starts([]jobs.Job{starved}); len(began) != 1 {
@@ -194,7 +194,7 @@ func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
 		stop := c.start(c.options("a", takes(8*time.Second), append(group, other)...))
 		time.Sleep(time.Minute)
 		stop()
-		if began := c.starts([]jobs.Job{other}); len(began) != 1 || began[0].StartedAt.Sub(began[0].Due) > time.Second {
+		if began := c.starts([]jobs.Job{other}); len(began) != 1 || began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second {
 			t.Errorf("a job of no group began %+v", began)
 		}
 		began := c.starts(group)
@@ -202,8 +202,8 @@ func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
 			t.Fatalf("%d of 6 began", len(began))
 		}
 		for i, r := range began {
-			if want := time.Duration(i/2) * 8 * time.Second; r.StartedAt.Sub(r.Due).Round(time.Second) != want {
-				t.Errorf("the %d. began %s after its due, want %s", i+1, r.StartedAt.Sub(r.Due), want)
+			if want := time.Duration(i/2) * 8 * time.Second; r.StartedAt.Sub(r.ScheduledAt).Round(time.Second) != want {
+				t.Errorf("the %d. began %s after its scheduled time, want %s", i+1, r.StartedAt.Sub(r.ScheduledAt), want)
 			}
 		}
 	})
@@ -224,7 +224,7 @@ func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		began := c.starts([]jobs.Job{waiter, brief})
-		if len(began) != 2 || began[0].Job != "brief" || began[0].StartedAt.Sub(began[0].Due) > time.Second || began[1].StartedAt.Before(*began[0].FinishedAt) {
+		if len(began) != 2 || began[0].Job != "brief" || began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second || began[1].StartedAt.Before(*began[0].FinishedAt) {
 			t.Errorf("began %+v", began)
 		}
 	})
@@ -307,24 +307,24 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 				stop()
 				r := cl.runs("job")
 				if len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline || r[0].StartedAt != nil ||
-					!strings.Contains(r[0].Detail, "not started by its deadline, 5s after its due: ") || !strings.Contains(r[0].Detail, c.detail) {
+					!strings.Contains(r[0].Detail, "not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
 					t.Errorf("runs %+v", r)
 				}
-				if c.detail != "none had a worker for it" && r[0].FinishedAt.Sub(r[0].Due).Round(100*time.Millisecond) != 5*time.Second {
-					t.Errorf("skipped %s after its due", r[0].FinishedAt.Sub(r[0].Due))
+				if c.detail != "none had a worker for it" && r[0].FinishedAt.Sub(r[0].ScheduledAt).Round(100*time.Millisecond) != 5*time.Second {
+					t.Errorf("skipped %s after its scheduled time", r[0].FinishedAt.Sub(r[0].ScheduledAt))
 				}
 			})
 		})
 	}
 }
 
-// A deadline is counted from the due, or from the trigger, whoever begins.
+// A deadline is counted from the scheduled time, or from the trigger, whoever begins.
 func TestDeadlineOfWhatIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
 		late.Deadline, manual.Deadline = 20*time.Minute, 20*time.Minute
-		c.outage(85*time.Minute, late, manual) // due 25 minutes ago
+		c.outage(85*time.Minute, late, manual) // scheduledAt 25 minutes ago
 		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +431,7 @@ func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
 	}
 }
 
-// A wait that ends with the job's next due, and not with its tries, is over by
+// A wait that ends with the job's next scheduled time, and not with its tries, is over by
 // the same policy.
 func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
@@ -462,7 +462,7 @@ func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 	}
 }
 
-func TestDuesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
+func TestScheduledTimesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
 		"":                  {"missed paused", "missed paused"},
 		jobs.MisfireRunOnce: {"missed superseded", "succeeded"},
@@ -474,7 +474,7 @@ func TestDuesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
 				j.MisfireBy.Paused = policy
 				c.outage(30*time.Second, j)
 				resume := c.pause("alice")
-				// Nobody is up at the dues: what a pause keeps back is not for the
+				// Nobody is up at the scheduled times: what a pause keeps back is not for the
 				// misfires' check to start.
 				time.Sleep(2*time.Minute + 5*time.Second)
 				stop := c.start(c.options("a", takes(time.Second), j))

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// pending is a firing that waits for a worker: a due of the timetable, or a
+// pending is a firing that waits for a worker: a scheduled time of the timetable, or a
 // waiting run that this replica has adopted.
 type pending struct {
 	entry    *entry
@@ -65,7 +65,7 @@ func (r *ready) push(p pending) {
 	p.rank = h.Sum64()
 	since := p.queued
 	if since.IsZero() {
-		since = p.firing.Due
+		since = p.firing.ScheduledAt
 	}
 	p.place = Place(since, p.entry.priority())
 	r.mu.Lock()
@@ -149,7 +149,7 @@ type readyHeap []pending
 
 func (h readyHeap) Len() int { return len(h) }
 func (h readyHeap) Less(i, j int) bool {
-	return cmp.Or(h[i].place.Compare(h[j].place), h[i].firing.Due.Compare(h[j].firing.Due), cmp.Compare(h[i].rank, h[j].rank)) < 0
+	return cmp.Or(h[i].place.Compare(h[j].place), h[i].firing.ScheduledAt.Compare(h[j].firing.ScheduledAt), cmp.Compare(h[i].rank, h[j].rank)) < 0
 }
 func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *readyHeap) Push(x any)   { *h = append(*h, x.(pending)) }

@@ -13,7 +13,7 @@ const (
 	ReasonNoWorker         Reason = "no_worker"         // waits for a worker of its replica to be free, or had none in time
 	ReasonLocksUnavailable Reason = "locks_unavailable" // memcached could not be asked, and the configuration says skip
 	ReasonMisfire          Reason = "misfire"           // no replica was up to start it
-	ReasonSuperseded       Reason = "superseded"        // another due of the job was run in its place
+	ReasonSuperseded       Reason = "superseded"        // another scheduled time of the job was run in its place
 	ReasonSessionLost      Reason = "session_lost"      // its replica died, or could not confirm that it lives
 	ReasonClaimLost        Reason = "claim_lost"        // its claim was taken away
 	ReasonTimeout          Reason = "timeout"           // it outlived its timeout

@@ -40,10 +40,10 @@ type Token = locking.Token
 
 // Firing is the unit that happens once in the cluster.
 type Firing struct {
-	Job string
-	Due time.Time // whole microseconds, UTC
+	Job         string
+	ScheduledAt time.Time // whole microseconds, UTC
 	// Key is empty for a scheduled firing, and the trigger's own key for a
-	// manual one, which never collides with a due.
+	// manual one, which never collides with a scheduled time.
 	Key      string
 	Recovery int // 0, or the how-manieth recovery of the firing
 }
@@ -92,26 +92,26 @@ type Wait struct {
 
 // Record is one run as the history shows it.
 type Record struct {
-	ID         uuid.UUID  `json:"id"`
-	Job        string     `json:"job"`
-	Due        time.Time  `json:"due"`
-	Key        string     `json:"key,omitempty"` // of a manual trigger
-	State      State      `json:"state"`
-	Recovery   int        `json:"recovery"`
-	Attempt    int        `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
-	Replica    string     `json:"replica,omitempty"`
-	Token      Token      `json:"token,omitempty"` // of its last claim
-	CreatedAt  time.Time  `json:"created_at"`
-	WaitSince  time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
-	StartBy    *time.Time `json:"start_by,omitempty"`     // of a triggered one with a limit: when it must have begun
-	StartedAt  *time.Time `json:"started_at,omitempty"`
-	FinishedAt *time.Time `json:"finished_at,omitempty"`
-	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
-	Reason     Reason     `json:"reason,omitempty"`
-	Detail     string     `json:"detail,omitempty"` // the reason in words
-	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
-	Error      string     `json:"error,omitempty"`
-	Waited     *Wait      `json:"waited,omitempty"` // before it started; nil where it did not wait for another
+	ID          uuid.UUID  `json:"id"`
+	Job         string     `json:"job"`
+	ScheduledAt time.Time  `json:"scheduled_at"`
+	Key         string     `json:"key,omitempty"` // of a manual trigger
+	State       State      `json:"state"`
+	Recovery    int        `json:"recovery"`
+	Attempt     int        `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
+	Replica     string     `json:"replica,omitempty"`
+	Token       Token      `json:"token,omitempty"` // of its last claim
+	CreatedAt   time.Time  `json:"created_at"`
+	WaitSince   time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
+	StartBy     *time.Time `json:"start_by,omitempty"`     // of a triggered one with a limit: when it must have begun
+	StartedAt   *time.Time `json:"started_at,omitempty"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"`
+	Rests       []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Reason      Reason     `json:"reason,omitempty"`
+	Detail      string     `json:"detail,omitempty"` // the reason in words
+	BlockedBy   *Blocker   `json:"blocked_by,omitempty"`
+	Error       string     `json:"error,omitempty"`
+	Waited      *Wait      `json:"waited,omitempty"` // before it started; nil where it did not wait for another
 	// Params are those of the moment, of a run that was triggered with some.
 	Params json.RawMessage `json:"params,omitempty"`
 	Output string          `json:"output,omitempty"` // only where one run is asked for

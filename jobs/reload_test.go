@@ -41,7 +41,7 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			stop()
 			stopOther()
-			c.byReplica("job") // each due once, without a gap, and succeeded
+			c.byReplica("job") // each scheduled time once, without a gap, and succeeded
 			if n := len(c.runs("job")); n < 55 {
 				t.Errorf("%d runs", n)
 			}
@@ -127,7 +127,7 @@ func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string, 
 	return s.Store.Withdraw(ctx, session, table, names)
 }
 
-// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no due of it is lost.
+// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it is lost.
 func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

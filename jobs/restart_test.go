@@ -29,7 +29,7 @@ func TestRestartBeginsWhereTheJobWasLastChecked(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second || late > 2*time.Second {
-			t.Errorf("the first began %s after its due, expected as soon as a replica was up", late)
+			t.Errorf("the first began %s after its scheduled time, expected as soon as a replica was up", late)
 		}
 	})
 }
@@ -54,19 +54,19 @@ func TestRestartStartsNothingTwice(t *testing.T) {
 		stop()
 		seen := map[time.Time]bool{}
 		for _, r := range c.runs("job") {
-			if seen[r.Due] {
-				t.Errorf("due %s is recorded twice", r.Due)
+			if seen[r.ScheduledAt] {
+				t.Errorf("due %s is recorded twice", r.ScheduledAt)
 			}
-			seen[r.Due] = true
-			if r.StartedAt != nil && r.StartedAt.Sub(r.Due) > j.MisfireThreshold {
-				t.Errorf("due %s began %s late", r.Due, r.StartedAt.Sub(r.Due))
+			seen[r.ScheduledAt] = true
+			if r.StartedAt != nil && r.StartedAt.Sub(r.ScheduledAt) > j.MisfireThreshold {
+				t.Errorf("due %s began %s late", r.ScheduledAt, r.StartedAt.Sub(r.ScheduledAt))
 			}
 			if r.State != jobs.Succeeded && r.State != jobs.Missed {
-				t.Errorf("due %s: %s %s", r.Due, r.State, r.Reason)
+				t.Errorf("due %s: %s %s", r.ScheduledAt, r.State, r.Reason)
 			}
 		}
 		if len(seen) < 35 {
-			t.Errorf("%d dues recorded", len(seen))
+			t.Errorf("%d scheduled times recorded", len(seen))
 		}
 	})
 }

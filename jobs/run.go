@@ -12,14 +12,14 @@ import (
 // Run is one attempt of a run, as its handler sees it. Its fields do not
 // change; its methods may be called concurrently.
 type Run struct {
-	ID       uuid.UUID
-	Job      string
-	Due      time.Time // the nominal instant, the same on every replica
-	Key      string    // of a manual trigger, else empty
-	Attempt  int       // from 1
-	Recovery int       // 0, or the how-manieth recovery of the firing
-	Replica  string
-	Token    Token // to pass on to other systems, which should refuse smaller ones
+	ID          uuid.UUID
+	Job         string
+	ScheduledAt time.Time // the nominal instant, the same on every replica
+	Key         string    // of a manual trigger, else empty
+	Attempt     int       // from 1
+	Recovery    int       // 0, or the how-manieth recovery of the firing
+	Replica     string
+	Token       Token // to pass on to other systems, which should refuse smaller ones
 	// Params are what its handler was given: the job's, and over them those of
 	// the moment. Nil stands for {}.
 	Params json.RawMessage
@@ -32,9 +32,9 @@ type Run struct {
 }
 
 // NewRun returns a Run for tests of handlers, with no store behind it.
-func NewRun(job string, due time.Time, log zerolog.Logger) *Run {
+func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	output := NewTail(maxOutput)
-	return &Run{ID: uuid.New(), Job: job, Due: due, Attempt: 1, Replica: "test", Token: 1, log: log, output: output}
+	return &Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test", Token: 1, log: log, output: output}
 }
 
 // Log returns the run's logger: what it writes goes to the replica's log and
@@ -60,7 +60,7 @@ func (r *Run) MarkCompleted(state State) { r.completed.set(state) }
 // store themselves and for tests of stores.
 func StoredRun(store Store, r StartRequest, token Token) *Run {
 	return &Run{
-		ID: r.Run, Job: r.Firing.Job, Due: r.Firing.Due, Key: r.Firing.Key, Attempt: r.Attempt, Recovery: r.Firing.Recovery,
+		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key, Attempt: r.Attempt, Recovery: r.Firing.Recovery,
 		Token: token, store: store, log: zerolog.Nop(), output: NewTail(maxOutput),
 	}
 }

@@ -284,22 +284,24 @@ func (s *Scheduler) Session() uuid.UUID {
 	return uuid.Nil
 }
 
-// Upcoming returns the due of each job of this replica's cron table that starts
+// Upcoming returns the scheduled time of each job of this replica's cron table that starts
 // first after from, the soonest first, at most n of them.
-func (s *Scheduler) Upcoming(from time.Time, n int) []Due { return s.table.upcoming(from, n) }
+func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
+	return s.table.upcoming(from, n)
+}
 
 // Patience returns how long a firing of a job of this replica's cron table waits
 // for a lock that is held, or limit where that is shorter; false where the job is
 // not this replica's to tell of. A firing waits no longer than to the job's next
-// due, either.
+// scheduledAt, either.
 func (s *Scheduler) Patience(job string, limit time.Duration) (time.Duration, bool) {
 	return s.table.patience(job, limit)
 }
 
-// Dues returns the first dues after from of one job of this replica's cron
+// Scheduled times returns the first scheduled times after from of one job of this replica's cron
 // table, at most n of them; none of a job that is not its own to fire.
-func (s *Scheduler) Dues(job string, from time.Time, n int) []time.Time {
-	return s.table.dues(job, from, n)
+func (s *Scheduler) ScheduledTimes(job string, from time.Time, n int) []time.Time {
+	return s.table.scheduledTimes(job, from, n)
 }
 
 // ClockOffset returns how far the store's clock is ahead of this machine's,

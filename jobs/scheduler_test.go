@@ -104,7 +104,7 @@ func (c *cluster) runs(job string) []jobs.Record {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	slices.SortFunc(records, func(a, b jobs.Record) int { return a.Due.Compare(b.Due) })
+	slices.SortFunc(records, func(a, b jobs.Record) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
 	return records
 }
 
@@ -185,10 +185,10 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 			}
 			for i, r := range records {
 				if r.State != jobs.Succeeded {
-					t.Errorf("%s due %s: %s", name, r.Due, r.State)
+					t.Errorf("%s due %s: %s", name, r.ScheduledAt, r.State)
 				}
-				if i > 0 && !r.Due.After(records[i-1].Due) {
-					t.Errorf("%s due %s twice", name, r.Due)
+				if i > 0 && !r.ScheduledAt.After(records[i-1].ScheduledAt) {
+					t.Errorf("%s due %s twice", name, r.ScheduledAt)
 				}
 			}
 		}
@@ -210,7 +210,7 @@ func TestHeldTableIsWaitedForThenSkippedWithItsHolder(t *testing.T) {
 		if skipped.BlockedBy == nil || skipped.BlockedBy.Resource != "public/orders" || skipped.BlockedBy.Holder.Run != holder.ID.String() {
 			t.Errorf("blocked by %+v, want the run %s on public/orders", skipped.BlockedBy, holder.ID)
 		}
-		if waited := skipped.FinishedAt.Sub(skipped.Due); waited < 7500*time.Millisecond || waited > 8*time.Second {
+		if waited := skipped.FinishedAt.Sub(skipped.ScheduledAt); waited < 7500*time.Millisecond || waited > 8*time.Second {
 			t.Errorf("skipped after %s, want 0.5+1+2+4 s", waited)
 		}
 	})
@@ -426,7 +426,7 @@ func TestMisfiresByPolicy(t *testing.T) {
 				j := job(t, "job", time.Hour, "orders")
 				j.Misfire = policy
 				stop := c.start(c.options("a", takes(time.Second), j))
-				time.Sleep(time.Second) // the job is registered: its dues count from here
+				time.Sleep(time.Second) // the job is registered: its scheduled times count from here
 				stop()
 				time.Sleep(3*time.Hour + 30*time.Minute)
 				stop = c.start(c.options("a", takes(time.Second), j))
@@ -440,7 +440,7 @@ func TestMisfiresByPolicy(t *testing.T) {
 	}
 }
 
-func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsDue(t *testing.T) {
+func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		var stops []func()

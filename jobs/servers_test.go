@@ -61,14 +61,14 @@ func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
 		time.Sleep(time.Minute + 500*time.Millisecond)
 		stop()
 		for _, r := range c.runs("healthy") {
-			if r.State != jobs.Succeeded || r.StartedAt.Sub(r.Due) > 100*time.Millisecond {
-				t.Errorf("due %s of the job on the other server: %s %s, started %v", r.Due, r.State, r.Reason, r.StartedAt)
+			if r.State != jobs.Succeeded || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
+				t.Errorf("due %s of the job on the other server: %s %s, started %v", r.ScheduledAt, r.State, r.Reason, r.StartedAt)
 			}
 		}
 		skipped := 0
 		for _, r := range c.runs("broken") {
 			if r.State == jobs.Succeeded {
-				t.Errorf("due %s ran without its lock", r.Due)
+				t.Errorf("due %s ran without its lock", r.ScheduledAt)
 			}
 			if r.State == jobs.Skipped && r.Reason == jobs.ReasonLocksUnavailable {
 				skipped++

@@ -36,9 +36,9 @@ func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
 }
 
-func (d *dispatcher) pushDue(n int) {
+func (d *dispatcher) pushFiring(n int) {
 	for i := range n {
-		d.ready.push(pending{entry: &entry{}, firing: Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)}})
+		d.ready.push(pending{entry: &entry{}, firing: Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
 	}
 }
 
@@ -53,11 +53,11 @@ func beginElsewhere(t *testing.T, b locking.Backend, f Firing) {
 func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
-	d.pushDue(20)
+	d.pushFiring(20)
 	for i := range 15 {
-		beginElsewhere(t, backend, Firing{Job: fmt.Sprintf("job-%d", i), Due: time.Unix(100, 0)})
+		beginElsewhere(t, backend, Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)})
 	}
-	beginElsewhere(t, backend, Firing{Job: "job-19", Due: time.Unix(99, 0)}) // another due
+	beginElsewhere(t, backend, Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)}) // another scheduled time
 	first, _ := d.ready.pop()
 	if !d.worthSieving(first) {
 		t.Fatal("20 firings are not worth a look")
@@ -77,9 +77,9 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 func TestSieveKeepsAdoptedRuns(t *testing.T) {
 	backend := memory.New()
 	d := newSieving(t, backend)
-	due := Firing{Job: "lost", Due: time.Unix(100, 0), Recovery: 1}
-	beginElsewhere(t, backend, due) // when it first ran
-	d.ready.push(pending{entry: &entry{}, firing: due, adopted: uuid.New()})
+	scheduledAt := Firing{Job: "lost", ScheduledAt: time.Unix(100, 0), Recovery: 1}
+	beginElsewhere(t, backend, scheduledAt) // when it first ran
+	d.ready.push(pending{entry: &entry{}, firing: scheduledAt, adopted: uuid.New()})
 	first, _ := d.ready.pop()
 	d.sieve(t.Context(), first)
 	if d.ready.len() != 1 {
@@ -90,7 +90,7 @@ func TestSieveKeepsAdoptedRuns(t *testing.T) {
 func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 	asked := 0
 	d := newSieving(t, silent{memory.New(), &asked})
-	d.pushDue(40)
+	d.pushFiring(40)
 	first, _ := d.ready.pop()
 	d.sieve(t.Context(), first)
 	if d.ready.len() != 40 {
@@ -105,7 +105,7 @@ func TestSieveKeepsAllWhenItCannotLook(t *testing.T) {
 
 func TestFewFiringsAreNotSieved(t *testing.T) {
 	d := newSieving(t, memory.New())
-	d.pushDue(sieveFrom)
+	d.pushFiring(sieveFrom)
 	first, _ := d.ready.pop()
 	if d.worthSieving(first) {
 		t.Errorf("%d firings are worth a request before their own", sieveFrom)
@@ -115,8 +115,8 @@ func TestFewFiringsAreNotSieved(t *testing.T) {
 func TestPassedGates(t *testing.T) {
 	backend := memory.New()
 	locker := newSieving(t, backend).locker
-	beginElsewhere(t, backend, Firing{Job: "job", Due: time.Unix(1, 0)})
-	taken, free := Firing{Job: "job", Due: time.Unix(1, 0)}.gateName(0), Firing{Job: "job", Due: time.Unix(2, 0)}.gateName(0)
+	beginElsewhere(t, backend, Firing{Job: "job", ScheduledAt: time.Unix(1, 0)})
+	taken, free := Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}.gateName(0), Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}.gateName(0)
 	passed, err := locker.Passed(t.Context(), []string{taken, free})
 	if err != nil || !passed[taken] || passed[free] {
 		t.Errorf("got %v, %v", passed, err)

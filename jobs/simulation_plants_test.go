@@ -166,12 +166,12 @@ func plants() []plant {
 	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
 	return []plant{
 		{everyTime: true, name: "nothing", many: 1},
-		{everyTime: true, name: "a due that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
+		{everyTime: true, name: "a scheduled time that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
 			misfired: func(m *jobs.Misfired) bool {
 				return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") && once.CompareAndSwap(false, true)
 			},
 		}},
-		{name: "a note is lost, and its due is not looked for", want: "nothing became of it", into: planted{
+		{name: "a note is lost, and its scheduled time is not looked for", want: "nothing became of it", into: planted{
 			start: func(r *jobs.StartRequest) { asked.Store(r.Run, true) },
 			note: func(n jobs.Note) bool { // what waits in the store is taken up again, so it must be the first it hears
 				_, known := asked.Load(n.Run)
@@ -193,9 +193,9 @@ func plants() []plant {
 			},
 		}, many: 1},
 		{everyTime: true, name: "conflicts are not seen", want: "at the same time", into: planted{start: func(r *jobs.StartRequest) { r.Requests = nil }}},
-		{name: "a due runs that there is not", want: "never due", into: planted{start: func(r *jobs.StartRequest) {
+		{name: "a scheduled time runs that there is not", want: "never due", into: planted{start: func(r *jobs.StartRequest) {
 			if r.Firing.Key == "" && once.CompareAndSwap(false, true) {
-				r.Firing.Due = r.Firing.Due.Add(-time.Millisecond)
+				r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(-time.Millisecond)
 			}
 		}}},
 		{name: "a group's limit is not seen", want: "has slot", job: func(job *jobs.Job) { job.GroupLimits.PerCluster = 0 }},
@@ -207,7 +207,7 @@ func plants() []plant {
 			}
 		}},
 		{name: "after an outage all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireRunAll }, many: 3},
-		{name: "after an outage nothing runs late", want: "is not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
+		{name: "after an outage nothing runs late", want: "are not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
 		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
 		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
 		{name: "what is too old runs late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},

@@ -131,7 +131,7 @@ func verify(t *testing.T, how simulated) {
 	for _, violation := range verdict.Violations {
 		t.Error(violation)
 	}
-	if verdict.Dues < 1000 || verdict.States[jobs.Succeeded] < verdict.Dues/4 {
+	if verdict.ScheduledTimes < 1000 || verdict.States[jobs.Succeeded] < verdict.ScheduledTimes/4 {
 		t.Errorf("little happened: %s", verdict)
 	}
 	if t.Failed() {

@@ -117,7 +117,7 @@ type Sessions interface {
 	// that has expired may count until it is swept. It returns the version of
 	// each definition, by name, or ErrSessionLost when the session is ended or
 	// expired. A job that nobody carried while another session lived, and that for
-	// longer than Away, is as one that is new: its dues count from now. Of more than MaxBatch definitions, each MaxBatch may be a
+	// longer than Away, is as one that is new: its scheduled times count from now. Of more than MaxBatch definitions, each MaxBatch may be a
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
 	// Withdraw says that the session no longer carries these jobs, and which Table
@@ -136,7 +136,7 @@ type Definition struct {
 	Hash     string // of everything that decides what is fired and how
 	Schedule string // in words or as written: for display
 	Zone     string
-	// Fingerprint is the same where dues and their delays are, in one zone: by it
+	// Fingerprint is the same where scheduled times and their delays are, in one zone: by it
 	// the cursor moves. Where it is "", or was, that is Schedule. It is not read back.
 	Fingerprint string
 	Handler     string
@@ -163,7 +163,7 @@ const (
 )
 
 // Away is how long a job that nobody carries while others live is taken for one
-// whose replica will be back: the misfire policy decides on its dues meanwhile.
+// whose replica will be back: the misfire policy decides on its scheduled times meanwhile.
 // After that it has left the cron table, and they are nobody's; what waits for it
 // ends.
 const Away = time.Hour
@@ -171,7 +171,7 @@ const Away = time.Hour
 // InForce is the definition of a job that counts.
 type InForce struct {
 	Version      int64     // negative where the job was removed: then none is in force, and this was the last
-	CheckedUntil time.Time // as in Cursor: dues up to here are decided
+	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
 }
 
 // StartRequest asks for a firing's run to begin.
@@ -302,7 +302,7 @@ type Swept struct {
 	Ended    int                // backends that were ended because they held a dead session's claim
 }
 
-// Misfired is a due that no replica started.
+// Misfired is a scheduled time that no replica started.
 type Misfired struct {
 	Firing Firing
 	Run    uuid.UUID
@@ -342,7 +342,7 @@ type Upkeep interface {
 	// Prune forgets a batch of what has been kept long enough, for the session,
 	// whose turn it then is for the next half minute: others are told Busy. Runs
 	// go when they ended longer ago than Keep, with all that belongs to them;
-	// never one that has not ended, nor a due that the misfire check may yet
+	// never one that has not ended, nor a scheduled time that the misfire check may yet
 	// ask for, nor what a webhook is still to be told, nor the last run of a job
 	// that has ended. The audit log, pauses that are over, definitions that nobody has
 	// carried for as long, and failed sign-ins that no longer count go too.
@@ -487,9 +487,9 @@ type History interface {
 	Runs(ctx context.Context, f RunFilter) ([]Record, error)
 	// Run returns one run with its output, or ErrNotFound.
 	Run(ctx context.Context, id uuid.UUID) (Record, error)
-	// Firing returns a job with its scheduled runs for one due, or ErrNotFound
+	// Firing returns a job with its scheduled runs for one scheduled time, or ErrNotFound
 	// where there is no such job.
-	Firing(ctx context.Context, job string, due time.Time) (FiringView, error)
+	Firing(ctx context.Context, job string, scheduledAt time.Time) (FiringView, error)
 	// Replicas returns living sessions and those ended in the last hour, by name.
 	Replicas(ctx context.Context) ([]ReplicaView, error)
 	// Drift returns the jobs that the configurations of living replicas do not
@@ -498,7 +498,7 @@ type History interface {
 	Drift(ctx context.Context, limit int) ([]JobDrift, error)
 }
 
-// FiringView is what the store knows of a job's scheduled firing for a due.
+// FiringView is what the store knows of a job's scheduled firing for a scheduled time.
 type FiringView struct {
 	Now time.Time // the store's clock
 	// The job's definition in force, and since when it is.
@@ -508,7 +508,7 @@ type FiringView struct {
 	Zone      string
 	UpdatedAt time.Time
 	Removed   bool // as in JobView
-	// CheckedUntil is the job's cursor: dues up to here have a run or a record,
+	// CheckedUntil is the job's cursor: scheduled times up to here have a run or a record,
 	// or don't count.
 	CheckedUntil time.Time
 	Runs         []Record // of the firing, without output: first the one that is no recovery

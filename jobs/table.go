@@ -177,17 +177,17 @@ func (t *cronTable) inForce() []*entry {
 	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.stale() })
 }
 
-// Due is an instant at which a job is to be fired.
-type Due struct {
-	Job       string
-	Due       time.Time
-	Start     time.Time // later than Due by the job's jitter
-	Resources []locking.Request
+// ScheduledFiring is a time at which a job is to be fired.
+type ScheduledFiring struct {
+	Job         string
+	ScheduledAt time.Time
+	Start       time.Time // later than Due by the job's jitter
+	Resources   []locking.Request
 }
 
-// dues returns the first dues after from of one job. When others fire it, it is
+// scheduled times returns the first scheduled times after from of one job. When others fire it, it is
 // not for this replica to say.
-func (t *cronTable) dues(job string, from time.Time, n int) []time.Time {
+func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	e := t.get(job)
 	if e == nil || e.standing.elsewhere() {
 		return nil
@@ -199,21 +199,21 @@ func (t *cronTable) dues(job string, from time.Time, n int) []time.Time {
 	for _, other := range t.all() {
 		schedules[other.Name] = other.Schedule
 	}
-	return schedule.Dues(schedules, job, from, n)
+	return schedule.ScheduledTimes(schedules, job, from, n)
 }
 
-// upcoming returns the due of each job that starts first after from, the
+// upcoming returns the scheduled time of each job that starts first after from, the
 // soonest first, at most n of them. When the others are due, it is not for this
 // replica to say.
-func (t *cronTable) upcoming(from time.Time, n int) []Due {
-	var dues []Due
+func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
+	var scheduledTimes []ScheduledFiring
 	for _, e := range t.all() {
-		if due, start := e.Schedule.NextStart(e.Name, from); !due.IsZero() && !e.standing.elsewhere() {
-			dues = append(dues, Due{Job: e.Name, Due: due.UTC(), Start: start.UTC(), Resources: e.Resources})
+		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() && !e.standing.elsewhere() {
+			scheduledTimes = append(scheduledTimes, ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}
-	slices.SortFunc(dues, func(a, b Due) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
-	return dues[:min(n, len(dues))]
+	slices.SortFunc(scheduledTimes, func(a, b ScheduledFiring) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
+	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
 // patience returns how long a firing of the job waits for a lock at most, or

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// planned is a due of a job, and when it is to be looked at: at the due itself,
+// planned is a scheduled time of a job, and when it is to be looked at: at the scheduled time itself,
 // from where the one behind it is planned, and again, delayed, when it starts.
 type planned struct {
-	at      time.Time
-	due     time.Time
-	delayed bool
-	entry   *entry
+	at          time.Time
+	scheduledAt time.Time
+	delayed     bool
+	entry       *entry
 }
 
-// timetable is a heap of every job's next due, and of those before it whose
+// timetable is a heap of every job's next scheduled time, and of those before it whose
 // delay is not over. What is to be looked at first is first.
 type timetable []planned
 
-// add plans the entry's first due after t, if there is one.
+// add plans the entry's first scheduled time after t, if there is one.
 func (t *timetable) add(e *entry, after time.Time) {
-	if due := e.Schedule.Next(after); !due.IsZero() {
-		t.put(planned{at: due.UTC(), due: due.UTC(), entry: e})
+	if scheduledAt := e.Schedule.Next(after); !scheduledAt.IsZero() {
+		t.put(planned{at: scheduledAt.UTC(), scheduledAt: scheduledAt.UTC(), entry: e})
 	}
 }
 
-// delay plans the start of a due that was popped, and reports whether that is
+// delay plans the start of a scheduled time that was popped, and reports whether that is
 // after now.
 func (t *timetable) delay(p planned, now time.Time) bool {
-	p.at, p.delayed = p.entry.startOf(p.due), true
+	p.at, p.delayed = p.entry.startOf(p.scheduledAt), true
 	if p.at.After(now) {
 		t.put(p)
 		return true

@@ -77,7 +77,7 @@ func (f *firing) follow() {
 func (f *firing) marks() []attribute.KeyValue {
 	marks := []attribute.KeyValue{
 		attribute.String("holdfast.job", f.entry.Name), attribute.String("holdfast.run.id", f.run.String()),
-		attribute.String("holdfast.due", f.firing.Due.Format(time.RFC3339Nano)), attribute.Bool("holdfast.adopted", f.adopted != uuid.Nil),
+		attribute.String("holdfast.scheduled_at", f.firing.ScheduledAt.Format(time.RFC3339Nano)), attribute.Bool("holdfast.adopted", f.adopted != uuid.Nil),
 		attribute.StringSlice("holdfast.resources", resourceNames(f.entry.requests)),
 	}
 	if f.firing.Key != "" {

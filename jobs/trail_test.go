@@ -144,7 +144,7 @@ func TestTrail(t *testing.T) {
 		root := s.only(t, "run long")
 		for key, want := range map[attribute.Key]string{
 			"holdfast.job": "long", "holdfast.run.id": run.ID.String(), "holdfast.state": "succeeded", "holdfast.resources": `["job:long","public/orders","public/prices"]`,
-			"holdfast.due": run.Due.Format(time.RFC3339Nano), "holdfast.adopted": "false",
+			"holdfast.scheduled_at": run.ScheduledAt.Format(time.RFC3339Nano), "holdfast.adopted": "false",
 		} {
 			if got := markOf(root, key); got != want {
 				t.Errorf("long: %s is %s, want %s", key, got, want)

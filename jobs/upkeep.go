@@ -9,7 +9,7 @@ import (
 )
 
 // upkeep does what any replica may do for all: it sweeps dead sessions, makes
-// jobs due that follow others, adopts waiting runs, and records dues that nobody
+// jobs due that follow others, adopts waiting runs, and records scheduled times that nobody
 // started.
 type upkeep struct {
 	*engine
@@ -19,7 +19,7 @@ type upkeep struct {
 	drift  *drift
 	every  time.Duration   // between heartbeats
 	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
-	held   map[string]bool // jobs of which a pause held back dues when their misfires were last checked
+	held   map[string]bool // jobs of which a pause held back scheduled times when their misfires were last checked
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -65,7 +65,7 @@ func (u *upkeep) sweep(ctx context.Context) {
 		u.log.Warn().Str("dead_replica", replica).Int("ended_transactions", swept.Ended).Msg("session expired")
 	}
 	for _, lost := range swept.Lost {
-		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("due", lost.Due).Str("dead_replica", lost.Replica).
+		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("scheduled_at", lost.ScheduledAt).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
 		u.tellLost(lost)
 		u.clear(bounded, lost)
@@ -120,9 +120,9 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	for _, r := range records {
 		e := entries[r.Job] // also where the job was removed meanwhile: nobody else would find the run
-		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("due", r.Due).Str("reason", string(r.Reason)).Msg("waiting run adopted")
+		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
-			entry: e, firing: Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery},
+			entry: e, firing: Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery},
 			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), queued: r.WaitSince,
 			obstacle: r.obstacle(), moment: r.Params, startBy: r.StartBy, done: u.active.care(r.ID),
 		})
@@ -133,8 +133,8 @@ func (u *upkeep) adopt(ctx context.Context, session *life) {
 // no place here, which another replica may have.
 func (u *upkeep) adoptable() []*entry { return slices.DeleteFunc(u.table.inForce(), u.ready.full) }
 
-// lateAfter is how long after its due a run is late, wherever it was delayed. Of
-// a job that follows others that can't be told by the due.
+// lateAfter is how long after its scheduled time a run is late, wherever it was delayed. Of
+// a job that follows others that can't be told by the scheduled time.
 func (e *entry) lateAfter() time.Duration {
 	if len(e.Schedule.After()) > 0 {
 		const never = 100 * 365 * 24 * time.Hour
@@ -144,7 +144,7 @@ func (e *entry) lateAfter() time.Duration {
 }
 
 // room is how many runs to adopt: no more than can start at once, but always
-// one when none is queued, or they would starve behind dues that never end.
+// one when none is queued, or they would starve behind scheduled times that never end.
 func (u *upkeep) room() int {
 	if u.ready.adoptedLen() == 0 {
 		return max(u.workers.free(), 1)
@@ -155,10 +155,10 @@ func (u *upkeep) room() int {
 // late reports whether a waiting run is a misfire that is run late. Its reason
 // may have changed since.
 func (u *upkeep) late(e *entry, r Record) bool {
-	if len(e.Schedule.After()) > 0 { // its due says when others began
+	if len(e.Schedule.After()) > 0 { // its scheduled time says when others began
 		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
 	}
-	return r.Key == "" && r.Recovery == 0 && e.overdue(r.Due, u.clock.now())
+	return r.Key == "" && r.Recovery == 0 && e.overdue(r.ScheduledAt, u.clock.now())
 }
 
 // stillOurs reports whether an adopted run belongs to the session: one that

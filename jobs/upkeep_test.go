@@ -61,7 +61,7 @@ func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 	var order []string
 	for _, c := range checks {
 		order = append(order, c.Job)
-		if !c.Due.Equal(c.decided.Add(time.Minute)) || !c.Until.Equal(now.Add(-30*time.Second)) {
+		if !c.ScheduledAt.Equal(c.decided.Add(time.Minute)) || !c.Until.Equal(now.Add(-30*time.Second)) {
 			t.Errorf("check %+v", c)
 		}
 	}

@@ -18,22 +18,22 @@ func (m *Metrics) describeFirings() {
 	m.retries = m.counter("holdfast_retries_total", "Attempts that ended and that another is to follow.", "job")
 	m.lost = m.counter("holdfast_lost_runs_total",
 		"Runs that this replica recorded as lost, by reason: its own, whose claim or session was lost, and those of dead replicas that it swept.", "job", "reason")
-	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "How long after its due a run started, also one that waited or is run late; its first attempt counts.", "job")
+	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "How long after its scheduled time a run started, also one that waited or is run late; its first attempt counts.", "job")
 	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds", "How long a firing that started had waited for a worker of this replica.")
 	m.duration = m.histogram(works, "holdfast_run_duration_seconds", "How long the handler took, for each attempt.", "job")
 }
 
 // jobSeries is what is counted of one job, or of all others.
 type jobSeries struct {
-	label                        string
-	due, adopted, begun, retried prometheus.Counter
-	ended                        map[jobs.State]prometheus.Counter
-	lateness, duration           prometheus.Observer
+	label                                string
+	scheduledAt, adopted, begun, retried prometheus.Counter
+	ended                                map[jobs.State]prometheus.Counter
+	lateness, duration                   prometheus.Observer
 }
 
 func (m *Metrics) newJobSeries(label string) *jobSeries {
 	s := &jobSeries{
-		label: label, due: m.firings.WithLabelValues(label, "due"), adopted: m.firings.WithLabelValues(label, "adopted"),
+		label: label, scheduledAt: m.firings.WithLabelValues(label, "scheduled_at"), adopted: m.firings.WithLabelValues(label, "adopted"),
 		begun: m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label), ended: map[jobs.State]prometheus.Counter{},
 		lateness: m.lateness.WithLabelValues(label), duration: m.duration.WithLabelValues(label),
 	}
@@ -50,7 +50,7 @@ func (m *Metrics) Observe(e jobs.Event) {
 	s := m.jobs.of(e.Job)
 	switch e.Kind {
 	case jobs.EventScheduled:
-		s.due.Inc()
+		s.scheduledAt.Inc()
 	case jobs.EventAdopted:
 		s.adopted.Inc()
 	case jobs.EventStarted:

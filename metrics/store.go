@@ -264,9 +264,9 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // Firing implements jobs.Store.
-func (s *Store) Firing(ctx context.Context, job string, due time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
 	begun := time.Now()
-	answer, err := s.inner.Firing(ctx, job, due)
+	answer, err := s.inner.Firing(ctx, job, scheduledAt)
 	s.metrics.asked("firing", begun, err)
 	return answer, err
 }

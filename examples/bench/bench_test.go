@@ -63,16 +63,16 @@ func TestTally(t *testing.T) {
 	from := time.Unix(1000, 0).UTC()
 	w := window{jobs: 3, from: from, until: from.Add(2 * time.Second)}
 	at := func(ms int) *time.Time { t := from.Add(time.Duration(ms) * time.Millisecond); return &t }
-	ran := func(job, due, ms int) pair {
-		return pair{job: jobName(job), due: at(due * 1000), state: "succeeded", started: at(ms), inserted: at(ms + 1), finished: at(ms + 2)}
+	ran := func(job, scheduledAt, ms int) pair {
+		return pair{job: jobName(job), scheduledAt: at(scheduledAt * 1000), state: "succeeded", started: at(ms), inserted: at(ms + 1), finished: at(ms + 2)}
 	}
 	pairs := []pair{
 		ran(0, 0, 5), ran(0, 1, 1005), ran(1, 0, 10), ran(1, 0, 12),
 		ran(0, -1, 0), ran(0, 2, 2001), // outside
-		{job: jobName(2), due: at(0), state: "skipped", finished: at(3)},
-		{job: jobName(2), due: at(1000), state: "succeeded", started: at(1001), finished: at(1002)},
+		{job: jobName(2), scheduledAt: at(0), state: "skipped", finished: at(3)},
+		{job: jobName(2), scheduledAt: at(1000), state: "succeeded", started: at(1001), finished: at(1002)},
 		{job: jobName(2), inserted: at(7)},
-		{job: jobName(1), due: at(5000), state: "lost", started: at(5001), inserted: at(5002)},
+		{job: jobName(1), scheduledAt: at(5000), state: "lost", started: at(5001), inserted: at(5002)},
 	}
 	got := tallyOf(pairs, w)
 	if got.firings != 6 || got.once != 2 || got.more != 1 || got.never != 3 {

@@ -120,7 +120,7 @@ func (l load) awaitLate(ctx context.Context, db *pgx.Conn, w window) error {
 	deadline := time.Now().Add(time.Until(w.until) + l.options.grace)
 	for time.Now().Before(deadline) {
 		var ended int
-		err := db.QueryRow(ctx, "SELECT count(*) FROM holdfast.runs WHERE due >= $1 AND due < $2 AND finished_at IS NOT NULL", w.from, w.until).Scan(&ended)
+		err := db.QueryRow(ctx, "SELECT count(*) FROM holdfast.runs WHERE scheduled_at >= $1 AND scheduled_at < $2 AND finished_at IS NOT NULL", w.from, w.until).Scan(&ended)
 		if err != nil {
 			return fmt.Errorf("runs that ended: %w", err)
 		}

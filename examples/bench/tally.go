@@ -12,12 +12,12 @@ import (
 // runsAndRows pairs each run with the row that its transaction inserted. Both
 // were last written by that transaction, so they carry its number.
 const runsAndRows = `
-SELECT job, due, coalesce(state, ''), started_at, finished_at, at
-FROM (SELECT job::text COLLATE "C" AS job, due, state, started_at, finished_at, xmin AS xact FROM holdfast.runs) r
+SELECT job, scheduled_at, coalesce(state, ''), started_at, finished_at, at
+FROM (SELECT job::text COLLATE "C" AS job, scheduled_at, state, started_at, finished_at, xmin AS xact FROM holdfast.runs) r
 FULL JOIN (SELECT c.relname::text COLLATE "C" AS job, i.xmin AS xact, i.at FROM bench.inserted i JOIN pg_class c ON c.oid = i.tableoid) i
 USING (job, xact)`
 
-// window is the measured seconds: the dues from the first, included, to the
+// window is the measured seconds: the scheduled times from the first, included, to the
 // last, excluded.
 type window struct {
 	jobs        int
@@ -27,12 +27,14 @@ type window struct {
 
 func (w window) firings() int { return w.jobs * int(w.until.Sub(w.from)/time.Second) }
 
-func (w window) holds(due time.Time) bool { return !due.Before(w.from) && due.Before(w.until) }
+func (w window) holds(scheduledAt time.Time) bool {
+	return !scheduledAt.Before(w.from) && scheduledAt.Before(w.until)
+}
 
 // pair is a run, a row, or both.
 type pair struct {
 	job               string
-	due               *time.Time // nil without a run
+	scheduledAt       *time.Time // nil without a run
 	state             string
 	started, finished *time.Time
 	inserted          *time.Time // nil without a row
@@ -61,7 +63,7 @@ func count(ctx context.Context, db *pgx.Conn, w window) (tally, error) {
 		return tally{}, fmt.Errorf("runs and rows: %w", err)
 	}
 	pairs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p pair, err error) {
-		err = row.Scan(&p.job, &p.due, &p.state, &p.started, &p.finished, &p.inserted)
+		err = row.Scan(&p.job, &p.scheduledAt, &p.state, &p.started, &p.finished, &p.inserted)
 		return p, err
 	})
 	if err != nil {
@@ -71,8 +73,8 @@ func count(ctx context.Context, db *pgx.Conn, w window) (tally, error) {
 }
 
 type firing struct {
-	job string
-	due int64 // seconds since 1970
+	job         string
+	scheduledAt int64 // seconds since 1970
 }
 
 func tallyOf(pairs []pair, w window) tally {
@@ -84,10 +86,10 @@ func tallyOf(pairs []pair, w window) tally {
 		} else if p.state == "succeeded" {
 			p.inserted = p.finished
 		}
-		if p.due == nil || !w.holds(*p.due) {
+		if p.scheduledAt == nil || !w.holds(*p.scheduledAt) {
 			continue
 		}
-		f := firing{p.job, p.due.Unix()}
+		f := firing{p.job, p.scheduledAt.Unix()}
 		states[f] = p.state
 		if p.inserted != nil {
 			rows[f]++
@@ -95,8 +97,8 @@ func tallyOf(pairs []pair, w window) tally {
 		}
 	}
 	for i := range w.jobs {
-		for due := w.from; due.Before(w.until); due = due.Add(time.Second) {
-			f := firing{jobName(i), due.Unix()}
+		for scheduledAt := w.from; scheduledAt.Before(w.until); scheduledAt = scheduledAt.Add(time.Second) {
+			f := firing{jobName(i), scheduledAt.Unix()}
 			switch rows[f] {
 			case 0:
 				t.never++
@@ -114,7 +116,7 @@ func tallyOf(pairs []pair, w window) tally {
 // compare holds tables and history against each other.
 func (t *tally) compare(p pair) {
 	switch {
-	case p.due == nil:
+	case p.scheduledAt == nil:
 		t.orphans++
 	case p.inserted != nil && p.state != "succeeded":
 		t.foreign++
@@ -129,7 +131,7 @@ func (t *tally) late(p pair) {
 		at *time.Time
 	}{{&t.started, p.started}, {&t.inserted, p.inserted}, {&t.finished, p.finished}} {
 		if l.at != nil {
-			*l.to = append(*l.to, l.at.Sub(*p.due))
+			*l.to = append(*l.to, l.at.Sub(*p.scheduledAt))
 		}
 	}
 }

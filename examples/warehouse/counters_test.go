@@ -15,8 +15,8 @@ func TestCountErrors(t *testing.T) {
 	SELECT ' db=with_locks app=x code=40P01'
 2026-01-31 09:00:02.000 UTC db=with_locks app=holdfast code=40P01 ERROR:  deadlock detected
 2026-01-31 09:00:02.000 UTC db=with_locks app=pgbench code=40P01 ERROR:  deadlock detected
-2026-01-31 09:00:03.000 UTC db=with_locks app=holdfast code=40001 ERROR:  could not serialize access due to concurrent update
-2026-01-31 09:00:04.000 UTC db=without_locks app=holdfast code=40001 ERROR:  could not serialize access due to concurrent update
+2026-01-31 09:00:03.000 UTC db=with_locks app=holdfast code=40001 ERROR:  could not serialize access scheduled_at to concurrent update
+2026-01-31 09:00:04.000 UTC db=without_locks app=holdfast code=40001 ERROR:  could not serialize access scheduled_at to concurrent update
 `
 	counted, err := countErrors(strings.NewReader(log), "with_locks")
 	if err != nil {

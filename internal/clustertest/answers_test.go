@@ -97,7 +97,7 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	}
 	var nightly admin.Job
 	c.decode(answers["/api/v1/jobs/nightly"], &nightly)
-	if nightly.NextDue == nil || nightly.Timezone != "Europe/Berlin" {
+	if nightly.NextScheduledAt == nil || nightly.Timezone != "Europe/Berlin" {
 		c.t.Errorf("job %s, expected it to be due", answers["/api/v1/jobs/nightly"])
 	}
 }

@@ -95,7 +95,7 @@ func (c *cluster) expectJobs() {
 	c.t.Helper()
 	var list []admin.Job
 	c.commandJSON(&list, "jobs")
-	if len(list) != 2 || list[0].Name != "every" || list[0].NextDue == nil || list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextDue != nil ||
+	if len(list) != 2 || list[0].Name != "every" || list[0].NextScheduledAt == nil || list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextScheduledAt != nil ||
 		len(list[1].Resources) != 1 || list[1].Resources[0].Resource != "public/t" {
 		c.t.Errorf("jobs: %+v", list)
 	}
@@ -137,18 +137,18 @@ func (c *cluster) expectLocks(held run) {
 
 func (c *cluster) expectNext() {
 	c.t.Helper()
-	var dues []string
-	c.commandJSON(&dues, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
-	if want := "2026-03-28T02:30:00+01:00"; len(dues) == 0 || dues[0] != want {
-		c.t.Errorf("next: %q, expected %s first", dues, want)
+	var scheduledTimes []string
+	c.commandJSON(&scheduledTimes, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
+	if want := "2026-03-28T02:30:00+01:00"; len(scheduledTimes) == 0 || scheduledTimes[0] != want {
+		c.t.Errorf("next: %q, expected %s first", scheduledTimes, want)
 	}
 	var firings []struct {
-		Job string
-		Due time.Time
+		Job         string
+		ScheduledAt time.Time
 	}
 	c.commandJSON(&firings, "next", "-n", "3", "--from", "2026-01-01T00:00:00Z")
 	for i, f := range firings {
-		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" || !f.Due.Equal(want) {
+		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" || !f.ScheduledAt.Equal(want) {
 			c.t.Errorf("next firing %d: %+v, expected every at %s", i, f, want)
 		}
 	}

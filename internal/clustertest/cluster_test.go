@@ -116,7 +116,7 @@ SELECT format('session %s of %s: beat %s, expires %s, ended %s, sweep %s', id, r
 UNION ALL
 SELECT format('claim %s: run %s, session %s, granted %s', token, run, session, granted_at) FROM holdfast.claims
 UNION ALL
-SELECT format('run %s of %s due %s: %s, session %s, token %s, started %s, wait %s', r.id, job, due, state, r.session, token, started_at, w)
+SELECT format('run %s of %s scheduled_at %s: %s, session %s, token %s, started %s, wait %s', r.id, job, scheduled_at, state, r.session, token, started_at, w)
     FROM holdfast.runs r LEFT JOIN holdfast.waits w ON w.run = r.id WHERE finished_at IS NULL
 UNION ALL
 SELECT format('backend %s: %s, %s since %s, waits for %s: %s', pid, client_port, state, state_change, wait_event, left(query, 100))

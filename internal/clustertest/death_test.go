@@ -30,7 +30,7 @@ func TestKillOfAReplica(t *testing.T) {
 	if alive := c.other(first.Replica).Name; second.Replica != alive {
 		t.Errorf("the next firing ran on %s, expected %s", second.Replica, alive)
 	}
-	if second.Due.Equal(first.Due) {
+	if second.ScheduledAt.Equal(first.ScheduledAt) {
 		t.Error("the lost firing was run again, which its job does not ask for")
 	}
 	c.open("hold")
@@ -85,7 +85,7 @@ func TestRecoveryOfALostRun(t *testing.T) {
 	second = c.awaitEnd(second.ID)
 	c.expect(second, "succeeded", "")
 	c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
-	if second.Recovery != 1 || !second.Due.Equal(first.Due) || second.Replica != c.other(first.Replica).Name {
+	if second.Recovery != 1 || !second.ScheduledAt.Equal(first.ScheduledAt) || second.Replica != c.other(first.Replica).Name {
 		t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
 	}
 	c.audit()

@@ -8,7 +8,7 @@ import (
 
 // TestDeployThatIsRolledBack runs a release beside the one before it, restarts
 // an old replica meanwhile, and ends the new ones, the last by its death. Each
-// due is fired by whom it should be, once.
+// scheduledAt is fired by whom it should be, once.
 func TestDeployThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: %s, params: {statement: SELECT 1}}\n"
@@ -18,7 +18,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 		since := askOne[time.Time](c, "SELECT clock_timestamp()")
 		for _, r := range c.awaitRuns(4, "job = 'tick' AND state = 'succeeded' AND due > $1", since.Add(2*time.Second)) {
 			if r.Replica != names[0] && r.Replica != names[len(names)-1] {
-				t.Errorf("due %s was fired by %s, want %v", r.Due, r.Replica, names)
+				t.Errorf("due %s was fired by %s, want %v", r.ScheduledAt, r.Replica, names)
 			}
 		}
 		return since

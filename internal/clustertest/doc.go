@@ -29,5 +29,5 @@
 // # Environment
 //
 // HOLDFAST_CLUSTER_SECONDS is how long the cluster runs in the tests of its
-// invariants and of each due, in seconds; without it 20.
+// invariants and of each scheduled time, in seconds; without it 20.
 package clustertest

@@ -20,7 +20,7 @@ CREATE TABLE ledger (
     step     text NOT NULL, -- begin or end
     resource text NOT NULL,
     job      text NOT NULL,
-    due      timestamptz NOT NULL,
+    scheduled_at      timestamptz NOT NULL,
     run      uuid NOT NULL,
     token    bigint NOT NULL,
     at       timestamptz NOT NULL DEFAULT clock_timestamp()
@@ -34,7 +34,7 @@ CREATE TABLE outcomes (
 )`
 
 const (
-	writeStep = `INSERT INTO ledger (step, resource, job, due, run, token) SELECT $1, unnest($2::text[]), $3, $4, $5, $6`
+	writeStep = `INSERT INTO ledger (step, resource, job, scheduled_at, run, token) SELECT $1, unnest($2::text[]), $3, $4, $5, $6`
 	readGate  = `SELECT EXISTS (SELECT FROM gates WHERE name = $1)`
 	writeEnd  = `INSERT INTO outcomes (job, token, outcome) VALUES ($1, $2, $3)`
 )
@@ -108,7 +108,7 @@ func (l *ledger) keep(ctx context.Context) error {
 }
 
 func (l *ledger) write(ctx context.Context, tx pgx.Tx, step string) error {
-	_, err := tx.Exec(ctx, writeStep, step, l.params.Tables, l.run.Job, l.run.Due, l.run.ID, l.run.Token)
+	_, err := tx.Exec(ctx, writeStep, step, l.params.Tables, l.run.Job, l.run.ScheduledAt, l.run.ID, l.run.Token)
 	return err
 }
 

@@ -109,7 +109,7 @@ func manyJobs(n int) string {
 const longPast = `
 INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at)
 SELECT ('00000000-0000-7000-8000-00000000000' || n)::uuid, 'replica-' || n, 'test', '1 day', t - interval '1 day', t, t + interval '30 days' FROM generate_series(0, 2) n, clock_timestamp() t;
-INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason, detail, blocker, error)
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason, detail, blocker, error)
 SELECT (lpad(to_hex((extract(epoch FROM t) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
     'job-' || lpad((n::bigint * 7919 %% %[1]d)::text, 5, '0'), t, CASE WHEN state IN ('waiting', 'skipped', 'missed') THEN 0 ELSE 1 END, state,
     ('00000000-0000-7000-8000-00000000000' || n %% 3)::uuid, CASE WHEN n < 50 THEN 'long-gone' ELSE 'replica-' || n %% 3 END,

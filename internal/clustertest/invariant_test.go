@@ -14,7 +14,7 @@ import (
 )
 
 // runForVariable is how many seconds the clusters run in TestInvariantsOfACluster and
-// in TestEachDueOfProcessesEndsOnce.
+// in TestEachScheduledTimeOfProcessesEndsOnce.
 const runForVariable = "HOLDFAST_CLUSTER_SECONDS"
 
 // contendingJobs is a cron table of 30 jobs that are due every second and
@@ -48,8 +48,8 @@ func contendingJobs() (table string, names []string) {
 
 func contendingSQL(name, tables, keys string) string {
 	step := func(step string) string {
-		return fmt.Sprintf("INSERT INTO ledger (step, resource, job, due, run, token) SELECT '%s', unnest(string_to_array('%s', ', ')), "+
-			"r.job, r.due, r.id, r.token FROM holdfast.runs r WHERE r.job = '%s' AND r.state = 'running'", step, tables, name)
+		return fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) SELECT '%s', unnest(string_to_array('%s', ', ')), "+
+			"r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r WHERE r.job = '%s' AND r.state = 'running'", step, tables, name)
 	}
 	return fmt.Sprintf("  - {name: %s, handler: sql, tables: [%s], %s, params: {statements: [%q, %q, %q]}}\n",
 		name, tables, keys, step("begin"), "SELECT pg_sleep(0.02)", step("end"))

@@ -55,15 +55,15 @@ WHERE l.token IS NULL AND EXISTS (SELECT FROM ledger k WHERE k.job = r.job) OR r
 	},
 	{
 		"no firing takes effect twice", `
-SELECT format('%s due %s: %s', l.job, l.due, count(DISTINCT l.token)) FROM ledger l JOIN holdfast.runs r ON r.id = l.run
-WHERE l.step = 'end' AND r.key = '' GROUP BY l.job, l.due HAVING count(DISTINCT l.token) > 1`,
+SELECT format('%s scheduled_at %s: %s', l.job, l.scheduled_at, count(DISTINCT l.token)) FROM ledger l JOIN holdfast.runs r ON r.id = l.run
+WHERE l.step = 'end' AND r.key = '' GROUP BY l.job, l.scheduled_at HAVING count(DISTINCT l.token) > 1`,
 	},
 	{
 		"a firing has one first run, and a recovery only after a lost one", `
-SELECT format('%s due %s key %s recovery %s', r.job, r.due, r.key, r.recovery) FROM holdfast.runs r
+SELECT format('%s scheduled_at %s key %s recovery %s', r.job, r.scheduled_at, r.key, r.recovery) FROM holdfast.runs r
 WHERE r.recovery > 0 AND NOT EXISTS (
-    SELECT FROM holdfast.runs l WHERE (l.job, l.due, l.key, l.recovery, l.state) = (r.job, r.due, r.key, r.recovery - 1, 'lost'))
-    OR EXISTS (SELECT FROM holdfast.runs o WHERE (o.job, o.due, o.key, o.recovery) = (r.job, r.due, r.key, r.recovery) AND o.id <> r.id)`,
+    SELECT FROM holdfast.runs l WHERE (l.job, l.scheduled_at, l.key, l.recovery, l.state) = (r.job, r.scheduled_at, r.key, r.recovery - 1, 'lost'))
+    OR EXISTS (SELECT FROM holdfast.runs o WHERE (o.job, o.scheduled_at, o.key, o.recovery) = (r.job, r.scheduled_at, r.key, r.recovery) AND o.id <> r.id)`,
 	},
 	{
 		"grants that conflict never stand together", `

@@ -133,6 +133,6 @@ func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
 	if err := c.memcached.Start(c.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitRun("job = 'every' AND state = 'succeeded' AND due > $1", skipped.Due)
+	c.awaitRun("job = 'every' AND state = 'succeeded' AND due > $1", skipped.ScheduledAt)
 	c.audit()
 }

@@ -33,7 +33,7 @@ func ownPostgres(t *testing.T) (*servertest.Postgres, string) {
 const (
 	// storedJob writes and records its end in one transaction, as the stock handler does.
 	storedJob = `  - {name: sql, schedule: {every: 1s}, handler: sql, tables: [s], params: {statement: "` +
-		`INSERT INTO ledger (step, resource, job, due, run, token) SELECT step, 's', r.job, r.due, r.id, r.token ` +
+		`INSERT INTO ledger (step, resource, job, scheduled_at, run, token) SELECT step, 's', r.job, r.scheduled_at, r.id, r.token ` +
 		`FROM holdfast.runs r, (VALUES ('begin'), ('end')) v (step) WHERE r.job = 'sql' AND r.state = 'running'"}}` + "\n"
 )
 
@@ -165,7 +165,7 @@ func (c *cluster) expectNoGap(jobs ...string) {
 	until := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp())`)
 	c.settle(until, jobs...)
 	for _, job := range jobs {
-		from := askOne[time.Time](c, `SELECT min(due) FROM holdfast.runs WHERE job = $1 AND key = ''`, job)
+		from := askOne[time.Time](c, `SELECT min(scheduled_at) FROM holdfast.runs WHERE job = $1 AND key = ''`, job)
 		c.expectEachOnce(job, from, until)
 	}
 }

@@ -66,7 +66,7 @@ func TestReload(t *testing.T) {
 	c.awaitRuns(3, "job = 'coming' AND state = 'succeeded'")
 	c.awaitRuns(3, "job = 'steady' AND state = 'succeeded' AND due > $1", reloaded)
 	until := askOne[time.Time](c, "SELECT clock_timestamp()")
-	if n := askOne[int](c, "SELECT count(*) FROM holdfast.runs WHERE job = 'leaving' AND due > $1", reloaded.Add(time.Second)); n != 0 {
+	if n := askOne[int](c, "SELECT count(*) FROM holdfast.runs WHERE job = 'leaving' AND scheduled_at > $1", reloaded.Add(time.Second)); n != 0 {
 		t.Errorf("the removed job has %d runs", n)
 	}
 	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'steady'"); n != 2 {

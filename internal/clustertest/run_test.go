@@ -8,25 +8,25 @@ import (
 
 // run is a row of the history.
 type run struct {
-	ID        string
-	Job       string
-	Due       time.Time
-	State     string
-	Reason    string
-	Detail    string
-	Error     string
-	Output    string
-	Replica   string
-	Token     int64
-	Recovery  int
-	Attempt   int
-	CreatedAt time.Time
-	StartedAt time.Time // zero unless it started
-	EndedAt   time.Time // zero unless it ended
+	ID          string
+	Job         string
+	ScheduledAt time.Time
+	State       string
+	Reason      string
+	Detail      string
+	Error       string
+	Output      string
+	Replica     string
+	Token       int64
+	Recovery    int
+	Attempt     int
+	CreatedAt   time.Time
+	StartedAt   time.Time // zero unless it started
+	EndedAt     time.Time // zero unless it ended
 }
 
 const selectRuns = `
-SELECT r.id::text, job, due, state, reason, detail, error, coalesce(o.output, ''), replica, coalesce(token, 0), recovery, attempt, created_at,
+SELECT r.id::text, job, scheduled_at, state, reason, detail, error, coalesce(o.output, ''), replica, coalesce(token, 0), recovery, attempt, created_at,
     coalesce(started_at, '0001-01-01Z'), coalesce(finished_at, '0001-01-01Z')
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id `
 
@@ -36,7 +36,7 @@ func (c *cluster) awaitRuns(n int, condition string, args ...any) []run {
 	c.t.Helper()
 	var found []run
 	c.await(fmt.Sprintf("%d runs WHERE %s %v", n, condition, args), func(ctx context.Context) (_ bool, err error) {
-		found, err = ask[run](ctx, c, selectRuns+"WHERE "+condition+" ORDER BY due, created_at, job", args...)
+		found, err = ask[run](ctx, c, selectRuns+"WHERE "+condition+" ORDER BY scheduled_at, created_at, job", args...)
 		return len(found) >= n, err
 	})
 	return found

@@ -44,11 +44,11 @@ func kindsOfJobs(at time.Time) string {
 	return table + "calendars:\n  - {name: even-seconds, exclude: {cron: [\"*/4 * * * * *\"]}}\n"
 }
 
-// TestEachDueOfProcessesEndsOnce runs jobs of all kinds on four replicas, kills
+// TestEachScheduledTimeOfProcessesEndsOnce runs jobs of all kinds on four replicas, kills
 // one and begins it again, freezes another for longer than its session lives,
 // restarts memcached and takes it away for a while, pauses jobs, and has the
-// simulation's oracle judge what became of each due.
-func TestEachDueOfProcessesEndsOnce(t *testing.T) {
+// simulation's oracle judge what became of each scheduled time.
+func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 	t.Parallel()
 	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
 	c := newCluster(t, settings{
@@ -114,21 +114,21 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	}
 	e := &simulation.Evidence{Jobs: map[string]*simulation.History{}, Until: until, Margin: time.Second}
 	definitions := map[string]*jobs.Job{}
-	var due []string // again and again, so that misfires are checked beyond any time
+	var scheduledAt []string // again and again, so that misfires are checked beyond any time
 	for _, job := range config.Jobs {
 		if job.Schedule.Next(until) != (time.Time{}) {
-			due = append(due, job.Name)
+			scheduledAt = append(scheduledAt, job.Name)
 		}
 		definitions[job.Name] = &jobs.Job{
 			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests, Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
 			MisfireThreshold: job.MisfireThreshold, Recover: job.Recover,
 		}
 	}
-	c.settle(until, due...)
+	c.settle(until, scheduledAt...)
 	c.awaitValue("all that follows and all that is run late has ended", `
-SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE due <= $1 AND finished_at IS NULL) AND NOT EXISTS (
-    SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = '' AND p.due <= $1
-        AND NOT EXISTS (SELECT FROM holdfast.runs f WHERE f.job = 'job-15' AND f.due = p.due))`, until)
+SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finished_at IS NULL) AND NOT EXISTS (
+    SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = '' AND p.scheduled_at <= $1
+        AND NOT EXISTS (SELECT FROM holdfast.runs f WHERE f.job = 'job-15' AND f.scheduled_at = p.scheduled_at))`, until)
 	type inForce struct {
 		Name          string
 		Begun, Cursor time.Time
@@ -151,7 +151,7 @@ func (c *cluster) records() []jobs.Record {
 	type row struct {
 		ID                  uuid.UUID
 		Job                 string
-		Due                 time.Time
+		ScheduledAt         time.Time
 		Key                 string
 		State               jobs.State
 		Reason              jobs.Reason
@@ -163,7 +163,7 @@ func (c *cluster) records() []jobs.Record {
 		StartedAt, FinishAt *time.Time
 	}
 	rows, err := ask[row](c.ctx, c, `
-SELECT id, job, due, key, state, reason, detail, error, replica, coalesce(token, 0), recovery, attempt, created_at, started_at, finished_at
+SELECT id, job, scheduled_at, key, state, reason, detail, error, replica, coalesce(token, 0), recovery, attempt, created_at, started_at, finished_at
 FROM holdfast.runs`)
 	if err != nil {
 		c.t.Fatal(err)
@@ -171,7 +171,7 @@ FROM holdfast.runs`)
 	records := make([]jobs.Record, len(rows))
 	for i, r := range rows {
 		records[i] = jobs.Record{
-			ID: r.ID, Job: r.Job, Due: r.Due.UTC(), Key: r.Key, State: r.State, Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
+			ID: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, State: r.State, Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
 			Token: r.Token, Recovery: r.Recovery, Attempt: r.Attempt, CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishAt,
 		}
 	}
@@ -185,7 +185,7 @@ func (c *cluster) executions(definitions map[string]*jobs.Job) []simulation.Exec
 	type row struct {
 		Run          uuid.UUID
 		Job          string
-		Due          time.Time
+		ScheduledAt  time.Time
 		Key, Replica string
 		Recovery     int
 		Token        locking.Token
@@ -194,7 +194,7 @@ func (c *cluster) executions(definitions map[string]*jobs.Job) []simulation.Exec
 		Ended        bool
 	}
 	rows, err := ask[row](c.ctx, c, `
-SELECT r.id, r.job, r.due, r.key, r.replica, r.recovery, l.token, (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
+SELECT r.id, r.job, r.scheduled_at, r.key, r.replica, r.recovery, l.token, (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
     SELECT run, token, min(at) AS begun, max(at) AS acted, bool_or(step = 'end') AS ended FROM ledger GROUP BY run, token) l
 JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	if err != nil {
@@ -203,7 +203,7 @@ JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	executions := make([]simulation.Execution, len(rows))
 	for i, r := range rows {
 		executions[i] = simulation.Execution{
-			Run: r.Run, Job: r.Job, Due: r.Due.UTC(), Key: r.Key, Recovery: r.Recovery, Attempt: r.Attempt, Token: r.Token, Replica: r.Replica,
+			Run: r.Run, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, Recovery: r.Recovery, Attempt: r.Attempt, Token: r.Token, Replica: r.Replica,
 			Definition: definitions[r.Job], Begun: r.Begun, Acted: r.Acted, Ended: r.Ended,
 		}
 	}

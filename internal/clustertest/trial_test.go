@@ -34,8 +34,8 @@ func trialJobs() (table string, names []string) {
 			name, resource = fmt.Sprintf("shared-%02d", i), fmt.Sprintf("shared_%d", i%3)
 		}
 		names = append(names, name)
-		statement := fmt.Sprintf("INSERT INTO ledger (step, resource, job, due, run, token) "+
-			"SELECT step, '%s', r.job, r.due, r.id, r.token FROM holdfast.runs r, "+
+		statement := fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) "+
+			"SELECT step, '%s', r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r, "+
 			"(VALUES ('begin'), ('end')) v (step) WHERE r.job = '%s' AND r.state = 'running'",
 			resource, name)
 		fmt.Fprintf(&b, "  - {name: %s, handler: sql, tables: [%s], schedule: \"* * * * * *\", "+
@@ -186,10 +186,10 @@ func (tr *trial) expectPairs() {
 	type pair struct{ Text string }
 	broken, err := ask[pair](tr.ctx, tr.cluster, `
 SELECT format('run %s of %s at %s is %s (transaction %s), rows of transaction %s',
-    coalesce(r.id, l.run), coalesce(r.job, l.job), coalesce(r.due, l.due), r.state, r.xmin, l.xid)
-FROM (SELECT run, job, due, min(xmin::text) AS xid, count(*) AS steps, count(DISTINCT xmin::text) AS transactions
-      FROM ledger GROUP BY run, job, due) l
-FULL JOIN (SELECT id, job, due, state, xmin FROM holdfast.runs WHERE state = 'succeeded') r ON r.id = l.run
+    coalesce(r.id, l.run), coalesce(r.job, l.job), coalesce(r.scheduled_at, l.scheduled_at), r.state, r.xmin, l.xid)
+FROM (SELECT run, job, scheduled_at, min(xmin::text) AS xid, count(*) AS steps, count(DISTINCT xmin::text) AS transactions
+      FROM ledger GROUP BY run, job, scheduled_at) l
+FULL JOIN (SELECT id, job, scheduled_at, state, xmin FROM holdfast.runs WHERE state = 'succeeded') r ON r.id = l.run
 WHERE r.id IS NULL OR l.run IS NULL OR l.steps <> 2 OR l.transactions <> 1 OR l.xid <> r.xmin::text
 LIMIT 10`)
 	if err != nil {

@@ -93,7 +93,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 			continue
 		}
 		stretches = append(stretches, jobs.Stretch{
-			Run: r.ID, Job: r.Job, Due: r.Due, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
+			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
 			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
 		})
 	}

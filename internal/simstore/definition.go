@@ -13,13 +13,13 @@ import (
 
 // job is what the store knows of one: all its definitions, by version from 1.
 type job struct {
-	definitions  []jobs.Definition
-	version      int64 // in force; 0 for none yet, negative where the job was removed
-	checkedUntil time.Time
-	updatedAt    time.Time
-	away         jobs.Span           // when nobody carried it; without an end while nobody does
-	dues         []time.Time         // that have a run or a record, sorted
-	idle         map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
+	definitions    []jobs.Definition
+	version        int64 // in force; 0 for none yet, negative where the job was removed
+	checkedUntil   time.Time
+	updatedAt      time.Time
+	away           jobs.Span           // when nobody carried it; without an end while nobody does
+	scheduledTimes []time.Time         // that have a run or a record, sorted
+	idle           map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
 }
 
 // last is the definition in force, or that was in force last.
@@ -39,8 +39,8 @@ type Change struct {
 	At         time.Time
 	Definition jobs.Definition
 	Version    int64
-	// Checked is up to where dues of the definition before were decided. Those
-	// from there to Counted count no longer, unless they have a run; dues of
+	// Checked is up to where scheduled times of the definition before were decided. Those
+	// from there to Counted count no longer, unless they have a run; scheduled times of
 	// this one count from Counted on.
 	Checked, Counted time.Time
 	Removed          bool // the job was: none is in force from then on
@@ -179,12 +179,12 @@ func (s *Store) enforce(names map[string]int64) {
 	}
 }
 
-// change brings a version into force. The cursor moves only with the dues, or
+// change brings a version into force. The cursor moves only with the scheduled times, or
 // when the job is back that had left.
 func (s *Store) change(name string, j *job, version int64, now time.Time) {
 	before, first := j.checkedUntil, j.version <= 0
 	next, back := j.definitions[version-1], s.left(j)
-	if first || back || !sameDues(j.last(), next) {
+	if first || back || !sameScheduledTimes(j.last(), next) {
 		if j.checkedUntil.Before(now) {
 			j.checkedUntil = now
 		}
@@ -199,7 +199,7 @@ func (s *Store) change(name string, j *job, version int64, now time.Time) {
 	s.changes = append(s.changes, Change{At: now, Definition: next, Version: version, Checked: before, Counted: j.checkedUntil})
 }
 
-func sameDues(a, b jobs.Definition) bool {
+func sameScheduledTimes(a, b jobs.Definition) bool {
 	if a.Fingerprint == "" || b.Fingerprint == "" {
 		return a.Zone == b.Zone && a.Schedule == b.Schedule
 	}

@@ -72,7 +72,7 @@ func (s *Store) recover(lost *run, now time.Time) {
 		lost.Detail += jobs.NotRecovered
 		return
 	}
-	f := jobs.Firing{Job: lost.Job, Due: lost.Due, Key: lost.Key, Recovery: lost.Recovery + 1}
+	f := jobs.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key, Recovery: lost.Recovery + 1}
 	if s.firings[firingOf(f)] != nil {
 		return
 	}

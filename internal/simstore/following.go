@@ -15,7 +15,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	inForce, dues := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
+	inForce, scheduledTimes := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
 	for _, f := range followers {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
@@ -23,38 +23,38 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 			}
 		}
 		if in := inForce[f.Job]; in.Version == f.Version && in.Version > 0 && s.pauseOver(f.Job) == nil {
-			dues[f.Job] = s.openDues(f, in.CheckedUntil)
+			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
-	return jobs.OpeningsOf(followers, inForce, dues), nil
+	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
 }
 
-// openDues returns the dues behind since for which the follower has no run, and
+// openScheduledTimes returns the scheduled times behind since for which the follower has no run, and
 // each of those that it follows has one that may still succeed, or has.
-func (s *Store) openDues(f jobs.Follower, since time.Time) []jobs.Opening {
+func (s *Store) openScheduledTimes(f jobs.Follower, since time.Time) []jobs.Opening {
 	open := []jobs.Opening{}
 	first := s.jobs[f.After[0]]
 	if first == nil {
 		return open
 	}
-	from, _ := slices.BinarySearchFunc(first.dues, since.Add(time.Microsecond), time.Time.Compare)
-	for _, due := range first.dues[from:] {
-		if s.firings[firing{job: f.Job, due: due}] != nil {
+	from, _ := slices.BinarySearchFunc(first.scheduledTimes, since.Add(time.Microsecond), time.Time.Compare)
+	for _, scheduledAt := range first.scheduledTimes[from:] {
+		if s.firings[firing{job: f.Job, scheduledAt: scheduledAt}] != nil {
 			continue
 		}
-		if ready, hope := s.ready(f.After, due); hope {
-			open = append(open, jobs.Opening{Due: due, Ready: ready})
+		if ready, hope := s.ready(f.After, scheduledAt); hope {
+			open = append(open, jobs.Opening{ScheduledAt: scheduledAt, Ready: ready})
 		}
 	}
 	return open[max(0, len(open)-jobs.MaxBatch):]
 }
 
-// ready returns when the last of the jobs succeeded for the due, zero where one
+// ready returns when the last of the jobs succeeded for the scheduled time, zero where one
 // has yet to, and whether all of them did or may.
-func (s *Store) ready(names []string, due time.Time) (ready time.Time, hope bool) {
+func (s *Store) ready(names []string, scheduledAt time.Time) (ready time.Time, hope bool) {
 	all := true
 	for _, name := range names {
-		r := s.latest(name, due)
+		r := s.latest(name, scheduledAt)
 		switch {
 		case r == nil || r.State.Final() && r.State != jobs.Succeeded:
 			return time.Time{}, false
@@ -72,9 +72,9 @@ func (s *Store) ready(names []string, due time.Time) (ready time.Time, hope bool
 
 // latest returns the last recovery of a scheduled firing, the firing's first
 // run where there is none, or nil.
-func (s *Store) latest(name string, due time.Time) *run {
+func (s *Store) latest(name string, scheduledAt time.Time) *run {
 	for recovery := jobs.MaxRecoveries; recovery >= 0; recovery-- {
-		if r := s.firings[firing{job: name, due: due, recovery: recovery}]; r != nil {
+		if r := s.firings[firing{job: name, scheduledAt: scheduledAt, recovery: recovery}]; r != nil {
 			return r
 		}
 	}

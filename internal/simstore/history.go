@@ -118,7 +118,7 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // Firing implements jobs.History.
-func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, name string, scheduledAt time.Time) (jobs.FiringView, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.FiringView{}, err
 	}
@@ -132,7 +132,7 @@ func (s *Store) Firing(ctx context.Context, name string, due time.Time) (jobs.Fi
 		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range jobs.MaxRecoveries + 1 {
-		if r := s.firings[firing{job: name, due: due.UTC(), recovery: recovery}]; r != nil {
+		if r := s.firings[firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}]; r != nil {
 			v.Runs = append(v.Runs, r.record())
 		}
 	}

@@ -141,7 +141,7 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	for _, r := range s.sorted() {
 		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
-				Run: r.ID, Due: r.Due, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
 			})
 		}
@@ -199,7 +199,7 @@ func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, e
 	defer s.mu.Unlock()
 	var chain []jobs.Record
 	for _, r := range s.runs {
-		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.Due.Equal(whole(f.Due))) {
+		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.ScheduledAt.Equal(whole(f.ScheduledAt))) {
 			chain = append(chain, r.record())
 		}
 	}

@@ -50,7 +50,7 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
-			if f := firingOf(jobs.Firing{Job: one.Job, Due: one.Due, Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
+			if f := firingOf(jobs.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt, Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
 				delete(s.firings, f)
 			}
 			pruned.Runs++
@@ -96,24 +96,24 @@ func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
 }
 
 // unhandled reports whether a job that follows the run's, and that a session
-// carries, has still to handle its due: it may be paused.
+// carries, has still to handle its scheduled time: it may be paused.
 func (s *Store) unhandled(r *run) bool {
 	for _, j := range s.jobs {
-		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) && r.Due.After(j.checkedUntil) {
+		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) && r.ScheduledAt.After(j.checkedUntil) {
 			return true
 		}
 	}
 	return false
 }
 
-// forgettable reports whether a run has ended before, and its due is decided.
+// forgettable reports whether a run has ended before, and its scheduled time is decided.
 func (s *Store) forgettable(r *run, before time.Time) bool {
 	ended := r.CreatedAt
 	if r.FinishedAt != nil {
 		ended = *r.FinishedAt
 	}
 	j := s.jobs[r.Job]
-	return r.State.Final() && ended.Before(before) && (r.Key != "" || !s.unhandled(r)) && (r.Key != "" || j == nil || j.version == 0 || !r.Due.After(j.checkedUntil))
+	return r.State.Final() && ended.Before(before) && (r.Key != "" || !s.unhandled(r)) && (r.Key != "" || j == nil || j.version == 0 || !r.ScheduledAt.After(j.checkedUntil))
 }
 
 // forgetDefinitions notes which definitions nobody carries, and forgets those

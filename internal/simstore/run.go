@@ -37,18 +37,18 @@ type claim struct {
 	held    []locking.Request
 }
 
-// firing is what one run of a firing is unique by: a due, or a key.
+// firing is what one run of a firing is unique by: a scheduled time, or a key.
 type firing struct {
-	job      string
-	due      time.Time // zero where there is a key
-	key      string
-	recovery int
+	job         string
+	scheduledAt time.Time // zero where there is a key
+	key         string
+	recovery    int
 }
 
 func firingOf(f jobs.Firing) firing {
 	unique := firing{job: f.Job, key: f.Key, recovery: f.Recovery}
 	if f.Key == "" {
-		unique.due = whole(f.Due)
+		unique.scheduledAt = whole(f.ScheduledAt)
 	}
 	return unique
 }
@@ -59,14 +59,14 @@ func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Ro
 // newRun returns a waiting run of the firing, that nobody has.
 func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
 	return &run{Record: jobs.Record{
-		ID: id, Job: f.Job, Due: whole(f.Due), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, CreatedAt: now,
+		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, CreatedAt: now,
 	}}
 }
 
 // add keeps a new run, of whose firing there is none.
 func (s *Store) add(r *run) {
 	s.runs[r.ID] = r
-	s.firings[firingOf(jobs.Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery})] = r
+	s.firings[firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery})] = r
 	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
 	}
@@ -78,8 +78,8 @@ func (s *Store) add(r *run) {
 		j = &job{}
 		s.jobs[r.Job] = j
 	}
-	place, _ := slices.BinarySearchFunc(j.dues, r.Due, time.Time.Compare)
-	j.dues = slices.Insert(j.dues, place, r.Due)
+	place, _ := slices.BinarySearchFunc(j.scheduledTimes, r.ScheduledAt, time.Time.Compare)
+	j.scheduledTimes = slices.Insert(j.scheduledTimes, place, r.ScheduledAt)
 }
 
 // settled gives a run that waited its next state.
@@ -91,7 +91,7 @@ func (s *Store) settled(r *run, state jobs.State) {
 
 // freeKey leaves the key of a triggered run that was skipped to another trigger.
 func (s *Store) freeKey(r *run) {
-	f := firingOf(jobs.Firing{Job: r.Job, Due: r.Due, Key: r.Key, Recovery: r.Recovery})
+	f := firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery})
 	if r.Key != "" && r.State == jobs.Skipped && s.firings[f] == r {
 		delete(s.firings, f)
 	}

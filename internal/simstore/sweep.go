@@ -71,7 +71,7 @@ func (s *Store) bury(dead []*session, swept *jobs.Swept) {
 		swept.Sessions = append(swept.Sessions, l.Replica)
 	}
 	slices.SortFunc(claims, func(a, b *claim) int {
-		return cmp.Or(strings.Compare(a.run.Job, b.run.Job), a.run.Due.Compare(b.run.Due))
+		return cmp.Or(strings.Compare(a.run.Job, b.run.Job), a.run.ScheduledAt.Compare(b.run.ScheduledAt))
 	})
 	for _, c := range claims {
 		r := c.run
@@ -141,13 +141,13 @@ func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 		places[r] = jobs.Place(r.WaitSince, wanted[r.Job].Priority)
 	}
 	slices.SortFunc(runs, func(a, b *run) int {
-		return cmp.Or(places[a].Compare(places[b]), a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
+		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return runs
 }
 
 func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
-	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.Due) > j.Threshold
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.ScheduledAt) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. find is called outside the
@@ -176,7 +176,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			away = jobs.Span{}
 		}
 		cursor := c.Cursor(j.checkedUntil, s.now(), s.pauses(), s.spans(), away)
-		if cursor.Decided(c.Due) {
+		if cursor.Decided(c.ScheduledAt) {
 			continue
 		}
 		c.Until = cursor.Until
@@ -235,13 +235,13 @@ func (s *Store) spans() []jobs.Span {
 
 // waits returns the latest due of the job's scheduled runs that wait and have
 // not started.
-func (s *Store) waits(name string) (due time.Time) {
+func (s *Store) waits(name string) (scheduledAt time.Time) {
 	for _, r := range s.waiting {
-		if r.Job == name && r.Key == "" && r.Attempt == 0 && r.Due.After(due) {
-			due = r.Due
+		if r.Job == name && r.Key == "" && r.Attempt == 0 && r.ScheduledAt.After(scheduledAt) {
+			scheduledAt = r.ScheduledAt
 		}
 	}
-	return due
+	return scheduledAt
 }
 
 // checked returns the check's job, if its definition is in force.
@@ -252,11 +252,11 @@ func (s *Store) checked(c jobs.MisfireCheck) *job {
 	return nil
 }
 
-// started returns the dues from the cursor until then that have a run.
+// started returns the scheduled times from the cursor until then that have a run.
 func (j *job) started(until time.Time) []time.Time {
-	from, _ := slices.BinarySearchFunc(j.dues, j.checkedUntil.Add(time.Microsecond), time.Time.Compare)
-	to, _ := slices.BinarySearchFunc(j.dues, until.Add(time.Microsecond), time.Time.Compare)
-	return slices.Clone(j.dues[from:max(from, to)])
+	from, _ := slices.BinarySearchFunc(j.scheduledTimes, j.checkedUntil.Add(time.Microsecond), time.Time.Compare)
+	to, _ := slices.BinarySearchFunc(j.scheduledTimes, until.Add(time.Microsecond), time.Time.Compare)
+	return slices.Clone(j.scheduledTimes[from:max(from, to)])
 }
 
 // misfired writes those whose firings have no run yet, and returns them.
@@ -278,7 +278,7 @@ func (s *Store) misfired(found []jobs.Misfired, now time.Time) (written []jobs.M
 	return written
 }
 
-// Decision is what a misfire check wrote of one due.
+// Decision is what a misfire check wrote of one scheduled time.
 type Decision struct {
 	At time.Time // the same for all of one check
 	jobs.Misfired

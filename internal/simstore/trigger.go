@@ -21,7 +21,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) 
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
 	return act(ctx, s, a, "trigger", "job "+r.Job, func(d *deed) (jobs.Triggered, error) {
-		f := jobs.Firing{Job: r.Job, Due: d.now, Key: r.Key}
+		f := jobs.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
 		for f.Recovery = jobs.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
 			if known := s.firings[firingOf(f)]; known != nil {
 				d.silent = true
@@ -85,7 +85,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Reco
 		if r == nil {
 			return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
 		}
-		d.detail = map[string]any{"job": r.Job, "due": r.Due, "state": r.State}
+		d.detail = map[string]any{"job": r.Job, "scheduled_at": r.ScheduledAt, "state": r.State}
 		switch r.State {
 		case jobs.Waiting:
 			s.cancel(r, d, byWhom("cancelled", a))

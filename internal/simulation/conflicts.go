@@ -38,7 +38,7 @@ func (o *oracle) judgeConflicts() {
 				continue
 			}
 			if newest[r.Resource] >= c.Token {
-				o.violate("%s of %s: acted on %s under token %d, after token %d", c.Job, c.Due, r.Resource, c.Token, newest[r.Resource])
+				o.violate("%s of %s: acted on %s under token %d, after token %d", c.Job, c.ScheduledAt, r.Resource, c.Token, newest[r.Resource])
 			}
 			newest[r.Resource] = c.Token
 		}
@@ -53,15 +53,15 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 		for _, u := range under {
 			for _, theirs := range u.requests {
 				if locking.Conflict(mine, theirs) {
-					o.violate("%s of %s on %s and %s of %s on %s act on %s at the same time (%s to %s, %s to %s)", c.Job, c.Due, c.Replica,
-						u.Job, u.Due, u.Replica, mine.Resource, c.Begun, c.Acted, u.Begun, u.Acted)
+					o.violate("%s of %s on %s and %s of %s on %s act on %s at the same time (%s to %s, %s to %s)", c.Job, c.ScheduledAt, c.Replica,
+						u.Job, u.ScheduledAt, u.Replica, mine.Resource, c.Begun, c.Acted, u.Begun, u.Acted)
 				} else if mine == theirs && mine.Mode == locking.Slotted {
 					slots++
 				}
 			}
 		}
 		if mine.Mode == locking.Slotted && slots > mine.Slots {
-			o.violate("%s of %s has slot %d of %d of %s", c.Job, c.Due, slots, mine.Slots, mine.Resource)
+			o.violate("%s of %s has slot %d of %d of %s", c.Job, c.ScheduledAt, slots, mine.Slots, mine.Resource)
 		}
 	}
 	places := 1
@@ -71,7 +71,7 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 		}
 	}
 	if most := c.Definition.GroupLimits.PerReplica; c.Life != 0 && most > 0 && places > most {
-		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.Due, places, most, c.Definition.Group, c.Replica)
+		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, places, most, c.Definition.Group, c.Replica)
 	}
 }
 

@@ -3,11 +3,11 @@
 // in which handlers write down what they did, and an oracle.
 //
 // The oracle knows nothing of how firings are made. It takes the schedules, in
-// force as the store says they were, and enumerates every due; it takes what is
+// force as the store says they were, and enumerates every scheduled time; it takes what is
 // in the store in the end, and what the ledger says; and it holds the one
 // against the other. What it asks:
 //
-//   - Each due that counts has one run or record, that is final; or it was told
+//   - Each scheduled time that counts has one run or record, that is final; or it was told
 //     of collectively, in a number that is exact; or a calendar excluded it, and
 //     nothing is recorded of it. Nothing is recorded that was never due.
 //   - What is recorded as run did run, once an attempt, in the order of the
@@ -16,7 +16,7 @@
 //     as is allowed, and each lost run of a job that recovers has its successor.
 //   - Of two runs that conflict, no two acted at the same time, where acting is
 //     to find one's claim standing; and what acted later had the larger token.
-//   - A job's runs that started in time started in the order of their dues.
+//   - A job's runs that started in time started in the order of their scheduled times.
 //   - What was paused did not start, nothing started before its time, and nothing
 //     began after its deadline or was skipped for one before it.
 //   - A group had no more runs at once than its limits allow, in the cluster and on

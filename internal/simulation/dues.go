@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// together is how the record of a due tells of those before it.
-var together = regexp.MustCompile(`; (at least )?(\d+) earlier dues since (\S+) are not recorded one by one`)
+// together is how the record of a scheduled time tells of those before it.
+var together = regexp.MustCompile(`; (at least )?(\d+) earlier scheduled times since (\S+) are not recorded one by one`)
 
-// collective is what one record tells of dues before it.
+// collective is what one record tells of scheduled times before it.
 type collective struct {
 	since, until time.Time // both not among them
 	number       int
@@ -20,15 +20,15 @@ type collective struct {
 	by           *jobs.Record
 }
 
-// judgeDues goes through every due of a job, of each definition while it was
+// judgeScheduledTimes goes through every scheduled time of a job, of each definition while it was
 // in force, and then through what is recorded of none of them.
-func (o *oracle) judgeDues(name string, h *History) {
+func (o *oracle) judgeScheduledTimes(name string, h *History) {
 	if len(h.Forces[0].Job.Schedule.After()) > 0 {
 		o.judgeFollower(name, h)
 		return
 	}
 	tellers := o.collectives(name)
-	known := map[int64]bool{} // by a due's second: it was due, or may have been
+	known := map[int64]bool{} // by a scheduled time's second: it was due, or may have been
 	for i, f := range h.Forces {
 		if f.Removed {
 			continue
@@ -43,47 +43,47 @@ func (o *oracle) judgeDues(name string, h *History) {
 			optional = o.Until.Add(366 * 24 * time.Hour)
 		}
 		o.judgeForce(name, f, from, to, tellers, known)
-		for due := f.Job.Schedule.Next(later(from, to)); !due.IsZero() && !due.After(optional); due = f.Job.Schedule.Next(due) {
-			known[due.Unix()] = true
-			if i+1 == len(h.Forces) && due.After(o.lastDue(name)) {
+		for scheduledAt := f.Job.Schedule.Next(later(from, to)); !scheduledAt.IsZero() && !scheduledAt.After(optional); scheduledAt = f.Job.Schedule.Next(scheduledAt) {
+			known[scheduledAt.Unix()] = true
+			if i+1 == len(h.Forces) && scheduledAt.After(o.lastScheduledAt(name)) {
 				break
 			}
 		}
 	}
 	for _, r := range o.byJob[name] {
-		if !known[r.Due.Unix()] || r.Due.Nanosecond() != 0 {
+		if !known[r.ScheduledAt.Unix()] || r.ScheduledAt.Nanosecond() != 0 {
 			o.violate("%s: recorded as %s, and it was never due", told(r), r.State)
 		}
 	}
 	for _, c := range tellers {
 		if c.found != c.number && !(c.more && c.found > c.number) {
-			o.violate("%s: tells of %d dues since %s, there are %d", told(c.by), c.number, c.since, c.found)
+			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by), c.number, c.since, c.found)
 		}
 	}
 }
 
-// judgeForce goes through the dues of one definition after from, up to to.
+// judgeForce goes through the scheduled times of one definition after from, up to to.
 func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []*collective, known map[int64]bool) {
 	for {
 		for _, occurrence := range f.Job.Schedule.Preview(from, 50, true) {
-			due := occurrence.Due
-			if due.After(to) {
+			scheduledAt := occurrence.ScheduledAt
+			if scheduledAt.After(to) {
 				return
 			}
-			from = due
-			r := o.records[firing{name, due.UnixMicro(), "", 0}]
+			from = scheduledAt
+			r := o.records[firing{name, scheduledAt.UnixMicro(), "", 0}]
 			if occurrence.ExcludedBy != "" {
 				o.Excluded++
-				if r != nil && !known[due.Unix()] {
+				if r != nil && !known[scheduledAt.Unix()] {
 					o.violate("%s: %s, though calendar %s excludes it", told(r), r.State, occurrence.ExcludedBy)
 				}
-				known[due.Unix()] = true
+				known[scheduledAt.Unix()] = true
 				continue
 			}
-			known[due.Unix()] = true
-			o.Dues++
-			if r == nil && !o.tellOf(tellers, due) {
-				o.violate("%s of %s: nothing became of it", name, due)
+			known[scheduledAt.Unix()] = true
+			o.ScheduledTimes++
+			if r == nil && !o.tellOf(tellers, scheduledAt) {
+				o.violate("%s of %s: nothing became of it", name, scheduledAt)
 			}
 		}
 		if next := f.Job.Schedule.Next(from); next.IsZero() || next.After(to) {
@@ -92,7 +92,7 @@ func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []
 	}
 }
 
-// collectives returns what records of the job tell of dues before theirs.
+// collectives returns what records of the job tell of scheduled times before theirs.
 func (o *oracle) collectives(name string) []*collective {
 	var all []*collective
 	for _, r := range o.byJob[name] {
@@ -106,15 +106,15 @@ func (o *oracle) collectives(name string) []*collective {
 			o.violate("%s: tells %q", told(r), found[0])
 			continue
 		}
-		all = append(all, &collective{since: since, until: r.Due, number: number, more: found[1] != "", by: r})
+		all = append(all, &collective{since: since, until: r.ScheduledAt, number: number, more: found[1] != "", by: r})
 	}
 	return all
 }
 
-// tellOf counts a due without a record to who tells of it.
-func (o *oracle) tellOf(tellers []*collective, due time.Time) bool {
+// tellOf counts a scheduled time without a record to who tells of it.
+func (o *oracle) tellOf(tellers []*collective, scheduledAt time.Time) bool {
 	for _, c := range tellers {
-		if due.After(c.since) && due.Before(c.until) {
+		if scheduledAt.After(c.since) && scheduledAt.Before(c.until) {
 			c.found++
 			o.Told++
 			return true
@@ -123,9 +123,9 @@ func (o *oracle) tellOf(tellers []*collective, due time.Time) bool {
 	return false
 }
 
-func (o *oracle) lastDue(name string) time.Time {
+func (o *oracle) lastScheduledAt(name string) time.Time {
 	if records := o.byJob[name]; len(records) > 0 {
-		return records[len(records)-1].Due
+		return records[len(records)-1].ScheduledAt
 	}
 	return time.Time{}
 }

@@ -44,7 +44,7 @@ type Evidence struct {
 // History is which definitions of a job were in force.
 type History struct {
 	Forces  []Force   // the oldest first
-	Cursor  time.Time // dues up to here are decided in the end
+	Cursor  time.Time // scheduled times up to here are decided in the end
 	Carried bool      // some replica had it at the end
 }
 
@@ -52,10 +52,10 @@ type History struct {
 type Force struct {
 	Job jobs.Job
 	At  time.Time
-	// Dues of the definition before count up to Checked, those of this one from
+	// Scheduled times of the definition before count up to Checked, those of this one from
 	// Counted on; both without what they name.
 	Checked, Counted time.Time
-	Removed          bool // the job was, and has no dues; Job is what it was
+	Removed          bool // the job was, and has no scheduled times; Job is what it was
 }
 
 // Triggered is a run that was promised to whoever triggered it.
@@ -80,7 +80,7 @@ type Drained struct {
 	Interval
 }
 
-// Decision is what a misfire check wrote of one due; those of one check of a job
+// Decision is what a misfire check wrote of one scheduled time; those of one check of a job
 // have the same time.
 type Decision struct {
 	At time.Time
@@ -162,13 +162,13 @@ func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 
 // Verdict is what the oracle found.
 type Verdict struct {
-	Dues       int // that counted
-	Told       int // of them, told of collectively
-	Excluded   int // by calendars, besides
-	States     map[jobs.State]int
-	Executions int
-	Violations []string
-	more       int
+	ScheduledTimes int // that counted
+	Told           int // of them, told of collectively
+	Excluded       int // by calendars, besides
+	States         map[jobs.State]int
+	Executions     int
+	Violations     []string
+	more           int
 }
 
 const maxViolations = 40
@@ -183,7 +183,7 @@ func (v *Verdict) violate(format string, args ...any) {
 
 // String tells the numbers.
 func (v *Verdict) String() string {
-	text := fmt.Sprintf("%d dues, %d of them told of together, %d excluded besides, %d calls of handlers;", v.Dues, v.Told, v.Excluded, v.Executions)
+	text := fmt.Sprintf("%d scheduled times, %d of them told of together, %d excluded besides, %d calls of handlers;", v.ScheduledTimes, v.Told, v.Excluded, v.Executions)
 	for _, state := range jobs.States() {
 		if n := v.States[state]; n > 0 {
 			text += fmt.Sprintf(" %d %s", n, state)

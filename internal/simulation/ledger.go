@@ -25,17 +25,17 @@ type Work struct {
 
 // Execution is one call of a handler.
 type Execution struct {
-	Run      uuid.UUID
-	Job      string
-	Due      time.Time
-	Key      string
-	Recovery int
-	Attempt  int
-	Token    jobs.Token
-	Replica  string
-	Life     uint64 // which of all lives of replicas made it; 0 where that is not known
-	Work     Work   // what it was asked to do
-	Stubborn bool   // it does not heed the end of its context
+	Run         uuid.UUID
+	Job         string
+	ScheduledAt time.Time
+	Key         string
+	Recovery    int
+	Attempt     int
+	Token       jobs.Token
+	Replica     string
+	Life        uint64 // which of all lives of replicas made it; 0 where that is not known
+	Work        Work   // what it was asked to do
+	Stubborn    bool   // it does not heed the end of its context
 	// Definition is the job as the replica had it.
 	Definition *jobs.Job
 	// Begun is when the handler was called, Acted when it last found its claim
@@ -81,7 +81,7 @@ func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.
 
 func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work) *Execution {
 	e := &Execution{
-		Run: run.ID, Job: run.Job, Due: run.Due, Key: run.Key, Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
+		Run: run.ID, Job: run.Job, ScheduledAt: run.ScheduledAt, Key: run.Key, Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
 		Replica: run.Replica, Life: life, Work: w, Definition: definition, Begun: l.Now(),
 	}
 	_, _, e.Stubborn = l.fate(run, w)
@@ -125,7 +125,7 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(conte
 // fate is the same for an attempt of a firing, whoever makes it.
 func (l *Ledger) fate(run *jobs.Run, w Work) (takes time.Duration, fails, stubborn bool) {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.Due.UnixMicro(), run.Key, run.Recovery, run.Attempt)
+	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.ScheduledAt.UnixMicro(), run.Key, run.Recovery, run.Attempt)
 	random, most := rand.New(rand.NewPCG(l.Seed, h.Sum64())), time.Duration(w.Takes)
 	return most/5 + time.Duration(random.Float64()*float64(most)*4/5), random.Float64() < w.Fails, random.Float64() < w.Stubborn
 }

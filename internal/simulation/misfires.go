@@ -16,7 +16,7 @@ type checked struct {
 	decisions []Decision
 }
 
-// judgeMisfires asks that each due that was not started in time was decided by
+// judgeMisfires asks that each scheduled time that was not started in time was decided by
 // the policy for what kept it.
 func (o *oracle) judgeMisfires() {
 	type check struct {
@@ -39,7 +39,7 @@ func (o *oracle) judgeMisfires() {
 			o.violate("%s: misfires recorded at %s, it was not in force", c.job, at)
 			continue
 		}
-		slices.SortFunc(decisions, func(a, b Decision) int { return a.Firing.Due.Compare(b.Firing.Due) })
+		slices.SortFunc(decisions, func(a, b Decision) int { return a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt) })
 		(&checked{oracle: o, job: &f.Job, at: at, decisions: decisions}).judge()
 	}
 }
@@ -49,7 +49,7 @@ func (c *checked) judge() {
 	for _, d := range slices.Backward(c.decisions) { // the latest come first
 		cause := c.cause(d)
 		policy := policyOf(c.job, cause)
-		age := c.at.Sub(d.Firing.Due)
+		age := c.at.Sub(d.Firing.ScheduledAt)
 		tooOld := c.job.MisfireBy.MaxAge > 0 && age > c.job.MisfireBy.MaxAge-c.Margin
 		switch {
 		case d.State == jobs.Waiting && policy == jobs.MisfireSkip:
@@ -74,10 +74,10 @@ func (c *checked) judge() {
 }
 
 func (c *checked) violateOf(d Decision, format string, args ...any) {
-	c.violate("%s of %s, decided at %s: "+format, append([]any{d.Firing.Job, d.Firing.Due, d.At}, args...)...)
+	c.violate("%s of %s, decided at %s: "+format, append([]any{d.Firing.Job, d.Firing.ScheduledAt, d.At}, args...)...)
 }
 
-// cause is what kept a due, as the store was told of it, but where that is what
+// cause is what kept a scheduled time, as the store was told of it, but where that is what
 // became of it; and it holds what was told against what is known.
 func (c *checked) cause(d Decision) jobs.Reason {
 	if len(c.job.Schedule.After()) > 0 { // it depends on when others had succeeded
@@ -86,9 +86,9 @@ func (c *checked) cause(d Decision) jobs.Reason {
 		}
 		return jobs.ReasonMisfire
 	}
-	start := d.Firing.Due.Add(c.job.Schedule.Delay(d.Firing.Job, d.Firing.Due))
+	start := d.Firing.ScheduledAt.Add(c.job.Schedule.Delay(d.Firing.Job, d.Firing.ScheduledAt))
 	paused := false // as a job of the group that it belongs to as that is decided
-	for _, at := range []time.Time{d.Firing.Due, start} {
+	for _, at := range []time.Time{d.Firing.ScheduledAt, start} {
 		paused = paused || c.pausedIn(d.Firing.Job, c.job.Group, at.Add(time.Microsecond)) != nil
 	}
 	switch up := c.upThrough(d.Firing.Job, start, start.Add(c.job.MisfireThreshold)); {
@@ -185,7 +185,7 @@ func (c *checked) atWork(replica string, from, until time.Time) (most int) {
 // may have waited at the check.
 func (c *checked) waits(d Decision) bool {
 	return slices.ContainsFunc(c.Evidence.Records, func(r jobs.Record) bool {
-		return r.Job == d.Firing.Job && r.Key == "" && !r.Due.Equal(d.Firing.Due) && !r.CreatedAt.After(c.at) && (r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
+		return r.Job == d.Firing.Job && r.Key == "" && !r.ScheduledAt.Equal(d.Firing.ScheduledAt) && !r.CreatedAt.After(c.at) && (r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
 	})
 }
 
@@ -222,7 +222,7 @@ func (o *oracle) judgeLocksHeld() {
 		if r.State != jobs.Skipped || r.Key != "" || r.Recovery > 0 || h == nil {
 			continue
 		}
-		forces := h.between(r.Due.Add(-o.Margin), *r.FinishedAt)
+		forces := h.between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt)
 		if len(forces) != 1 || len(forces[0].Job.Schedule.After()) > 0 {
 			continue // it may have waited by another definition; a follower's due says when others began
 		}
@@ -248,11 +248,11 @@ func (o *oracle) waitsUntil(job *jobs.Job, r *jobs.Record, policy jobs.Misfire) 
 	if policy == jobs.MisfireRunAll {
 		n = limitOf(job)
 	}
-	_, until := job.Schedule.NextStart(r.Job, r.Due.Add(job.Schedule.Delay(r.Job, r.Due)))
+	_, until := job.Schedule.NextStart(r.Job, r.ScheduledAt.Add(job.Schedule.Delay(r.Job, r.ScheduledAt)))
 	for ; n > 1 && !until.IsZero(); n-- {
 		_, until = job.Schedule.NextStart(r.Job, until)
 	}
-	old := r.Due.Add(job.MisfireBy.MaxAge)
+	old := r.ScheduledAt.Add(job.MisfireBy.MaxAge)
 	if job.MisfireBy.MaxAge > 0 && (until.IsZero() || old.Before(until)) {
 		until = old
 	}

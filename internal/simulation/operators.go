@@ -116,7 +116,7 @@ func (o *oracle) judgeParams() {
 			want.Moment = moments[firing{x.Job, 0, x.Key, 0}]
 		}
 		if x.Work != want {
-			o.violate("%s of %s (key %q): ran with params %+v, it has %+v", x.Job, x.Due, x.Key, x.Work, want)
+			o.violate("%s of %s (key %q): ran with params %+v, it has %+v", x.Job, x.ScheduledAt, x.Key, x.Work, want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (o *oracle) judgeCancels() {
 		}
 		for _, x := range o.calls[id] {
 			if end := later(at, x.Begun).Add(o.Obeyed); o.Obeyed > 0 && !x.Stubborn && x.Acted.After(end) && o.quiet(at, x.Acted) {
-				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.Due, at, x.Acted)
+				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.ScheduledAt, at, x.Acted)
 			}
 		}
 	}

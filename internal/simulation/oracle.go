@@ -12,10 +12,10 @@ import (
 
 // firing names a record.
 type firing struct {
-	job      string
-	due      int64 // in microseconds; 0 where there is a key
-	key      string
-	recovery int
+	job         string
+	scheduledAt int64 // in microseconds; 0 where there is a key
+	key         string
+	recovery    int
 }
 
 // oracle holds the evidence the way it is asked for.
@@ -36,7 +36,7 @@ func Judge(e *Evidence) *Verdict {
 	}
 	o.index()
 	for name, h := range e.Jobs {
-		o.judgeDues(name, h)
+		o.judgeScheduledTimes(name, h)
 	}
 	o.judgeRecords()
 	o.judgeDeadlines()
@@ -54,7 +54,7 @@ func (o *oracle) index() {
 		r := &o.Evidence.Records[i]
 		f := firing{r.Job, 0, r.Key, r.Recovery}
 		if r.Key == "" {
-			f.due = r.Due.UnixMicro()
+			f.scheduledAt = r.ScheduledAt.UnixMicro()
 		}
 		if o.records[f] != nil {
 			o.violate("%s: two records of one firing: %s and %s", told(r), r.ID, o.records[f].ID)
@@ -69,7 +69,7 @@ func (o *oracle) index() {
 		}
 	}
 	for _, records := range o.byJob {
-		slices.SortFunc(records, func(a, b *jobs.Record) int { return a.Due.Compare(b.Due) })
+		slices.SortFunc(records, func(a, b *jobs.Record) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
 	}
 	for i := range o.Evidence.Executions {
 		x := &o.Evidence.Executions[i]
@@ -81,14 +81,14 @@ func (o *oracle) index() {
 func (o *oracle) judgeRecords() {
 	for _, x := range o.Evidence.Executions {
 		if r := o.byRun[x.Run]; r == nil {
-			o.violate("%s of %s: ran as %s, of which there is no record", x.Job, x.Due, x.Run)
-		} else if r.Job != x.Job || !r.Due.Equal(x.Due) || r.Recovery != x.Recovery || r.Key != x.Key {
-			o.violate("%s: ran as %s of %s, recovery %d", told(r), x.Job, x.Due, x.Recovery)
+			o.violate("%s of %s: ran as %s, of which there is no record", x.Job, x.ScheduledAt, x.Run)
+		} else if r.Job != x.Job || !r.ScheduledAt.Equal(x.ScheduledAt) || r.Recovery != x.Recovery || r.Key != x.Key {
+			o.violate("%s: ran as %s of %s, recovery %d", told(r), x.Job, x.ScheduledAt, x.Recovery)
 		}
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if h := o.Jobs[r.Job]; !r.State.Final() && !r.Due.After(o.Until) && h != nil && (h.Carried || h.removed()) { // else nobody can run it
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.ScheduledAt.After(o.Until) && h != nil && (h.Carried || h.removed()) { // else nobody can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
@@ -164,14 +164,14 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 func (o *oracle) of(r *jobs.Record, recovery int) firing {
 	f := firing{r.Job, 0, r.Key, recovery}
 	if r.Key == "" {
-		f.due = r.Due.UnixMicro()
+		f.scheduledAt = r.ScheduledAt.UnixMicro()
 	}
 	return f
 }
 
 // judgeQuiet says what must not happen while nothing is wrong.
 func (o *oracle) judgeQuiet(r *jobs.Record) {
-	if r.FinishedAt == nil || !o.quietFor(r.Job, r.Due, *r.FinishedAt) {
+	if r.FinishedAt == nil || !o.quietFor(r.Job, r.ScheduledAt, *r.FinishedAt) {
 		return
 	}
 	switch {
@@ -192,25 +192,25 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 	if f == nil || h.near(*r.StartedAt, o.Margin+f.Job.Schedule.MaxDelay()) {
 		return
 	}
-	if start := r.Due.Add(f.Job.Schedule.Delay(r.Job, r.Due)); r.Recovery == 0 && r.StartedAt.Before(start.Add(-o.Margin)) {
+	if start := r.ScheduledAt.Add(f.Job.Schedule.Delay(r.Job, r.ScheduledAt)); r.Recovery == 0 && r.StartedAt.Before(start.Add(-o.Margin)) {
 		o.violate("%s: started at %s, before its time, %s", told(r), r.StartedAt, start)
 	}
 }
 
 // judgeOrder asks that runs that started in time did so in the order of their
-// dues, where a job does not overlap with itself. Those of jobs that follow others
+// scheduled times, where a job does not overlap with itself. Those of jobs that follow others
 // come in the order in which the others end, and where a group is full on one
 // replica its runs wait there while others pass on the next.
 func (o *oracle) judgeOrder() {
 	for name, records := range o.byJob {
 		var before *jobs.Record
 		for _, r := range records {
-			f := o.Jobs[name].at(r.Due)
-			if r.StartedAt == nil || f == nil || !f.ordered() || r.StartedAt.Sub(r.Due) > f.Job.MisfireThreshold {
+			f := o.Jobs[name].at(r.ScheduledAt)
+			if r.StartedAt == nil || f == nil || !f.ordered() || r.StartedAt.Sub(r.ScheduledAt) > f.Job.MisfireThreshold {
 				continue
 			}
-			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.Due, *before.StartedAt) {
-				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.Due, before.StartedAt)
+			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.ScheduledAt, *before.StartedAt) {
+				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.ScheduledAt, before.StartedAt)
 			}
 			before = r
 		}
@@ -218,7 +218,7 @@ func (o *oracle) judgeOrder() {
 }
 
 // ordered reports whether runs of the job that start in time do so in the order of
-// their dues.
+// their scheduled times.
 func (f *Force) ordered() bool {
 	s := f.Job.Schedule
 	return !f.Removed && f.Job.Overlap != jobs.OverlapAllow && s.MaxDelay() == 0 && len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
@@ -226,7 +226,7 @@ func (f *Force) ordered() bool {
 
 // told names a record.
 func told(r *jobs.Record) string {
-	text := r.Job + " of " + r.Due.Format("2006-01-02T15:04:05.999999Z07:00")
+	text := r.Job + " of " + r.ScheduledAt.Format("2006-01-02T15:04:05.999999Z07:00")
 	if r.Key != "" {
 		text += " (key " + r.Key + ")"
 	}

@@ -108,7 +108,7 @@ func (p CommandParams) environment(run *jobs.Run) []string {
 	return append(env,
 		reservedEnv+"JOB="+strings.ReplaceAll(run.Job, "\x00", ""),
 		reservedEnv+"RUN="+run.ID.String(),
-		reservedEnv+"DUE="+run.Due.UTC().Format(time.RFC3339Nano),
+		reservedEnv+"DUE="+run.ScheduledAt.UTC().Format(time.RFC3339Nano),
 		reservedEnv+"TOKEN="+strconv.FormatInt(int64(run.Token), 10))
 }
 

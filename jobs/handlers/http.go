@@ -23,10 +23,10 @@ const (
 
 // The headers that tell a server which run is asking.
 const (
-	headerRun   = "X-Holdfast-Run"   // the run's id
-	headerJob   = "X-Holdfast-Job"   // percent-encoded where it is not printable ASCII
-	headerDue   = "X-Holdfast-Due"   // RFC 3339, UTC
-	headerToken = "X-Holdfast-Token" // refuse those smaller than one seen before
+	headerRun         = "X-Holdfast-Run"   // the run's id
+	headerJob         = "X-Holdfast-Job"   // percent-encoded where it is not printable ASCII
+	headerScheduledAt = "X-Holdfast-Due"   // RFC 3339, UTC
+	headerToken       = "X-Holdfast-Token" // refuse those smaller than one seen before
 )
 
 // HTTP returns the handler "http", which sends a request and expects a status.
@@ -122,7 +122,7 @@ func (p HTTPParams) request(ctx context.Context, run *jobs.Run) (*http.Request, 
 	}
 	request.Header.Set(headerRun, run.ID.String())
 	request.Header.Set(headerJob, printable(run.Job))
-	request.Header.Set(headerDue, run.Due.UTC().Format(time.RFC3339Nano))
+	request.Header.Set(headerScheduledAt, run.ScheduledAt.UTC().Format(time.RFC3339Nano))
 	request.Header.Set(headerToken, strconv.FormatInt(int64(run.Token), 10))
 	return request, nil
 }

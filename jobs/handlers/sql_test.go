@@ -49,7 +49,7 @@ func newFixture(t *testing.T) fixture {
 // run starts a firing and returns its run.
 func (f fixture) run(t *testing.T) *jobs.Run {
 	t.Helper()
-	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "j", Due: time.Now().UTC().Truncate(time.Second), Key: uuid.NewString()},
+	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second), Key: uuid.NewString()},
 		Attempt: 1, WaitSince: time.Now()}
 	results, err := f.store.Start(t.Context(), f.session, []jobs.StartRequest{request})
 	if err != nil || results[0].Outcome != jobs.StartGranted {

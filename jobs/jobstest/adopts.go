@@ -24,7 +24,7 @@ var adoptRules = []rule{
 				runs[r.ID] = true
 			}
 			for _, r := range want {
-				equal(c, r.Firing.Due.String(), runs[r.Run], true)
+				equal(c, r.Firing.ScheduledAt.String(), runs[r.Run], true)
 			}
 		}
 		equal(c, "left", len(c.adopt(s, 2, "a")), 0)
@@ -157,12 +157,12 @@ func idsOf(records []jobs.Record) map[uuid.UUID]bool {
 
 // free leaves waiting runs of the job without a living session, the first the
 // oldest.
-func (c *check) free(job string, dues ...int) []jobs.StartRequest {
+func (c *check) free(job string, scheduledTimes ...int) []jobs.StartRequest {
 	c.Helper()
 	s := c.session("gone")
-	requests := make([]jobs.StartRequest, len(dues))
-	for i, due := range dues {
-		requests[i] = request(job, due)
+	requests := make([]jobs.StartRequest, len(scheduledTimes))
+	for i, scheduledAt := range scheduledTimes {
+		requests[i] = request(job, scheduledAt)
 		equal(c, "note", c.note(s, noteOf(requests[i], jobs.Waiting, jobs.ReasonLockHeld)), true)
 	}
 	c.must(c.Store.End(c.ctx, s))
@@ -171,11 +171,11 @@ func (c *check) free(job string, dues ...int) []jobs.StartRequest {
 
 func adoptConcurrently(c *check) {
 	const runs = 60
-	dues := make([]int, runs)
-	for i := range dues {
-		dues[i] = i
+	scheduledTimes := make([]int, runs)
+	for i := range scheduledTimes {
+		scheduledTimes[i] = i
 	}
-	c.free("a", dues...)
+	c.free("a", scheduledTimes...)
 	ctx, done := context.WithCancel(c.ctx)
 	var mu sync.Mutex
 	given := map[uuid.UUID]int{}

@@ -24,7 +24,7 @@ var awayRules = []rule{
 				c.Errorf("%s: the counter does not grow", name)
 			}
 			if now := c.versions()["a"]; now.CheckedUntil.Before(back) || now.Version != version {
-				c.Errorf("%s: in force is %+v, expected the dues from %s on to count", name, now, back)
+				c.Errorf("%s: in force is %+v, expected the scheduled times from %s on to count", name, now, back)
 			}
 			if since := c.job("a").UpdatedAt; since.Before(back) {
 				c.Errorf("%s: it counts since %s, expected %s", name, since, back)
@@ -73,7 +73,7 @@ var awayRules = []rule{
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Away, jobs.Span{})
 	}},
-	{"a cursor moves with the dues, however the schedule is written", func(c *check) {
+	{"a cursor moves with the scheduled times, however the schedule is written", func(c *check) {
 		at := func(hash, schedule, fingerprint string) time.Time {
 			c.Helper()
 			d := definition("a", hash)
@@ -87,7 +87,7 @@ var awayRules = []rule{
 		equal(c, "written otherwise", at("3", "0 * * * *", "f"), began)
 		moved := at("4", "0 * * * *", "g")
 		if !moved.After(began) {
-			c.Error("the cursor stays although other dues result")
+			c.Error("the cursor stays although other scheduled times result")
 		}
 		if last := at("5", "1 * * * *", ""); !last.After(moved) {
 			c.Error("the cursor stays although the schedule is another")

@@ -79,7 +79,7 @@ var cancelRules = []rule{
 		c.Expire(one)
 		equal(c, "lost", len(c.sweep().Lost), 2)
 		recovered := c.runs(jobs.RunFilter{States: []jobs.State{jobs.Waiting}})
-		if len(recovered) != 1 || !recovered[0].Due.Equal(other.Firing.Due) {
+		if len(recovered) != 1 || !recovered[0].ScheduledAt.Equal(other.Firing.ScheduledAt) {
 			c.Errorf("recovered %+v, expected the other alone", recovered)
 		}
 	}},

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// causeRules are what a misfire check is told of what kept dues from starting.
+// causeRules are what a misfire check is told of what kept scheduled times from starting.
 var causeRules = []rule{
 	{"the pauses of the job, its group and everything are told, the oldest first", func(c *check) {
 		c.register("h", "a")
@@ -51,7 +51,7 @@ var causeRules = []rule{
 		now := c.now()
 		p := pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), nil)
 		c.Pause(p)
-		check := jobs.MisfireCheck{Job: "a", Version: 1, Due: p.At, Until: now.Add(time.Hour)}
+		check := jobs.MisfireCheck{Job: "a", Version: 1, ScheduledAt: p.At, Until: now.Add(time.Hour)}
 		before := c.versions()["a"].CheckedUntil
 		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired {
 			c.Error("asked in the pause")
@@ -89,13 +89,13 @@ var causeRules = []rule{
 			c.Errorf("spans %+v, expected one that ended and one that goes on", cursor.Spans)
 		}
 	}},
-	{"it is told which due waits and has not started", func(c *check) {
+	{"it is told which scheduled time waits and has not started", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
 		now := c.now()
 		at := func(minutes int) jobs.StartRequest {
 			r := request("a", 0)
-			r.Firing.Due = now.Add(time.Duration(minutes) * time.Minute)
+			r.Firing.ScheduledAt = now.Add(time.Duration(minutes) * time.Minute)
 			return r
 		}
 		early, late, manual, again := at(-20), at(-10), at(-5), at(-4)
@@ -104,7 +104,7 @@ var causeRules = []rule{
 			equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		}
 		c.finished(again, c.granted(s, again), jobs.Waiting)
-		equal(c, "waits", c.cursor(now.Add(time.Hour)).Waits, late.Firing.Due)
+		equal(c, "waits", c.cursor(now.Add(time.Hour)).Waits, late.Firing.ScheduledAt)
 		for _, r := range []jobs.StartRequest{late, early} {
 			equal(c, "skip", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), true)
 		}
@@ -133,7 +133,7 @@ func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) 
 func (c *check) checkInGroup(group string, until time.Time) []jobs.Cursor {
 	c.Helper()
 	var given []jobs.Cursor
-	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1, Due: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
+	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1, ScheduledAt: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
 	_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
 		given = append(given, cursor)
 		return nil

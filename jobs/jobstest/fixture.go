@@ -76,7 +76,7 @@ const patience = 8 * time.Minute
 // ttl is long enough for no session to run out by itself.
 const ttl = 10 * time.Minute
 
-// epoch is the first due of all tests but those about misfires.
+// epoch is the first scheduled time of all tests but those about misfires.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // check is one test at work on a store.
@@ -134,13 +134,13 @@ func (c *check) recovering(names ...string) {
 
 // firing is the job's n-th.
 func firing(job string, n int) jobs.Firing {
-	return jobs.Firing{Job: job, Due: epoch.Add(time.Duration(n) * time.Second)}
+	return jobs.Firing{Job: job, ScheduledAt: epoch.Add(time.Duration(n) * time.Second)}
 }
 
-// request asks for the job's n-th firing, which has waited since its due.
+// request asks for the job's n-th firing, which has waited since its scheduled time.
 func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
 	f := firing(job, n)
-	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.Due, Reserve: time.Hour}
+	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.ScheduledAt, Reserve: time.Hour}
 }
 
 func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.StartResult {

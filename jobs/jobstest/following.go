@@ -10,7 +10,7 @@ import (
 )
 
 var followingRules = []rule{
-	{"a due is an opening once each that is followed has a run for it, and ready when all have succeeded", func(c *check) {
+	{"a scheduled time is an opening once each that is followed has a run for it, and ready when all have succeeded", func(c *check) {
 		f, s := c.follows()
 		one, other := c.later("one", 1), c.later("other", 1)
 		token := c.granted(s, one)
@@ -18,10 +18,10 @@ var followingRules = []rule{
 		c.finished(one, token, jobs.Succeeded)
 		c.openings(f)
 		second := c.granted(s, other)
-		c.openings(f, jobs.Opening{Due: one.Firing.Due})
+		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
 		before := c.now()
 		c.finished(other, second, jobs.Succeeded)
-		got := c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		got := c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
@@ -31,7 +31,7 @@ var followingRules = []rule{
 		c.finished(other, second, jobs.Succeeded)
 		before := c.now()
 		c.finished(one, first, jobs.Succeeded)
-		got := c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		got := c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
@@ -42,7 +42,7 @@ var followingRules = []rule{
 			c.succeeded(s, one)
 			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
 			if state == jobs.Waiting {
-				waiting = append(waiting, jobs.Opening{Due: one.Firing.Due})
+				waiting = append(waiting, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
 			}
 		}
 		c.openings(f, waiting...)
@@ -56,7 +56,7 @@ var followingRules = []rule{
 		c.granted(dying, other)
 		c.Expire(dying)
 		c.sweep()
-		c.openings(f, jobs.Opening{Due: one.Firing.Due})
+		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
 		adopted := c.adopt(s, 10, "other")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {
 			c.Fatalf("adopted %+v, expected a recovery", adopted)
@@ -65,7 +65,7 @@ var followingRules = []rule{
 		again.Run, again.Firing.Recovery = adopted[0].ID, 1
 		before := c.now()
 		c.succeeded(s, again)
-		c.openings(f, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"a lost run without recovery closes it", func(c *check) {
 		f, s := c.follows()
@@ -86,7 +86,7 @@ var followingRules = []rule{
 		}
 		c.openings(f)
 	}},
-	{"dues up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
+	{"scheduled times up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
 		f, s := c.follows()
 		var all []jobs.Opening
 		before := c.now()
@@ -94,12 +94,12 @@ var followingRules = []rule{
 			one := c.later("one", i)
 			c.succeeded(s, one)
 			c.succeeded(s, c.later("other", i))
-			all = append(all, jobs.Opening{Due: one.Firing.Due, Ready: before})
+			all = append(all, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		}
 		c.openings(f, all...)
-		c.follow(c.followed("f", all[1].Due))
-		m := misfired("f", all[2].Due, jobs.Missed, jobs.ReasonMisfire)
-		check := checkOf("f", all[0].Due)
+		c.follow(c.followed("f", all[1].ScheduledAt))
+		m := misfired("f", all[2].ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
+		check := checkOf("f", all[0].ScheduledAt)
 		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired { return []jobs.Misfired{m} })
 		c.must(err)
 		c.openings(f, all[3:]...)
@@ -133,8 +133,8 @@ var followingRules = []rule{
 		g := jobs.Follower{Job: "g", Version: 1, After: []string{"one"}}
 		told, err := c.Store.Openings(c.ctx, []jobs.Follower{f, g})
 		c.must(err)
-		c.sameOpenings(told["f"].Dues)
-		c.sameOpenings(told["g"].Dues, jobs.Opening{Due: one.Firing.Due, Ready: before})
+		c.sameOpenings(told["f"].ScheduledTimes)
+		c.sameOpenings(told["g"].ScheduledTimes, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"of many openings the last are told", func(c *check) {
 		c.register("h", "f", "one")
@@ -148,23 +148,23 @@ var followingRules = []rule{
 		}
 		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
-		dues := told["f"].Dues
-		if len(dues) != jobs.MaxBatch || !dues[len(dues)-1].Due.Equal(c.later("one", 1199).Firing.Due) ||
-			!slices.IsSortedFunc(dues, func(a, b jobs.Opening) int { return a.Due.Compare(b.Due) }) {
-			c.Errorf("found %d openings, expected the last %d, sorted", len(dues), jobs.MaxBatch)
+		scheduledTimes := told["f"].ScheduledTimes
+		if len(scheduledTimes) != jobs.MaxBatch || !scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).Firing.ScheduledAt) ||
+			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.Opening) int { return a.ScheduledAt.Compare(b.ScheduledAt) }) {
+			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes), jobs.MaxBatch)
 		}
 	}},
 	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
 		_, s := c.follows()
-		due := c.later("f", 1).Firing.Due
-		first, second := c.followed("f", due), c.followed("f", due)
+		scheduledAt := c.later("f", 1).Firing.ScheduledAt
+		first, second := c.followed("f", scheduledAt), c.followed("f", scheduledAt)
 		before := c.now()
 		c.follow(first)
 		c.follow(first)
 		c.follow(second)
 		c.absent(second.Run)
 		r := c.record(first.Run, jobs.Waiting)
-		if r.Job != "f" || !r.Due.Equal(due) || r.Key != "" || r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
+		if r.Job != "f" || !r.ScheduledAt.Equal(scheduledAt) || r.Key != "" || r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
 			c.Errorf("added %+v", r)
 		}
 		within(c, "created", r.CreatedAt, before, c.now())
@@ -175,14 +175,14 @@ var followingRules = []rule{
 	}},
 	{"replicas that add a run at the same time add one", func(c *check) {
 		c.follows()
-		due := c.later("f", 1).Firing.Due
+		scheduledAt := c.later("f", 1).Firing.ScheduledAt
 		errs := make(chan error)
 		for i := range 8 {
 			store := c.Store
 			if i%2 == 1 {
 				store = c.Second
 			}
-			go func() { errs <- store.Follow(c.ctx, []jobs.Followed{c.followed("f", due)}) }()
+			go func() { errs <- store.Follow(c.ctx, []jobs.Followed{c.followed("f", scheduledAt)}) }()
 		}
 		for range 8 {
 			c.must(<-errs)
@@ -191,9 +191,9 @@ var followingRules = []rule{
 	}},
 	{"nothing is added by a definition that is not in force", func(c *check) {
 		c.follows()
-		stale := c.followed("f", c.later("f", 1).Firing.Due)
+		stale := c.followed("f", c.later("f", 1).Firing.ScheduledAt)
 		stale.Version = 2
-		unknown := c.followed("nobody", c.later("f", 1).Firing.Due)
+		unknown := c.followed("nobody", c.later("f", 1).Firing.ScheduledAt)
 		c.follow(stale, unknown)
 		c.absent(stale.Run)
 		c.absent(unknown.Run)
@@ -215,7 +215,7 @@ func (c *check) follows() (jobs.Follower, uuid.UUID) {
 // beginning, or n minutes later.
 func (c *check) later(job string, n int) jobs.StartRequest {
 	r := request(job, n)
-	r.Firing.Due = c.begun.Truncate(time.Second).Add(time.Hour + time.Duration(n)*time.Minute)
+	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).Add(time.Hour + time.Duration(n)*time.Minute)
 	return r
 }
 
@@ -224,8 +224,8 @@ func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
 	c.finished(r, c.granted(session, r), jobs.Succeeded)
 }
 
-func (c *check) followed(job string, due time.Time) jobs.Followed {
-	return jobs.Followed{Firing: jobs.Firing{Job: job, Due: due}, Run: uuid.New(), Version: 1, Detail: "one and other succeeded"}
+func (c *check) followed(job string, scheduledAt time.Time) jobs.Followed {
+	return jobs.Followed{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(), Version: 1, Detail: "one and other succeeded"}
 }
 
 func (c *check) follow(followed ...jobs.Followed) {
@@ -242,14 +242,14 @@ func (c *check) openings(f jobs.Follower, want ...jobs.Opening) []jobs.Opening {
 	if _, there := told[f.Job]; !there || len(told) != 1 {
 		c.Fatalf("told of %+v, expected %s", told, f.Job)
 	}
-	c.sameOpenings(told[f.Job].Dues, want...)
-	return told[f.Job].Dues
+	c.sameOpenings(told[f.Job].ScheduledTimes, want...)
+	return told[f.Job].ScheduledTimes
 }
 
 func (c *check) sameOpenings(got []jobs.Opening, want ...jobs.Opening) {
 	c.Helper()
 	if !slices.EqualFunc(got, want, func(a, b jobs.Opening) bool {
-		return a.Due.Equal(b.Due) && a.Ready.IsZero() == b.Ready.IsZero() && !a.Ready.Before(b.Ready)
+		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() && !a.Ready.Before(b.Ready)
 	}) {
 		c.Fatalf("openings %+v, expected %+v", got, want)
 	}

@@ -44,7 +44,7 @@ var historyRules = []rule{
 				c.Errorf("run %d is younger than the one before", i)
 			}
 		}
-		equal(c, "first", runs[0].Due, firing("a", 4).Due)
+		equal(c, "first", runs[0].ScheduledAt, firing("a", 4).ScheduledAt)
 	}},
 	{"a run comes with its output", func(c *check) {
 		id := c.pastRuns(1)[0]
@@ -168,7 +168,7 @@ var historyRules = []rule{
 		c.pastRuns(1)
 		r := c.runs(jobs.RunFilter{})[0]
 		now := c.now()
-		for _, t := range []string{now.Location().String(), r.Due.Location().String(), r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
+		for _, t := range []string{now.Location().String(), r.ScheduledAt.Location().String(), r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
 			equal(c, "zone", t, "UTC")
 		}
 		equal(c, "nanoseconds of a microsecond", r.CreatedAt.Nanosecond()%1000, 0)
@@ -211,7 +211,7 @@ var firingRules = []rule{
 		c.Expire(dying)
 		c.sweep()
 		before := c.now()
-		v, err := c.Store.Firing(c.ctx, "a", lost.Firing.Due)
+		v, err := c.Store.Firing(c.ctx, "a", lost.Firing.ScheduledAt)
 		c.must(err)
 		within(c, "now", v.Now, before, c.now())
 		if len(v.Runs) != 2 || v.Runs[0].ID != lost.Run || v.Runs[0].State != jobs.Lost || v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
@@ -223,7 +223,7 @@ var firingRules = []rule{
 			c.Errorf("found %+v, expected %+v with the cursor %s", v, job, in.CheckedUntil)
 		}
 	}},
-	{"a due without runs is a firing without runs", func(c *check) {
+	{"a scheduled time without runs is a firing without runs", func(c *check) {
 		c.register("h", "a")
 		v, err := c.Store.Firing(c.ctx, "a", epoch)
 		c.must(err)
@@ -233,7 +233,7 @@ var firingRules = []rule{
 	{"the firing of an unknown job is not found", func(c *check) {
 		c.granted(c.session("replica"), request("never registered", 1))
 		for _, job := range []string{"nobody", "never registered"} {
-			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).Due); !errors.Is(err, jobs.ErrNotFound) {
+			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).ScheduledAt); !errors.Is(err, jobs.ErrNotFound) {
 				c.Errorf("firing of %s: %v, expected ErrNotFound", job, err)
 			}
 		}

@@ -245,7 +245,7 @@ var listingRules = []rule{
 			c.Fatalf("outcomes %+v", found)
 		}
 		for i, o := range found["a"] {
-			equal(c, "due", o.Due, firing("a", 4-i).Due)
+			equal(c, "scheduled_at", o.ScheduledAt, firing("a", 4-i).ScheduledAt)
 			equal(c, "state", o.State, []jobs.State{jobs.Failed, jobs.Succeeded}[i%2])
 			if took, ran := o.Took(); !ran || took < 0 {
 				c.Errorf("%+v took %s, %t", o, took, ran)

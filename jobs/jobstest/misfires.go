@@ -33,7 +33,7 @@ var misfireRules = []rule{
 		equal(c, "cursor told", c.versions()["a"].CheckedUntil, before)
 		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before)
 	}},
-	{"a changed schedule's dues count from when it comes into force, and so does a changed zone's", func(c *check) {
+	{"a changed schedule's scheduled times count from when it comes into force, and so does a changed zone's", func(c *check) {
 		s, old := c.session("one"), definition("a", "h1")
 		moved, abroad := old, old
 		moved.Hash, moved.Schedule = "h2", "@daily"
@@ -80,11 +80,11 @@ var misfireRules = []rule{
 		equal(c, "cursor", c.cursor(second).CheckedUntil, first)
 		c.noCursor(second)
 	}},
-	{"nothing is done where the cursor has reached the due", func(c *check) {
+	{"nothing is done where the cursor has reached the scheduled time", func(c *check) {
 		c.register("h", "a", "b")
 		reached, until := c.now().Add(time.Hour), c.now().Add(2*time.Hour)
 		c.cursor(reached)
-		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, Due: reached, Until: until}, {Job: "b", Version: 1, Due: reached, Until: until}}
+		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, ScheduledAt: reached, Until: until}, {Job: "b", Version: 1, ScheduledAt: reached, Until: until}}
 		var asked []string
 		cursors, err := c.Store.CheckMisfires(c.ctx, checks, func(job string, _ jobs.Cursor) []jobs.Misfired {
 			asked = append(asked, job)
@@ -148,13 +148,13 @@ var misfireRules = []rule{
 		c.record(kept.Run, jobs.Missed)
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 	}},
-	{"dues that have a run or a record are told, sorted", func(c *check) {
+	{"scheduled times that have a run or a record are told, sorted", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a", "b")
 		now := c.now()
 		at := func(minutes int) jobs.StartRequest {
 			r := request("a", 0)
-			r.Firing.Due = now.Add(time.Duration(minutes) * time.Minute)
+			r.Firing.ScheduledAt = now.Add(time.Duration(minutes) * time.Minute)
 			return r
 		}
 		skipped, early, late := at(3), at(1), at(2)
@@ -165,7 +165,7 @@ var misfireRules = []rule{
 		manual.Firing.Key, otherJob.Firing.Job = "k", "b"
 		c.start(s, manual, otherJob, tooOld, tooNew)
 		got := c.cursor(now.Add(time.Hour)).Started
-		want := []time.Time{early.Firing.Due, late.Firing.Due, skipped.Firing.Due}
+		want := []time.Time{early.Firing.ScheduledAt, late.Firing.ScheduledAt, skipped.Firing.ScheduledAt}
 		if !slices.EqualFunc(got, want, time.Time.Equal) {
 			c.Errorf("started %v, expected %v", got, want)
 		}
@@ -177,18 +177,18 @@ var misfireRules = []rule{
 		late := misfired("a", now.Add(2*time.Minute), jobs.Waiting, jobs.ReasonMisfire)
 		c.misfire(now.Add(time.Hour), missed, late)
 		record := c.record(missed.Run, jobs.Missed)
-		if record.FinishedAt == nil || record.Reason != missed.Reason || record.Detail != missed.Detail || !record.Due.Equal(missed.Firing.Due) {
+		if record.FinishedAt == nil || record.Reason != missed.Reason || record.Detail != missed.Detail || !record.ScheduledAt.Equal(missed.Firing.ScheduledAt) {
 			c.Errorf("missed run %+v", record)
 		}
 		adopted := c.adopt(c.session("one"), 10, "a")
-		if len(adopted) != 1 || adopted[0].ID != late.Run || !adopted[0].Due.Equal(late.Firing.Due) {
+		if len(adopted) != 1 || adopted[0].ID != late.Run || !adopted[0].ScheduledAt.Equal(late.Firing.ScheduledAt) {
 			c.Errorf("adopted %+v, expected run %s", adopted, late.Run)
 		}
-		again := misfired("a", missed.Firing.Due, jobs.Missed, jobs.ReasonMisfire)
+		again := misfired("a", missed.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
 		c.misfire(now.Add(2*time.Hour), again)
 		c.absent(again.Run)
 	}},
-	{"a misfire keeps others from starting the due", func(c *check) {
+	{"a misfire keeps others from starting the scheduled time", func(c *check) {
 		c.register("h", "a")
 		m := misfired("a", c.now().Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
 		c.misfire(c.now().Add(time.Hour), m)
@@ -200,10 +200,10 @@ var misfireRules = []rule{
 		s := c.session("one")
 		c.register("h", "a")
 		r := request("a", 0)
-		r.Firing.Due = c.now().Add(time.Minute)
+		r.Firing.ScheduledAt = c.now().Add(time.Minute)
 		token := c.granted(s, r)
-		m := misfired("a", r.Firing.Due, jobs.Missed, jobs.ReasonMisfire)
-		free := misfired("a", r.Firing.Due.Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
+		m := misfired("a", r.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
+		free := misfired("a", r.Firing.ScheduledAt.Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
 		c.misfire(c.now().Add(time.Hour), m, free)
 		c.absent(m.Run)
 		c.record(free.Run, jobs.Missed)
@@ -240,13 +240,13 @@ var misfireRules = []rule{
 	}},
 }
 
-func misfired(job string, due time.Time, state jobs.State, reason jobs.Reason) jobs.Misfired {
-	return jobs.Misfired{Firing: jobs.Firing{Job: job, Due: due}, Run: uuid.New(), State: state, Reason: reason, Detail: "nobody was there"}
+func misfired(job string, scheduledAt time.Time, state jobs.State, reason jobs.Reason) jobs.Misfired {
+	return jobs.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(), State: state, Reason: reason, Detail: "nobody was there"}
 }
 
-// checkOf asks for all dues of the job's first definition.
+// checkOf asks for all scheduled times of the job's first definition.
 func checkOf(job string, until time.Time) jobs.MisfireCheck {
-	return jobs.MisfireCheck{Job: job, Version: 1, Due: until, Until: until}
+	return jobs.MisfireCheck{Job: job, Version: 1, ScheduledAt: until, Until: until}
 }
 
 // check checks job a until then, by the definition in force, and returns the

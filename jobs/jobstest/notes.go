@@ -30,7 +30,7 @@ var noteRules = []rule{
 		equal(c, "reason", skipped.Reason, jobs.ReasonLockHeld)
 		equal(c, "detail", skipped.Detail, n.Detail)
 		equal(c, "replica", skipped.Replica, "one")
-		equal(c, "due", skipped.Due, r.Firing.Due)
+		equal(c, "scheduled_at", skipped.ScheduledAt, r.Firing.ScheduledAt)
 	}},
 	{"every final state can be noted", func(c *check) {
 		s := c.session("one")

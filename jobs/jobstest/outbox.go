@@ -181,18 +181,18 @@ var outboxRules = []rule{
 		c.finished(r, token, jobs.Failed)
 		c.told(r.Run, jobs.Failed)
 	}},
-	{"a missed due is told, one that is run late is not", func(c *check) {
+	{"a missed scheduled time is told, one that is run late is not", func(c *check) {
 		d := definition("a", "h")
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Missed}}
 		versions, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
 		c.must(err)
 		now := c.now()
 		missed, late := uuid.New(), uuid.New()
-		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"], Due: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
+		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"], ScheduledAt: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
 		_, err = c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
 			return []jobs.Misfired{
-				{Firing: jobs.Firing{Job: "a", Due: now.Add(time.Minute)}, Run: missed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
-				{Firing: jobs.Firing{Job: "a", Due: now.Add(2 * time.Minute)}, Run: late, State: jobs.Waiting, Reason: jobs.ReasonMisfire},
+				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
+				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)}, Run: late, State: jobs.Waiting, Reason: jobs.ReasonMisfire},
 			}
 		})
 		c.must(err)
@@ -367,7 +367,7 @@ var outboxRules = []rule{
 		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.must(err)
 		equal(c, "given up by the try before", c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
-		equal(c, "due", len(c.take("w", time.Hour)), 1)
+		equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
 		// One that succeeds ends it all the same.
 		again := request("a", 2)
 		c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
@@ -375,7 +375,7 @@ var outboxRules = []rule{
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.must(err)
 		equal(c, "delivered by the try before", c.settled(d, jobs.Settlement{Delivered: true}), true)
-		equal(c, "due", len(c.take("w", 0)), 0)
+		equal(c, "scheduled_at", len(c.take("w", 0)), 0)
 	}},
 	{"many takers share what is due", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)

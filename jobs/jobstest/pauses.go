@@ -161,7 +161,7 @@ var pauseRules = []rule{
 		recovery := c.adopt(one, 10, "a")
 		equal(c, "adopted when resumed", len(recovery), 1)
 		c.pause(jobA)
-		c.outcome(one, jobs.StartRequest{Run: recovery[0].ID, Firing: jobs.Firing{Job: "a", Due: recovery[0].Due, Recovery: 1}, Attempt: 1}, jobs.StartPaused)
+		c.outcome(one, jobs.StartRequest{Run: recovery[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1}, Attempt: 1}, jobs.StartPaused)
 	}},
 	{"a waiting run that was held back is anybody's once it is resumed", func(c *check) {
 		c.register("h", "a")
@@ -207,7 +207,7 @@ var pauseRules = []rule{
 		c.must(c.Store.End(c.ctx, one))
 		c.pause(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
-		c.granted(two, jobs.StartRequest{Run: triggered.ID, Firing: jobs.Firing{Job: "a", Due: triggered.Due, Key: "k"}, Attempt: 1})
+		c.granted(two, jobs.StartRequest{Run: triggered.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"}, Attempt: 1})
 		c.resume(jobA)
 		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: scheduled.Run}}))
 	}},

@@ -134,7 +134,7 @@ var placeRules = []rule{
 			for _, r := range []jobs.StartRequest{older, younger, alone} {
 				want := r.Run == younger.Run
 				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld || result.Queued != want {
-					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, queued: %v", r.Firing.Job, r.Firing.Due, result, want)
+					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, queued: %v", r.Firing.Job, r.Firing.ScheduledAt, result, want)
 				}
 			}
 		}
@@ -157,8 +157,8 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 	c.Helper()
 	s := c.session("gone")
 	r := request(job, 0)
-	r.Firing.Due = epoch.Add(-d)
-	r.WaitSince = r.Firing.Due
+	r.Firing.ScheduledAt = epoch.Add(-d)
+	r.WaitSince = r.Firing.ScheduledAt
 	equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
 	c.must(c.Store.End(c.ctx, s))
 	return r.Run
@@ -170,6 +170,6 @@ func (c *check) queued(session uuid.UUID, r jobs.StartRequest, want bool) {
 	c.Helper()
 	result := c.start(session, r)[0]
 	if result.Outcome != jobs.StartBlocked || result.Reason != jobs.ReasonOverlap || result.Queued != want {
-		c.Errorf("start of the due at %s: %+v, expected it to be blocked by its job, and to be queued behind another: %v", r.Firing.Due, result, want)
+		c.Errorf("start of the scheduled time at %s: %+v, expected it to be blocked by its job, and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)
 	}
 }

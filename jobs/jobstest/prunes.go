@@ -107,12 +107,12 @@ var pruneRules = []rule{
 		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
 	}},
-	{"a due that the misfire check may yet ask for stays, one by hand does not", func(c *check) {
+	{"a scheduled time that the misfire check may yet ask for stays, one by hand does not", func(c *check) {
 		s := c.session("one")
 		c.register("h", "a")
 		cursor := c.versions()["a"].CheckedUntil
 		decided, undecided := request("a", 1), request("a", 2)
-		decided.Firing.Due, undecided.Firing.Due = cursor, cursor.Add(time.Millisecond)
+		decided.Firing.ScheduledAt, undecided.Firing.ScheduledAt = cursor, cursor.Add(time.Millisecond)
 		byHand := undecided
 		byHand.Run, byHand.Firing.Key = uuid.New(), "key"
 		last := byHand
@@ -126,7 +126,7 @@ var pruneRules = []rule{
 			c.Errorf("left: %+v", left)
 		}
 	}},
-	{"a due that a job which follows has not handled stays, until it has, or nobody has the job", func(c *check) {
+	{"a scheduled time that a job which follows has not handled stays, until it has, or nobody has the job", func(c *check) {
 		s := c.session("one")
 		c.register("h", "load")
 		follower := definition("report", "h")
@@ -137,13 +137,13 @@ var pruneRules = []rule{
 		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "report"})
 		cursor := c.versions()["report"].CheckedUntil
 		handled, waitedFor, byHand, last := request("load", 1), request("load", 2), request("load", 3), request("load", 4)
-		handled.Firing.Due, waitedFor.Firing.Due = cursor, cursor.Add(time.Millisecond)
-		byHand.Firing.Due, byHand.Firing.Key = waitedFor.Firing.Due, "key"
-		last.Firing.Due, last.Firing.Key = waitedFor.Firing.Due, "last"
+		handled.Firing.ScheduledAt, waitedFor.Firing.ScheduledAt = cursor, cursor.Add(time.Millisecond)
+		byHand.Firing.ScheduledAt, byHand.Firing.Key = waitedFor.Firing.ScheduledAt, "key"
+		last.Firing.ScheduledAt, last.Firing.Key = waitedFor.Firing.ScheduledAt, "last"
 		for _, r := range []jobs.StartRequest{handled, waitedFor, byHand, last} {
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 		}
-		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("load", waitedFor.Firing.Due)},
+		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("load", waitedFor.Firing.ScheduledAt)},
 			func(string, jobs.Cursor) []jobs.Misfired { return nil })
 		c.must(err)
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
@@ -211,7 +211,7 @@ var pruneRules = []rule{
 			c.Fatalf("adopted %+v", adopted)
 		}
 		again := jobs.StartRequest{
-			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", Due: r.Firing.Due, Recovery: 1}, Attempt: 1,
+			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt, Recovery: 1}, Attempt: 1,
 			Requests: []locking.Request{table("s/t")}, WaitSince: r.WaitSince,
 		}
 		c.finished(again, c.granted(two, again), jobs.Succeeded)

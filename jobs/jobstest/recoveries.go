@@ -113,7 +113,7 @@ var recoveryRules = []rule{
 			one, two := c.session("one"), c.session("two")
 			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)
 			r := jobs.StartRequest{
-				Run: triggered.ID, Firing: jobs.Firing{Job: job, Due: triggered.Due, Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
+				Run: triggered.ID, Firing: jobs.Firing{Job: job, ScheduledAt: triggered.ScheduledAt, Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
 			}
 			lose(one, r, c.granted(one, r))
 			adopted := c.adopt(two, 10, job)
@@ -174,7 +174,7 @@ func (c *check) recovered(lost jobs.StartRequest, reason jobs.Reason) {
 		c.Fatalf("adopted %+v, expected the successor", adopted)
 	}
 	next := adopted[0]
-	if next.ID == lost.Run || next.Recovery != 1 || !next.Due.Equal(lost.Firing.Due) || next.State != jobs.Waiting ||
+	if next.ID == lost.Run || next.Recovery != 1 || !next.ScheduledAt.Equal(lost.Firing.ScheduledAt) || next.State != jobs.Waiting ||
 		next.Job != lost.Firing.Job || next.Reason != reason || !strings.Contains(next.Detail, lost.Run.String()) {
 		c.Errorf("successor %+v", next)
 	}

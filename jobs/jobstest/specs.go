@@ -239,7 +239,7 @@ var specRules = []rule{
 		}
 		adopted := c.adopt(one, 10, "a")
 		equal(c, "adopted params", jobs.SameParams(adopted[0].Params, run.Params), true)
-		c.granted(one, jobs.StartRequest{Run: run.ID, Firing: jobs.Firing{Job: "a", Due: run.Due, Key: "k"}, Attempt: 1})
+		c.granted(one, jobs.StartRequest{Run: run.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
 		c.Expire(one)
 		c.sweep()
 		recovery := c.adopt(two, 10, "a")

@@ -19,7 +19,7 @@ var startRules = []rule{
 		token := c.granted(s, r)
 		record := c.record(r.Run, jobs.Running)
 		equal(c, "job", record.Job, "a")
-		equal(c, "due", record.Due, r.Firing.Due)
+		equal(c, "scheduled_at", record.ScheduledAt, r.Firing.ScheduledAt)
 		equal(c, "replica", record.Replica, "one")
 		equal(c, "token", record.Token, token)
 		equal(c, "attempt", record.Attempt, 2)
@@ -48,12 +48,12 @@ var startRules = []rule{
 		c.must(err)
 		since := map[uuid.UUID]time.Time{waits.Run: waits.WaitSince, noted.Run: noted.WaitSince}
 		for _, r := range c.runs(jobs.RunFilter{}) {
-			equal(c, fmt.Sprint("attempt of ", r.Job, r.Due), r.Attempt, map[bool]int{true: 1}[r.ID == holder.Run])
+			equal(c, fmt.Sprint("attempt of ", r.Job, r.ScheduledAt), r.Attempt, map[bool]int{true: 1}[r.ID == holder.Run])
 			want := since[r.ID]
 			if r.State == jobs.Waiting && want.IsZero() {
 				want = r.CreatedAt
 			}
-			equal(c, fmt.Sprint("waits since, ", r.Job, r.Due), r.WaitSince, want)
+			equal(c, fmt.Sprint("waits since, ", r.Job, r.ScheduledAt), r.WaitSince, want)
 			within(c, "created at", r.CreatedAt, before, c.now())
 		}
 		c.finished(holder, token, jobs.Waiting)
@@ -153,24 +153,24 @@ var startRules = []rule{
 		c.outcome(two, waiter, jobs.StartDuplicate)
 		c.granted(one, waiter)
 	}},
-	{"dues, keys and recoveries make firings of their own", func(c *check) {
+	{"scheduled_times, keys and recoveries make firings of their own", func(c *check) {
 		s := c.session("one")
 		at := epoch.Add(time.Microsecond)
 		for _, f := range []jobs.Firing{
-			{Job: "a", Due: epoch}, {Job: "a", Due: at}, {Job: "a", Due: epoch, Recovery: 1}, {Job: "b", Due: epoch},
-			{Job: "a", Due: epoch, Key: "k"}, {Job: "a", Due: epoch, Key: "k2"}, {Job: "a", Due: epoch, Key: "k", Recovery: 1},
+			{Job: "a", ScheduledAt: epoch}, {Job: "a", ScheduledAt: at}, {Job: "a", ScheduledAt: epoch, Recovery: 1}, {Job: "b", ScheduledAt: epoch},
+			{Job: "a", ScheduledAt: epoch, Key: "k"}, {Job: "a", ScheduledAt: epoch, Key: "k2"}, {Job: "a", ScheduledAt: epoch, Key: "k", Recovery: 1},
 		} {
 			r := jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
 			c.granted(s, r)
 			record := c.record(r.Run, jobs.Running)
-			if got := (jobs.Firing{Job: record.Job, Due: record.Due, Key: record.Key, Recovery: record.Recovery}); got != f {
+			if got := (jobs.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt, Key: record.Key, Recovery: record.Recovery}); got != f {
 				c.Errorf("firing %+v is kept as %+v", f, got)
 			}
 			r.Run = uuid.New()
 			c.outcome(s, r, jobs.StartDuplicate)
 		}
 	}},
-	{"the same key at another due is a duplicate", func(c *check) {
+	{"the same key at another scheduled time is a duplicate", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
 		r.Firing.Key = "k"

@@ -21,7 +21,7 @@ var sweepRules = []rule{
 		if !slices.Equal(got.Held, lost.Requests) {
 			c.Errorf("it held %+v, expected %+v", got.Held, lost.Requests)
 		}
-		if got.ID != lost.Run || got.Job != "a" || !got.Due.Equal(lost.Firing.Due) || got.Replica != "one" || got.Token != token || got.State != jobs.Lost {
+		if got.ID != lost.Run || got.Job != "a" || !got.ScheduledAt.Equal(lost.Firing.ScheduledAt) || got.Replica != "one" || got.Token != token || got.State != jobs.Lost {
 			c.Errorf("lost %+v", got)
 		}
 		record := c.record(lost.Run, jobs.Lost)

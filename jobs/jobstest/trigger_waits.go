@@ -183,7 +183,7 @@ func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
 // startOf asks for the start of a triggered run, with its own name and other requests.
 func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.StartRequest {
 	return jobs.StartRequest{
-		Run: t.ID, Firing: jobs.Firing{Job: t.Job, Due: t.Due, Key: t.Key}, Attempt: 1, WaitSince: t.WaitSince,
+		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key}, Attempt: 1, WaitSince: t.WaitSince,
 		Requests: append([]locking.Request{ownName(t.Job)}, requests...),
 	}
 }

@@ -30,12 +30,12 @@ WITH ` + pausedJobs + `, asked AS (
     SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
 ), late AS (
     SELECT w.run ` + freeRuns + `
-        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.due < clock_timestamp() - a.threshold
-    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
+        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.scheduled_at < clock_timestamp() - a.threshold
+    ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
 ), prompt AS (
     SELECT w.run ` + freeRuns + `
-        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.due >= clock_timestamp() - a.threshold)
-    ORDER BY w.since - a.ahead, r.due, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
+        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.scheduled_at >= clock_timestamp() - a.threshold)
+    ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), free AS (
     SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
@@ -56,7 +56,7 @@ RETURNING` + recordColumns + `, '', NULL::text`
 
 	freeRuns = `
     FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job, r.due, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     JOIN asked a ON a.job = r.job COLLATE "C"
     LEFT JOIN holdfast.sessions s ON s.id = w.session
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack

@@ -41,7 +41,7 @@ func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 			s := newStage(t)
 			former, one, two := s.session(s.a, "former"), s.session(s.a, "a"), s.session(s.b, "b")
 			first, second := request(t, "job", "orders"), request(t, "job", "sales")
-			second.Firing.Due, second.WaitSince = first.Firing.Due.Add(time.Second), first.WaitSince.Add(time.Second)
+			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second), first.WaitSince.Add(time.Second)
 			for _, r := range []jobs.StartRequest{first, second} {
 				stands, err := s.a.Note(t.Context(), former, []jobs.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Requests: r.Requests, WaitSince: r.WaitSince}})
 				if err != nil || !stands[0] {

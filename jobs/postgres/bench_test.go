@@ -42,7 +42,7 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 		requests := make([]jobs.StartRequest, n)
 		for i := range requests {
 			requests[i] = request(b, fmt.Sprintf("job-%04d", i), wants(i)...)
-			requests[i].Firing.Due, requests[i].WaitSince = time.Now(), time.Now()
+			requests[i].Firing.ScheduledAt, requests[i].WaitSince = time.Now(), time.Now()
 		}
 		holders := startMeasured(b, s, session, requests, &took[0])
 		if again := startMeasured(b, s, session, requests, &took[1]); !reflect.DeepEqual(again, holders) {
@@ -94,7 +94,7 @@ func finishAll(b *testing.B, s *Store, finishes []jobs.FinishRequest) {
 // longHistory is a million runs of 200 jobs on three replicas, most of which
 // succeeded, a few that wait and run, and a few on a replica of long ago.
 const longHistory = `
-INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
 SELECT gen_random_uuid(), 'job-' || lpad((n % 200)::text, 3, '0'), t, 1, state, gen_random_uuid(), CASE WHEN n < 500 THEN 'long gone' ELSE 'replica-' || n % 3 END,
     n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE WHEN state = 'succeeded' THEN '' ELSE 'why' END
 FROM (
@@ -197,11 +197,11 @@ func BenchmarkRunsWritten(b *testing.B) {
 // writeAll starts and ends new runs of the requests' jobs, or notes them.
 func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest, state jobs.State) {
 	b.Helper()
-	due := time.Now().Truncate(time.Microsecond)
+	scheduledAt := time.Now().Truncate(time.Microsecond)
 	notes := make([]jobs.Note, len(requests))
 	for i := range requests {
-		requests[i].Run, requests[i].Firing.Due, requests[i].WaitSince = uuid.Must(uuid.NewV7()), due, due
-		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state, Reason: jobs.ReasonLockHeld, WaitSince: due}
+		requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince = uuid.Must(uuid.NewV7()), scheduledAt, scheduledAt
+		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state, Reason: jobs.ReasonLockHeld, WaitSince: scheduledAt}
 	}
 	if state == jobs.Skipped {
 		if _, err := s.Note(b.Context(), session, notes); err != nil {

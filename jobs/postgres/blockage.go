@@ -16,7 +16,7 @@ const (
 SELECT j.name, d.resources FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
-	stretchColumns = `r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
+	stretchColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
 
 	// stretchesOf walks the index of each job from the end of the time, and then looks
 	// at the few runs that were created before it.
@@ -94,11 +94,11 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	stretches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
 		var blocker []byte
 		var rests []time.Time
-		err = row.Scan(&v.Run, &v.Job, &v.Due, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
+		err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
 		if err != nil {
 			return v, err
 		}
-		v.Due, v.CreatedAt, v.StartedAt, v.FinishedAt = v.Due.UTC(), v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
+		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = v.ScheduledAt.UTC(), v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
 		v.Rests = jobs.NewRests(rests)
 		v.BlockedBy, err = parseBlocker(blocker)
 		return v, err

@@ -83,7 +83,7 @@ func cancelRun(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID) (jobs.Re
 	if err != nil {
 		return record, err
 	}
-	d.detail = map[string]any{"job": record.Job, "due": record.Due, "state": record.State}
+	d.detail = map[string]any{"job": record.Job, "scheduled_at": record.ScheduledAt, "state": record.State}
 	switch {
 	case record.State == jobs.Waiting && place.RowsAffected() == 0:
 		return record, errMoved

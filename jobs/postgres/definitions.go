@@ -59,8 +59,8 @@ ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 	// putInForce follows a list "carried" of jobs, each with the newest version
 	// that is carried, or with the one in force and since when nobody carries it.
 	// Rows of jobs are locked in the order of their names. The cursor moves only
-	// with the dues, or when the job is back that had left: else a deploy would
-	// drop the dues that nobody has started yet.
+	// with the scheduled times, or when the job is back that had left: else a deploy would
+	// drop the scheduled times that nobody has started yet.
 	putInForce = `
 changed AS (
     INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
@@ -73,13 +73,13 @@ changed AS (
             THEN excluded.updated_at ELSE j.updated_at END,
         left_at = coalesce(excluded.left_at, j.left_at),
         back_at = CASE WHEN excluded.left_at IS NULL AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
-        checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameDues + ` AND NOT ` + hadLeft + `
+        checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameScheduledTimes + ` AND NOT ` + hadLeft + `
             THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
     RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
 )
 UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
 
-	sameDues = `(SELECT n.zone = o.zone AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule ELSE n.fingerprint = o.fingerprint END
+	sameScheduledTimes = `(SELECT n.zone = o.zone AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule ELSE n.fingerprint = o.fingerprint END
             FROM holdfast.definitions o JOIN holdfast.definitions n ON n.job = o.job
             WHERE o.job = j.name AND o.version = j.version AND n.version = excluded.version) IS TRUE`
 

@@ -117,7 +117,7 @@ func BenchmarkDeploy(b *testing.B) {
 		for b.Loop() {
 			until = until.Add(time.Minute)
 			for i := range checks {
-				checks[i].Due, checks[i].Until = until, until
+				checks[i].ScheduledAt, checks[i].Until = until, until
 			}
 			cursors, err := store.CheckMisfires(b.Context(), checks, func(string, jobs.Cursor) []jobs.Misfired { return nil })
 			if err != nil || len(cursors) != len(checks) {

@@ -195,8 +195,8 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 	var cursors map[string]time.Time
 	go func() {
 		var err error
-		cursors, err = s.b.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, Due: until, Until: until}}, func(job string, _ jobs.Cursor) []jobs.Misfired {
-			return []jobs.Misfired{{Firing: jobs.Firing{Job: job, Due: until}, Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
+		cursors, err = s.b.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}}, func(job string, _ jobs.Cursor) []jobs.Misfired {
+			return []jobs.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until}, Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
 		})
 		checked <- err
 	}()
@@ -224,7 +224,7 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 	var checks []jobs.MisfireCheck
 	var changed []jobs.Definition
 	for _, name := range names {
-		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, Due: until, Until: until})
+		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, ScheduledAt: until, Until: until})
 		changed = append(changed, jobs.Definition{Name: name, Hash: "h2"})
 	}
 	checked, registered := make(chan error, 1), make(chan error, 1)
@@ -257,7 +257,7 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	newer := s.session(s.b, "newer")
 	s.b.lockTimeout = "50ms"
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
-	_, err := s.a.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, Due: until, Until: until}}, func(string, jobs.Cursor) []jobs.Misfired {
+	_, err := s.a.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}}, func(string, jobs.Cursor) []jobs.Misfired {
 		s.register(s.b, newer, jobs.Definition{Name: "job", Hash: "h2"})
 		return nil
 	})

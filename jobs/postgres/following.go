@@ -13,21 +13,21 @@ import (
 
 const (
 	// followCursors are read before the openings: of what is behind a cursor each
-	// due that there will be has a row then.
+	// scheduledAt that there will be has a row then.
 	followCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
 
-	// openDues looks at each row of the first job that is followed behind the
+	// openScheduledTimes looks at each row of the first job that is followed behind the
 	// follower's cursor, and for it at one row of every other and at the
 	// follower's own. The last is a subquery and no join, which might be made by
 	// reading a job's whole history. Of a firing's rows one at most is in the
 	// states asked for: a recovery has the others lost.
-	openDues = `
-SELECT f.name, o.due, o.ready
+	openScheduledTimes = `
+SELECT f.name, o.scheduled_at, o.ready
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version, job_group, first, others)
 CROSS JOIN LATERAL (
     SELECT j.checked_until FROM holdfast.jobs j WHERE j.name = f.name COLLATE "C" AND j.version = f.version OFFSET 0) j
 LEFT JOIN LATERAL (
-    SELECT r.due, CASE WHEN r.state = 'succeeded' AND rest.succeeded THEN greatest(r.finished_at, rest.finished_at) END AS ready
+    SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded' AND rest.succeeded THEN greatest(r.finished_at, rest.finished_at) END AS ready
     FROM holdfast.runs r
     CROSS JOIN LATERAL (
         SELECT coalesce(bool_and(p.state IS NOT NULL), true) AS open, coalesce(bool_and(p.state = 'succeeded'), true) AS succeeded,
@@ -35,11 +35,11 @@ LEFT JOIN LATERAL (
         FROM jsonb_array_elements_text(f.others::jsonb) AS n (name)
         LEFT JOIN LATERAL (
             SELECT p.state, p.finished_at FROM holdfast.runs p
-            WHERE p.job = n.name COLLATE "C" AND p.due = r.due AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
+            WHERE p.job = n.name COLLATE "C" AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
         ) rest
-    WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.due > j.checked_until AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
-        AND (SELECT 1 FROM holdfast.runs own WHERE own.job = f.name COLLATE "C" AND own.due = r.due AND own.key = '' LIMIT 1) IS NULL
-    ORDER BY r.due DESC LIMIT $6) o ON true
+    WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.scheduled_at > j.checked_until AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
+        AND (SELECT 1 FROM holdfast.runs own WHERE own.job = f.name COLLATE "C" AND own.scheduled_at = r.scheduled_at AND own.key = '' LIMIT 1) IS NULL
+    ORDER BY r.scheduled_at DESC LIMIT $6) o ON true
 WHERE (
     SELECT 1 FROM unnest(ARRAY['all', 'job', 'group'], ARRAY['', f.name, f.job_group]) AS t (kind, name)
     CROSS JOIN LATERAL (SELECT FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C" AND p.resumed_at IS NULL OFFSET 0) p
@@ -53,7 +53,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 		return nil, err
 	}
 	inForce := map[string]jobs.InForce{}
-	dues := map[string][]jobs.Opening{}
+	scheduledTimes := map[string][]jobs.Opening{}
 	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
 		b.Queue(followCursors, names).Query(func(rows pgx.Rows) error {
 			var name string
@@ -65,39 +65,39 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 			})
 			return err
 		})
-		b.Queue(openDues, append(columns, jobs.MaxBatch)...).Query(func(rows pgx.Rows) error { return collectOpenings(rows, dues) })
+		b.Queue(openScheduledTimes, append(columns, jobs.MaxBatch)...).Query(func(rows pgx.Rows) error { return collectOpenings(rows, scheduledTimes) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	return jobs.OpeningsOf(followers, inForce, dues), nil
+	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
 }
 
 // collectOpenings adds to each follower that is told of its openings, if any.
-func collectOpenings(rows pgx.Rows, dues map[string][]jobs.Opening) error {
+func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) error {
 	var name string
-	var due, ready *time.Time
-	_, err := pgx.ForEachRow(rows, []any{&name, &due, &ready}, func() error {
-		if dues[name] == nil {
-			dues[name] = []jobs.Opening{}
+	var scheduledAt, ready *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt, &ready}, func() error {
+		if scheduledTimes[name] == nil {
+			scheduledTimes[name] = []jobs.Opening{}
 		}
-		if due == nil {
+		if scheduledAt == nil {
 			return nil
 		}
-		o := jobs.Opening{Due: due.UTC()}
+		o := jobs.Opening{ScheduledAt: scheduledAt.UTC()}
 		if ready != nil {
 			o.Ready = ready.UTC()
 		}
-		dues[name] = append(dues[name], o)
+		scheduledTimes[name] = append(scheduledTimes[name], o)
 		return nil
 	})
-	for _, open := range dues {
-		slices.SortFunc(open, func(a, b jobs.Opening) int { return a.Due.Compare(b.Due) })
+	for _, open := range scheduledTimes {
+		slices.SortFunc(open, func(a, b jobs.Opening) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
 	}
 	return err
 }
 
-// followerColumns returns the columns of openDues, and the names of all jobs
+// followerColumns returns the columns of openScheduledTimes, and the names of all jobs
 // that they name.
 func followerColumns(followers []jobs.Follower) (columns []any, all []string, err error) {
 	n := len(followers)

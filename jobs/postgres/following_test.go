@@ -44,7 +44,7 @@ func TestOpeningsReadFewRows(t *testing.T) {
 	s.exec(`
 INSERT INTO holdfast.jobs SELECT 'f' || n, 1, $1::timestamptz, $1 FROM generate_series(1, 20) n;`, begun)
 	s.exec(`
-INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at, finished_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, finished_at)
 SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(), now()
 FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
 	s.exec("ANALYZE holdfast.runs")
@@ -53,15 +53,15 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 		followers = append(followers, jobs.Follower{Job: fmt.Sprintf("f%d", i+1), Version: 1, After: []string{"one", "other"}})
 	}
 	openings, err := s.a.Openings(t.Context(), followers)
-	if err != nil || len(openings) != 20 || len(openings["f1"].Dues) != 0 || len(openings["f3"].Dues) != 30 {
-		t.Fatalf("%d followers, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].Dues), len(openings["f3"].Dues), err)
+	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 || len(openings["f3"].ScheduledTimes) != 30 {
+		t.Fatalf("%d followers, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
 	}
 	columns, _, err := followerColumns(followers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := s.rowsRead(t.Context(), openDues, append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
-		t.Errorf("%d rows read for 20 followers with 30 dues behind their cursors", rows)
+	if rows := s.rowsRead(t.Context(), openScheduledTimes, append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
+		t.Errorf("%d rows read for 20 followers with 30 scheduled times behind their cursors", rows)
 	}
 }
 

@@ -190,9 +190,9 @@ func (s *stage) expire(session uuid.UUID) {
 	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1", session)
 }
 
-var testDue = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var testScheduledAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// request is a start of the job at testDue on exclusive tables.
+// request is a start of the job at testScheduledAt on exclusive tables.
 func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 	t.Helper()
 	var requests []locking.Request
@@ -208,7 +208,7 @@ func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 		t.Fatal(err)
 	}
 	return jobs.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, Due: testDue}, Attempt: 1, Requests: requests, WaitSince: time.Now(),
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1, Requests: requests, WaitSince: time.Now(),
 		Reserve: time.Hour,
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	recordColumns = `
-    r.id, r.job, r.due, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at, r.rests,
+    r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at, r.rests,
     r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
@@ -280,7 +280,7 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var waits *time.Time
 	var rests []time.Time
 	var result *string
-	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
+	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
 		&r.StartedAt, &r.FinishedAt, &rests, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params, &waited, &r.StartBy, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
@@ -294,7 +294,7 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	if waits != nil {
 		r.WaitSince = waits.UTC()
 	}
-	r.Due, r.CreatedAt, r.StartedAt, r.FinishedAt = r.Due.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
+	r.ScheduledAt, r.CreatedAt, r.StartedAt, r.FinishedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
 	r.Rests = jobs.NewRests(rests)
 	r.StartBy = utc(r.StartBy)
 	if r.BlockedBy, err = parseBlocker(blocker); err == nil && waited != nil {

@@ -18,7 +18,7 @@ var runsScan = regexp.MustCompile(`Index (?:Only )?Scan(?: Backward)? using (\w+
 func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 	s := newStage(t)
 	s.exec(`
-INSERT INTO holdfast.runs (id, job, due, state, replica, created_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, replica, created_at)
 SELECT gen_random_uuid(), 'job ' || n % 50, t, CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'succeeded' END, 'replica ' || n % 3, t
 FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM generate_series(1, 20000) n) history`)
 	s.exec("ANALYZE")
@@ -36,7 +36,7 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 		{jobs.RunFilter{States: []jobs.State{jobs.Succeeded}}, []string{"runs_created"}},
 		{jobs.RunFilter{States: jobs.States()[2:5]}, []string{"runs_created", "runs_trouble", "runs_trouble"}},
 	} {
-		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testDue}} {
+		for _, c.filter.Before = range []*jobs.RunCursor{nil, {CreatedAt: testScheduledAt}} {
 			plan := s.explain(runsQuery(c.filter, nil))
 			var found []string
 			for _, scan := range runsScan.FindAllStringSubmatch(plan, -1) {

@@ -37,7 +37,7 @@ FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version
 CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at, r.rests
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
@@ -52,8 +52,8 @@ SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND crea
 	tally = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) r WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
-	runsOfDue = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.due = $2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
+	runsOfFiring = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey    = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs returns a page of the jobs.
@@ -250,8 +250,8 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	var job string
 	var o jobs.Outcome
 	var rests []time.Time
-	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.Due, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt, &rests}, func() error {
-		o.Due, o.StartedAt, o.FinishedAt = o.Due.UTC(), utc(o.StartedAt), utc(o.FinishedAt)
+	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt, &rests}, func() error {
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt), utc(o.FinishedAt)
 		o.Rests = jobs.NewRests(rests)
 		found[job] = append(found[job], o)
 		return nil
@@ -290,7 +290,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tal
 
 // FiringRuns returns the runs of a firing.
 func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
-	query, arg := runsOfDue, any(f.Due)
+	query, arg := runsOfFiring, any(f.ScheduledAt)
 	if f.Key != "" {
 		query, arg = runsOfKey, f.Key
 	}

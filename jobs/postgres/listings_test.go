@@ -24,7 +24,7 @@ SELECT 'job-' || lpad(n::text, 5, '0'), 'h', 1, '*/5 * * * *', 'Europe/Berlin', 
         jsonb_build_object('resource', 'table:s' || n % 20 || '/t' || n % 500, 'mode', 'exclusive'))
     || CASE WHEN n % 10 = 0 THEN '[{"resource": "slot:api", "mode": "slot", "slots": 5}]' ELSE '[]' END::jsonb,
     false, 'Moves things from here to there, number ' || n, 'group-' || n % 40 FROM generate_series(0, 9999) n;
-INSERT INTO holdfast.runs (id, job, due, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason)
 SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), t, 1, state, gen_random_uuid(), 'replica-' || n % 3,
     n, t, t, CASE WHEN state NOT IN ('waiting', 'running') THEN t + interval '1 second' END, CASE state
         WHEN 'skipped' THEN CASE WHEN n % 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'missed' THEN 'misfire' WHEN 'lost' THEN 'session_lost'
@@ -199,7 +199,7 @@ func TestListingsWalkAnIndex(t *testing.T) {
 	}
 	queries := map[string]string{
 		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20), "tallyOfJob": fmt.Sprintf(tallyOfJob, jobs.MostTallied),
-		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MostTallied), "runsOfDue": runsOfDue, "runsOfKey": runsOfKey,
+		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MostTallied), "runsOfDue": runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {
 		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)

@@ -31,7 +31,7 @@ func (s *stage) kept(job string, run *jobs.Run) (saved, result string, deliverie
 // next asks for the job's next firing.
 func next(t *testing.T, job string) jobs.StartRequest {
 	r := request(t, job)
-	r.Firing.Due = r.Firing.Due.Add(time.Second)
+	r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(time.Second)
 	return r
 }
 

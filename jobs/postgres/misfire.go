@@ -42,18 +42,18 @@ FROM holdfast.sessions WHERE NOT locks`
 
 	// The key is not looked at within: while tables are small the index of the
 	// scheduled runs would be walked for it.
-	waitingDues = `
-SELECT r.job, max(r.due) FROM holdfast.waits w
+	waitingFirings = `
+SELECT r.job, max(r.scheduled_at) FROM holdfast.waits w
 CROSS JOIN LATERAL (
-    SELECT r.job, r.due, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    SELECT r.job, r.scheduled_at, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
 WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' GROUP BY r.job`
 
-	startedDues = `
-SELECT u.name, r.due FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
+	startedFirings = `
+SELECT u.name, r.scheduled_at FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
 CROSS JOIN LATERAL (
-    SELECT r.due FROM holdfast.runs r
-    WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.due > u.since AND r.due <= u.until AND r.recovery = 0 OFFSET 0) r
-ORDER BY u.name COLLATE "C", r.due`
+    SELECT r.scheduled_at FROM holdfast.runs r
+    WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.scheduled_at > u.since AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
+ORDER BY u.name COLLATE "C", r.scheduled_at`
 
 	// What is written is so by the definition in force: from here on no other
 	// comes into force until it is committed. In the order of the names, as
@@ -62,12 +62,12 @@ ORDER BY u.name COLLATE "C", r.due`
 
 	insertMisfires = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at, reason, detail)
-    SELECT m.run, m.job, m.due, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
+    INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at, reason, detail)
+    SELECT m.run, m.job, m.scheduled_at, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
     FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[])
-        AS m (run, job, due, state, reason, detail, version), clock_timestamp() t
+        AS m (run, job, scheduled_at, state, reason, detail, version), clock_timestamp() t
     WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = m.job COLLATE "C") = m.version
-    ORDER BY m.job COLLATE "C", m.due
+    ORDER BY m.job COLLATE "C", m.scheduled_at
     ON CONFLICT DO NOTHING RETURNING id, state, created_at
 )
 INSERT INTO holdfast.waits (run, since) SELECT id, created_at FROM new WHERE state = 'waiting'`
@@ -79,7 +79,7 @@ WHERE j.name = ANY($1) AND j.name = c.name COLLATE "C" AND j.version = c.version
 RETURNING j.name, j.checked_until`
 )
 
-// CheckMisfires looks for dues that nobody started. find is called while no row
+// CheckMisfires looks for scheduled times that nobody started. find is called while no row
 // is locked: however long it takes, no registration waits for it.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
@@ -98,7 +98,7 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		}
 		checks = slices.DeleteFunc(checks, func(c jobs.MisfireCheck) bool {
 			cursor, inForce := given[c.Job]
-			return !inForce || cursor.Decided(c.Due)
+			return !inForce || cursor.Decided(c.ScheduledAt)
 		})
 		if len(checks) == 0 {
 			return nil
@@ -151,7 +151,7 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 }
 
 // misfireCursors returns the cursors of the checks whose definitions are in
-// force, but for what is to be known of single dues.
+// force, but for what is to be known of single scheduled times.
 func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(checks))
 	if len(at) == 0 {
@@ -197,7 +197,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 	return given, nil
 }
 
-// findMisfires calls find for each check, with the dues that have runs.
+// findMisfires calls find for each check, with the scheduled times that have runs.
 func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired, error) {
 	since := make([]time.Time, len(checks))
 	for i, c := range checks {
@@ -205,16 +205,16 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, gi
 	}
 	started, waiting := map[string][]time.Time{}, map[string]time.Time{}
 	b := &pgx.Batch{}
-	b.Queue(startedDues, namesOf(checks), since, untilsOf(checks)).Query(func(rows pgx.Rows) error {
+	b.Queue(startedFirings, namesOf(checks), since, untilsOf(checks)).Query(func(rows pgx.Rows) error {
 		var name string
-		var due time.Time
-		_, err := pgx.ForEachRow(rows, []any{&name, &due}, func() error {
-			started[name] = append(started[name], due.UTC())
+		var scheduledAt time.Time
+		_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt}, func() error {
+			started[name] = append(started[name], scheduledAt.UTC())
 			return nil
 		})
 		return err
 	})
-	b.Queue(waitingDues, namesOf(checks)).Query(func(rows pgx.Rows) error {
+	b.Queue(waitingFirings, namesOf(checks)).Query(func(rows pgx.Rows) error {
 		_, err := scanTimes(rows, waiting)
 		return err
 	})
@@ -241,7 +241,7 @@ func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, f
 		delete(cursors, c.Job)
 	}
 	slices.SortFunc(found, func(a, b jobs.Misfired) int {
-		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job), a.Firing.Due.Compare(b.Firing.Due))
+		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job), a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt))
 	})
 	b := &pgx.Batch{}
 	b.Queue(lockCursors, namesOf(checks))
@@ -257,13 +257,13 @@ func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, f
 
 func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
 	n := len(found)
-	ids, names, dues, inForce := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
+	ids, names, scheduledTimes, inForce := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
 	states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
 	for i, m := range found {
-		ids[i], names[i], dues[i], inForce[i] = m.Run, m.Firing.Job, m.Firing.Due, versions[m.Firing.Job]
+		ids[i], names[i], scheduledTimes[i], inForce[i] = m.Run, m.Firing.Job, m.Firing.ScheduledAt, versions[m.Firing.Job]
 		states[i], reasons[i], details[i] = string(m.State), string(m.Reason), m.Detail
 	}
-	return []any{ids, names, dues, states, reasons, details, inForce}
+	return []any{ids, names, scheduledTimes, states, reasons, details, inForce}
 }
 
 func namesOf(checks []jobs.MisfireCheck) []string {

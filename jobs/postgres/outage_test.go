@@ -65,14 +65,14 @@ func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	took := run(func() bool {
 		return query[bool](s, "SELECT min(checked_until) > clock_timestamp() - interval '2 minutes' FROM holdfast.jobs")
 	})
-	t.Logf("%d dues of %d jobs recorded %s after the replica began", query[int](s, "SELECT count(*) FROM holdfast.runs WHERE reason = 'superseded'"), n, took)
+	t.Logf("%d scheduled times of %d jobs recorded %s after the replica began", query[int](s, "SELECT count(*) FROM holdfast.runs WHERE reason = 'superseded'"), n, took)
 	if took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	for what, sql := range map[string]string{
-		"jobs without a record of their first dues": "SELECT count(*) FROM holdfast.jobs j WHERE NOT EXISTS (SELECT FROM holdfast.runs WHERE job = j.name AND detail LIKE '% earlier dues since %')",
-		"late runs of dues before the last":         "SELECT count(*) FROM holdfast.runs WHERE state <> 'missed' AND due < clock_timestamp() - interval '5 minutes'",
-		"jobs with more or fewer records than 100":  "SELECT count(*) FROM (SELECT FROM holdfast.runs WHERE due <= (SELECT min(checked_until) FROM holdfast.jobs) GROUP BY job HAVING count(*) NOT BETWEEN 99 AND 102) l",
+		"jobs without a record of their first scheduled times": "SELECT count(*) FROM holdfast.jobs j WHERE NOT EXISTS (SELECT FROM holdfast.runs WHERE job = j.name AND detail LIKE '% earlier scheduled_times since %')",
+		"late runs of scheduled times before the last":         "SELECT count(*) FROM holdfast.runs WHERE state <> 'missed' AND scheduled_at < clock_timestamp() - interval '5 minutes'",
+		"jobs with more or fewer records than 100":             "SELECT count(*) FROM (SELECT FROM holdfast.runs WHERE scheduled_at <= (SELECT min(checked_until) FROM holdfast.jobs) GROUP BY job HAVING count(*) NOT BETWEEN 99 AND 102) l",
 	} {
 		if n := query[int](s, sql); n != 0 {
 			t.Errorf("%d %s", n, what)

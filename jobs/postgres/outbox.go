@@ -16,12 +16,12 @@ var _ jobs.Outbox = (*Store)(nil)
 
 const (
 	takeDeliveries = `
-WITH due AS (
+WITH scheduled_at AS (
     SELECT d.id FROM holdfast.deliveries d WHERE d.webhook = $1 AND d.next_at <= clock_timestamp()
     ORDER BY d.next_at LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
-WHERE d.id = ANY(ARRAY(SELECT id FROM due)) 
+WHERE d.id = ANY(ARRAY(SELECT id FROM scheduled_at)) 
 RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries, coalesce(d.since, d.created_at), d.former`
 
 	// Results are told, output is not: it may be long, and is text for people.

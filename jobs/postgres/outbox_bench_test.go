@@ -45,7 +45,7 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		requests := make([]jobs.StartRequest, batch)
 		for i := range requests {
 			n++
-			requests[i] = jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.UnixMicro(int64(n))}, Attempt: 1, WaitSince: time.Now()}
+			requests[i] = jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1, WaitSince: time.Now()}
 		}
 		results, err := s.Start(ctx, session, requests)
 		if err != nil {

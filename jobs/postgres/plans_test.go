@@ -27,11 +27,11 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
 		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedDues", beginPipeline, startedDues}, {"recoverRuns", planByHash, recoverRuns},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedDues", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
 		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openDues}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
@@ -47,7 +47,7 @@ func TestPlansLookUpByKey(t *testing.T) {
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 100) n;
 INSERT INTO holdfast.definitions SELECT 'job ' || n, 'h', 1, '', '', '', '[]', false, '' FROM generate_series(1, 100) n;
 INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 100) n;
-INSERT INTO holdfast.runs (id, job, due, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n;`
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at) SELECT gen_random_uuid(), 'job ' || n, now(), 1, 'succeeded', now() FROM generate_series(1, 100) n;`
 	for _, known := range []struct{ name, prepare string }{
 		{"new tables", ""},
 		{"a small history", history},
@@ -101,7 +101,7 @@ func TestUpkeepReadsWhatWaitsAndLivesOnce(t *testing.T) {
 INSERT INTO holdfast.jobs SELECT 'job ' || n, 1, now(), now() FROM generate_series(1, 1000) n;
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'r' || n, 'test', '10s', t, t, t, CASE WHEN n > 20 THEN t END FROM generate_series(1, 1000) n, clock_timestamp() t;
 INSERT INTO holdfast.session_jobs SELECT s.id, j.name, 1 FROM holdfast.sessions s, holdfast.jobs j WHERE s.ended_at IS NULL;
-INSERT INTO holdfast.runs (id, job, due, state, created_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
     SELECT gen_random_uuid(), 'job ' || n % 1000, now() - n * interval '1 s', CASE WHEN n <= 500 THEN 'waiting' ELSE 'succeeded' END, now() FROM generate_series(1, 20000) n;
 INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHERE state = 'waiting'`
 	for _, known := range []struct{ name, prepare string }{{"new tables", ""}, {"a long history", much}} {
@@ -113,7 +113,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 			}
 			leading := s.leadingColumns()
 			for _, statement := range []struct{ name, sql string }{
-				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingDues}, {"spans", spans},
+				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
 			} {
 				t.Run(statement.name, func(t *testing.T) { checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading) })

@@ -20,7 +20,7 @@ WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 
 	// pruneRuns walks the history from its beginning, or from where the batch
 	// before has ended: what that left dead in the index is not walked again.
-	// A due that is after its job's cursor would be taken for one that nobody
+	// A scheduled time that is after its job's cursor would be taken for one that nobody
 	// started, and one after the cursor of a job that follows and that a session
 	// carries, paused perhaps, would never be handled by it. What webhooks are still
 	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
@@ -40,8 +40,8 @@ WITH old AS (
 ), gone AS (
     DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old)) AND r.state NOT IN ('waiting', 'running')
         AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
-        AND (r.key <> '' OR (SELECT r.due > j.checked_until FROM holdfast.jobs j WHERE j.name = r.job) IS NOT TRUE)
-        AND (r.key <> '' OR (SELECT r.due > f.until FROM followed f WHERE f.name = r.job) IS NOT TRUE)
+        AND (r.key <> '' OR (SELECT r.scheduled_at > j.checked_until FROM holdfast.jobs j WHERE j.name = r.job) IS NOT TRUE)
+        AND (r.key <> '' OR (SELECT r.scheduled_at > f.until FROM followed f WHERE f.name = r.job) IS NOT TRUE)
         AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
         AND (SELECT true FROM holdfast.runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)

@@ -60,7 +60,7 @@ func TestTurnThatIsNotUsedPassesOn(t *testing.T) {
 func TestPruningPassesRunsThatAreHeld(t *testing.T) {
 	s := newStage(t)
 	s.exec(`
-INSERT INTO holdfast.runs (id, job, due, state, created_at, finished_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at)
 SELECT gen_random_uuid(), 'a', now() - n * interval '1 day', CASE n WHEN 7 THEN 'running' ELSE 'succeeded' END, now() - n * interval '1 day', now() - n * interval '1 day'
 FROM generate_series(5, 9) n`)
 	tx, err := s.watcher.Begin(t.Context())
@@ -146,7 +146,7 @@ func startsUntil(b *testing.B, s *Store, session uuid.UUID, done func()) (took [
 			case <-time.After(10 * time.Millisecond):
 			}
 			r := request(b, fmt.Sprintf("beside-%d", n%50), fmt.Sprintf("t%d", n%50))
-			r.Firing.Due, r.WaitSince = time.Now(), time.Now()
+			r.Firing.ScheduledAt, r.WaitSince = time.Now(), time.Now()
 			sent := time.Now()
 			results, err := s.Start(b.Context(), session, []jobs.StartRequest{r})
 			if err != nil || results[0].Outcome != jobs.StartGranted {

@@ -34,14 +34,14 @@ ON CONFLICT DO NOTHING`
 	// other in one direction.
 	insertRuns  = insertAsked + insertSorted
 	insertAsked = `
-INSERT INTO holdfast.runs (id, job, due, key, recovery, state, session, replica, created_at)
-SELECT r.id, r.job, r.due, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
+INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session, replica, created_at)
+SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
 FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[], $8::int[])
-     AS r (id, job, due, key, recovery, version, attempt)
+     AS r (id, job, scheduled_at, key, recovery, version, attempt)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
 WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE`
 	insertSorted = `
-ORDER BY r.job COLLATE "C", r.due, r.key COLLATE "C", r.recovery
+ORDER BY r.job COLLATE "C", r.scheduled_at, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
 
 	// insertStarts decides alone whether a firing that has no run is held back:
@@ -144,11 +144,11 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
     coalesce(q.version > 0 AND j.version <> q.version, false),
     CASE r.state WHEN 'waiting' THEN (SELECT w.session IS NULL FROM holdfast.waits w WHERE w.run = q.run) IS TRUE ELSE r.state IS NULL AND NOT EXISTS (
-        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.due = q.due
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.scheduled_at = q.scheduled_at
         UNION ALL
         SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END,
     queued.run IS NOT NULL, place.reserved
-FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, due, key, recovery)
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, scheduled_at, key, recovery)
 LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
 LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
 LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
@@ -198,19 +198,19 @@ func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
 
 // firingOrder is the order in which everybody inserts runs.
 func firingOrder(a, b jobs.Firing) int {
-	return cmp.Or(strings.Compare(a.Job, b.Job), a.Due.Compare(b.Due), strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
+	return cmp.Or(strings.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt), strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
 }
 
 func runColumns(requests []jobs.StartRequest) []any {
 	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
 	n := len(requests)
-	ids, names, dues, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
+	ids, names, scheduledTimes, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
 	recoveries, versions, attempts := make([]int, n), make([]int64, n), make([]int, n)
 	for i, r := range requests {
-		ids[i], names[i], dues[i], keys[i] = r.Run, r.Firing.Job, r.Firing.Due, r.Firing.Key
+		ids[i], names[i], scheduledTimes[i], keys[i] = r.Run, r.Firing.Job, r.Firing.ScheduledAt, r.Firing.Key
 		recoveries[i], versions[i], attempts[i] = r.Firing.Recovery, r.Version, r.Attempt
 	}
-	return []any{names, ids, dues, keys, recoveries, versions, attempts}
+	return []any{names, ids, scheduledTimes, keys, recoveries, versions, attempts}
 }
 
 func placeColumns(requests []jobs.StartRequest) []any {
@@ -283,14 +283,14 @@ func admitColumns(requests []jobs.StartRequest, places []int) []any {
 func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
 	n := len(requests)
 	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
-	dues, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
+	scheduledTimes, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version
-		dues[i], keys[i], recoveries[i] = r.Firing.Due, r.Firing.Key, r.Firing.Recovery
+		scheduledTimes[i], keys[i], recoveries[i] = r.Firing.ScheduledAt, r.Firing.Key, r.Firing.Recovery
 		place[r.Run] = i
 	}
-	b.Queue(startOutcomes, session, ids, names, versions, dues, keys, recoveries).Query(func(rows pgx.Rows) error {
+	b.Queue(startOutcomes, session, ids, names, versions, scheduledTimes, keys, recoveries).Query(func(rows pgx.Rows) error {
 		var row outcomeRow
 		_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
 			results[place[row.run]], err = row.result()

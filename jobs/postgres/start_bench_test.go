@@ -25,7 +25,7 @@ func BenchmarkStart(b *testing.B) {
 				requests := make([]jobs.StartRequest, n)
 				for i := range requests {
 					requests[i] = request(b, fmt.Sprintf("job-%04d", i), fmt.Sprintf("t%04d", i))
-					requests[i].Firing.Due, requests[i].WaitSince = time.Now(), time.Now()
+					requests[i].Firing.ScheduledAt, requests[i].WaitSince = time.Now(), time.Now()
 				}
 				granted := startMeasured(b, s, session, requests, &took)
 				if len(granted) != n {

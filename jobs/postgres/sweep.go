@@ -63,13 +63,13 @@ WITH dead AS (
     UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost', finished_at = clock_timestamp(),
         detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1 AND ` + recovers + ` THEN $2 ELSE '' END
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
-    RETURNING r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason, r.params
+    RETURNING r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason, r.params
 ), ` + addSuccessors + `, waiting AS (
     INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors
 )
-SELECT id, job, due, key, recovery, attempt, replica, token, created_at,
+SELECT id, job, scheduled_at, key, recovery, attempt, replica, token, created_at,
     (SELECT coalesce(jsonb_agg(jsonb_build_object('resource', f.resource, 'mode', f.mode, 'slots', f.slots) ORDER BY f.resource), '[]') FROM freed f WHERE f.token = lost.token)
-FROM lost ORDER BY job, due`
+FROM lost ORDER BY job, scheduled_at`
 
 	endSwept = `
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
@@ -193,11 +193,11 @@ func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *l
 func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
 	r := jobs.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
 	var held []byte
-	err := row.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.Replica, &r.Token, &r.CreatedAt, &held)
+	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.Replica, &r.Token, &r.CreatedAt, &held)
 	if err != nil {
 		return r, err
 	}
-	r.Due, r.CreatedAt = r.Due.UTC(), r.CreatedAt.UTC()
+	r.ScheduledAt, r.CreatedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC()
 	r.Held, err = parseRequests(held)
 	return r, err
 }

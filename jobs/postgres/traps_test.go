@@ -295,7 +295,7 @@ func TestFencesAreNeverUpdated(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := request(t, "job", "orders")
-		next.Firing.Due = run.Due.Add(time.Second)
+		next.Firing.ScheduledAt = run.ScheduledAt.Add(time.Second)
 		run = s.granted(s.a, session, next)
 	}
 	if after := query[string](s, versions); after != before {

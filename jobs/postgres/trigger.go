@@ -32,7 +32,7 @@ SELECT coalesce(
 	// triggered later passes it.
 	triggerRun = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, due, key, state, created_at, reason, detail, params, start_by)
+    INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail, params, start_by)
     SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval FROM date_trunc('microseconds', clock_timestamp()) t
     ON CONFLICT DO NOTHING RETURNING id, job, created_at
 ), place AS (

@@ -13,8 +13,8 @@ import (
 type Calendar struct {
 	name        string
 	zone        *time.Location // nil: that of each schedule
-	exclude     []timeSet      // a due in any of them is excluded
-	only        []timeSet      // a due outside of any of them is excluded
+	exclude     []timeSet      // a scheduled time in any of them is excluded
+	only        []timeSet      // a scheduled time outside of any of them is excluded
 	fingerprint string
 }
 
@@ -33,7 +33,7 @@ type timeSet interface {
 	lines() []string
 }
 
-// forever is longer than there are dues.
+// forever is longer than there are scheduled times.
 const forever = math.MaxInt64 / 4
 
 // excludes reports whether the calendar excludes an instant, and an instant up
@@ -61,18 +61,18 @@ func (c *Calendar) excludes(t time.Time, zone *time.Location) (until time.Time, 
 	return time.Unix(min(m.instant+longest, s.end, maxInstant), 0), true
 }
 
-// excluding returns the calendar that excludes a due, and an instant up to
+// excluding returns the calendar that excludes a scheduled time, and an instant up to
 // which it excludes all; nil if none does.
-func (s Schedule) excluding(due time.Time) (calendar *Calendar, until time.Time) {
-	if due.IsZero() {
-		return nil, due
+func (s Schedule) excluding(scheduledAt time.Time) (calendar *Calendar, until time.Time) {
+	if scheduledAt.IsZero() {
+		return nil, scheduledAt
 	}
 	for _, c := range s.calendars {
-		if end, excluded := c.excludes(due, s.Zone()); excluded {
+		if end, excluded := c.excludes(scheduledAt, s.Zone()); excluded {
 			return c, end
 		}
 	}
-	return nil, due
+	return nil, scheduledAt
 }
 
 // Excluded reports whether the schedule would be due at t but for a calendar,
@@ -89,7 +89,7 @@ func (s Schedule) Excluded(t time.Time) (calendar string, ok bool) {
 }
 
 // ExcludedAt reports whether a calendar excludes t, due or not, and that
-// calendar's name. It is for schedules without dues of their own.
+// calendar's name. It is for schedules without scheduled times of their own.
 func (s Schedule) ExcludedAt(t time.Time) (calendar string, ok bool) {
 	c, _ := s.excluding(t)
 	if c == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // CalendarSpec is a calendar as it is written. Exclude names what is excluded:
-// a due that is in any kind of it. Only names what is not: a due is run if it
+// a scheduled time that is in any kind of it. Only names what is not: a scheduled time is run if it
 // is in every kind that is given. With both, both must let it pass.
 type CalendarSpec struct {
 	Name string

@@ -27,7 +27,7 @@ func file(name, data string) []schedule.HolidayFile {
 	return []schedule.HolidayFile{{Name: name, Data: []byte(data)}}
 }
 
-// TestCalendars has the dues that are left of a schedule in Berlin from an
+// TestCalendars has the scheduled times that are left of a schedule in Berlin from an
 // instant on, one kind of exclusion after the other.
 func TestCalendars(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
@@ -95,8 +95,8 @@ func TestCalendars(t *testing.T) {
 			}
 			s := parse(t, c.text, berlin).WithCalendars(calendar(t, c.spec))
 			var got []string
-			for _, due := range s.Upcoming(from, strings.Count(c.want, ",")+1) {
-				got = append(got, strings.TrimSuffix(due.In(berlin).Format("01-02 15:04:05"), ":00"))
+			for _, scheduledAt := range s.Upcoming(from, strings.Count(c.want, ",")+1) {
+				got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).Format("01-02 15:04:05"), ":00"))
 			}
 			if strings.Join(got, ", ") != c.want {
 				t.Errorf("due %s, expected %s", strings.Join(got, ", "), c.want)
@@ -131,7 +131,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// TestExclusionsAreSkipped compares dues with those of the schedule without
+// TestExclusionsAreSkipped compares scheduled times with those of the schedule without
 // calendars, each looked at alone: none is lost and none is left.
 func TestExclusionsAreSkipped(t *testing.T) {
 	event := "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\nDTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\nEND:VEVENT\n" +
@@ -247,12 +247,12 @@ func TestCalendarsThatLeaveNothing(t *testing.T) {
 	}
 	// What no single part shows is found by looking: in bounded time.
 	night := calendar(t, schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}})
-	if due := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).Next(time.Unix(1.8e9, 0)); !due.IsZero() {
-		t.Errorf("due at %s, within the window", due)
+	if scheduledAt := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).Next(time.Unix(1.8e9, 0)); !scheduledAt.IsZero() {
+		t.Errorf("due at %s, within the window", scheduledAt)
 	}
 }
 
-// TestFingerprint holds what a schedule's dues hang on, and what not.
+// TestFingerprint holds what a schedule's scheduled times hang on, and what not.
 func TestFingerprint(t *testing.T) {
 	dates := func(texts ...string) *schedule.Calendar {
 		return calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Dates: texts}})

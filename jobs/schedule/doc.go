@@ -1,8 +1,8 @@
 // Package schedule says when jobs are due.
 //
-// A due is a whole second, the same on every replica whatever its own zone,
+// A scheduled time is a whole second, the same on every replica whatever its own zone,
 // clock or start time: it depends on the schedule, its zone, its calendars and
-// the instant asked about, on nothing else. Dues increase strictly, and asking
+// the instant asked about, on nothing else. Scheduled times increase strictly, and asking
 // is cheap.
 //
 // # Kinds
@@ -20,21 +20,21 @@
 // "0 0 1-31/2 * 1" on all odd days and all Mondays.
 //
 // Quartz is what org.quartz.CronExpression of Quartz 2.3.2 reads, with the same
-// dues; where that answers by where it is asked from, or not at all, decision
+// scheduled times; where that answers by where it is asked from, or not at all, decision
 // 12 says what is done here.
 //
 // Every is an interval of whole seconds counted from 1970-01-01T00:00:00Z, so
 // that every replica counts alike; @every is the same. A [Recurrence] is
 // intervals within daily windows, or days, weeks, months and years. At is one
-// instant. After names jobs, and has no dues of its own.
+// instant. After names jobs, and has no scheduled times of its own.
 //
 // # When clocks change
 //
 // Cron, Quartz and recurrences are read in their zone.
 //
 //   - A local time that does not exist, because clocks went forward over it,
-//     is due at the first instant after the gap; several of them, and a due
-//     that exists at that instant, are one due.
+//     is due at the first instant after the gap; several of them, and a scheduled time
+//     that exists at that instant, are one scheduled time.
 //   - A local time that exists twice, because clocks went back, is due the
 //     first time only.
 //   - Interval-like schedules go on evenly instead. One whose hour, minute or
@@ -47,7 +47,7 @@
 //
 // # Calendars
 //
-// A [Calendar] excludes dues. Next passes over them; Excluded says which
+// A [Calendar] excludes scheduled times. Next passes over them; Excluded says which
 // calendar it was, and Preview shows them.
 //
 // # Zones

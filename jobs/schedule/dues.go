@@ -2,28 +2,28 @@ package schedule
 
 import "time"
 
-// mostSteps bounds how many dues of others are looked at for those of a job that follows them.
+// mostSteps bounds how many scheduled times of others are looked at for those of a job that follows them.
 const mostSteps = 10_000
 
-// Dues returns the first dues after from of one of several jobs, at most n of them. A job that
+// Scheduled times returns the first scheduled times after from of one of several jobs, at most n of them. A job that
 // follows others is due at those instants at which all of them are; it starts when they have
-// succeeded. Of jobs that share few dues some may be left out, and of those that wait for each other
+// succeeded. Of jobs that share few scheduled times some may be left out, and of those that wait for each other
 // all.
-func Dues(schedules map[string]Schedule, job string, from time.Time, n int) []time.Time {
+func ScheduledTimes(schedules map[string]Schedule, job string, from time.Time, n int) []time.Time {
 	steps := mostSteps
-	var dues []time.Time
-	for len(dues) < n {
+	var scheduledTimes []time.Time
+	for len(scheduledTimes) < n {
 		next := nextOf(schedules, job, from, len(schedules), &steps)
 		if next.IsZero() {
 			break
 		}
-		dues = append(dues, next)
+		scheduledTimes = append(scheduledTimes, next)
 		from = next
 	}
-	return dues
+	return scheduledTimes
 }
 
-// nextOf returns the first due after t, or the zero time. Depth bounds chains of jobs.
+// nextOf returns the first scheduled time after t, or the zero time. Depth bounds chains of jobs.
 func nextOf(schedules map[string]Schedule, job string, t time.Time, depth int, steps *int) time.Time {
 	s, known := schedules[job]
 	switch {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestDuesOfJobsThatFollowOthers(t *testing.T) {
+func TestScheduledTimesOfJobsThatFollowOthers(t *testing.T) {
 	parse := func(s Spec) Schedule {
 		parsed, err := Parse(s, time.UTC)
 		if err != nil {
@@ -25,8 +25,8 @@ func TestDuesOfJobsThatFollowOthers(t *testing.T) {
 		"hourly": {2, 3}, "one": {2, 3}, "all": {3, 6}, "chain": {3, 6}, "never": nil, "a": nil, "unknown": nil, "manual": nil, "none": nil,
 	} {
 		var hours []int
-		for _, due := range Dues(schedules, job, from, 2) {
-			hours = append(hours, due.Hour())
+		for _, scheduledAt := range ScheduledTimes(schedules, job, from, 2) {
+			hours = append(hours, scheduledAt.Hour())
 		}
 		if !slices.Equal(hours, want) {
 			t.Errorf("%s is due at %v, want %v", job, hours, want)

@@ -19,8 +19,8 @@ func ExampleParse() {
 		return
 	}
 	// On 29 March 2026 clocks go forward from 2:00 to 3:00.
-	for _, due := range nightly.Upcoming(time.Date(2026, 3, 27, 12, 0, 0, 0, berlin), 3) {
-		fmt.Println(due.In(berlin))
+	for _, scheduledAt := range nightly.Upcoming(time.Date(2026, 3, 27, 12, 0, 0, 0, berlin), 3) {
+		fmt.Println(scheduledAt.In(berlin))
 	}
 	// Output:
 	// 2026-03-28 02:30:00 +0100 CET

@@ -34,11 +34,11 @@ func (m *AfterMistake) Text(name string) string {
 	case m.known != nil:
 		return fmt.Sprintf("unknown job %s%s", name, nearest.Hint(m.Name, m.known))
 	}
-	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no dues that another could follow", name)
+	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no scheduled times that another could follow", name)
 }
 
 // CheckAfter looks through the jobs that others follow, by name: they are known,
-// have dues, and wait for each other in no circle. It returns every mistake, by
+// have scheduled times, and wait for each other in no circle. It returns every mistake, by
 // job; of a circle one.
 func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 	var mistakes []*AfterMistake

@@ -39,10 +39,10 @@ func FuzzParseText(f *testing.F) {
 		}
 		last := time.Unix(from, 0)
 		for _, o := range s.Preview(last, 5, true) {
-			if !o.Due.After(last) || o.Due.Nanosecond() != 0 {
-				t.Fatalf("%q in %s: after %s comes %s", text, in, last, o.Due)
+			if !o.ScheduledAt.After(last) || o.ScheduledAt.Nanosecond() != 0 {
+				t.Fatalf("%q in %s: after %s comes %s", text, in, last, o.ScheduledAt)
 			}
-			last = o.Due
+			last = o.ScheduledAt
 		}
 		again, err := schedule.ParseText(s.String(), in)
 		if err != nil || again.String() != s.String() || again.Next(time.Unix(from, 0)) != s.Next(time.Unix(from, 0)) || len(again.After()) != len(s.After()) {
@@ -97,10 +97,10 @@ func FuzzCalendar(f *testing.F) {
 			s := parse(t, "*/7 * * * *", berlin).WithCalendars(c)
 			from := time.Unix(at%4_000_000_000, 0)
 			for _, o := range s.Preview(from, 3, true) {
-				if _, excluded := s.Excluded(o.Due); excluded != (o.ExcludedBy != "") || !o.Due.After(from) {
+				if _, excluded := s.Excluded(o.ScheduledAt); excluded != (o.ExcludedBy != "") || !o.ScheduledAt.After(from) {
 					t.Fatalf("%+v after %s", o, from)
 				}
-				from = o.Due
+				from = o.ScheduledAt
 			}
 		}
 	})

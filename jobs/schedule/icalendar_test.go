@@ -17,13 +17,13 @@ func ics(events ...string) string {
 	return text + "END:VCALENDAR\r\n"
 }
 
-// within returns the schedule's first dues that lie within the events.
+// within returns the schedule's first scheduled times that lie within the events.
 func within(t *testing.T, text string, in *time.Location, from time.Time, n int, events ...string) string {
 	t.Helper()
 	c := calendar(t, schedule.CalendarSpec{Only: schedule.TimesSpec{Files: file("a.ics", ics(events...))}})
 	var got []string
-	for _, due := range parse(t, text, in).WithCalendars(c).Upcoming(from, n) {
-		got = append(got, strings.TrimSuffix(due.In(in).Format("2006-01-02 15:04"), " 00:00"))
+	for _, scheduledAt := range parse(t, text, in).WithCalendars(c).Upcoming(from, n) {
+		got = append(got, strings.TrimSuffix(scheduledAt.In(in).Format("2006-01-02 15:04"), " 00:00"))
 	}
 	return strings.Join(got, ", ")
 }

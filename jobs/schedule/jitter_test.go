@@ -11,26 +11,28 @@ import (
 
 // TestJitterStays pins delays: a new version beside an old one must delay alike.
 func TestJitterStays(t *testing.T) {
-	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940, "a": 30_166_172_137, "": 17_362_493_139} {
-		got := schedule.Jitter(job, due, time.Minute)
+		got := schedule.Jitter(job, scheduledAt, time.Minute)
 		if got != want {
 			t.Errorf("%q: %d, expected %d", job, got, want)
 		}
-		if there := schedule.Jitter(job, due.In(time.FixedZone("", 3600)), time.Minute); there != got {
+		if there := schedule.Jitter(job, scheduledAt.In(time.FixedZone("", 3600)), time.Minute); there != got {
 			t.Errorf("%q: %s in another zone", job, there)
 		}
 	}
 }
 
-// TestJitterIsSpread counts delays in tenths of what they may be: over the dues
-// of a job, and over the jobs of a due.
+// TestJitterIsSpread counts delays in tenths of what they may be: over the scheduled times
+// of a job, and over the jobs of a scheduled time.
 func TestJitterIsSpread(t *testing.T) {
 	const most, n = 10 * time.Second, 10_000
-	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	for name, delay := range map[string]func(i int) time.Duration{
-		"dues": func(i int) time.Duration { return schedule.Jitter("a", due.Add(time.Duration(i)*time.Minute), most) },
-		"jobs": func(i int) time.Duration { return schedule.Jitter(fmt.Sprintf("job-%d", i), due, most) },
+		"scheduled_times": func(i int) time.Duration {
+			return schedule.Jitter("a", scheduledAt.Add(time.Duration(i)*time.Minute), most)
+		},
+		"jobs": func(i int) time.Duration { return schedule.Jitter(fmt.Sprintf("job-%d", i), scheduledAt, most) },
 	} {
 		var tenths [10]int
 		for i := range n {
@@ -49,19 +51,19 @@ func TestJitterIsSpread(t *testing.T) {
 }
 
 func TestJitterOfSchedule(t *testing.T) {
-	due := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
+	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	s := parse(t, "@daily", time.UTC)
-	if s.Delay("a", due) != 0 || s.MaxDelay() != 0 {
-		t.Errorf("delayed by %s of %s", s.Delay("a", due), s.MaxDelay())
+	if s.Delay("a", scheduledAt) != 0 || s.MaxDelay() != 0 {
+		t.Errorf("delayed by %s of %s", s.Delay("a", scheduledAt), s.MaxDelay())
 	}
 	late := s.WithJitter(time.Hour)
-	if late.Delay("a", due) != schedule.Jitter("a", due, time.Hour) || late.MaxDelay() != time.Hour {
-		t.Errorf("delayed by %s of %s", late.Delay("a", due), late.MaxDelay())
+	if late.Delay("a", scheduledAt) != schedule.Jitter("a", scheduledAt, time.Hour) || late.MaxDelay() != time.Hour {
+		t.Errorf("delayed by %s of %s", late.Delay("a", scheduledAt), late.MaxDelay())
 	}
-	if late.Next(due) != s.Next(due) {
-		t.Errorf("due at %s, expected %s", late.Next(due), s.Next(due))
+	if late.Next(scheduledAt) != s.Next(scheduledAt) {
+		t.Errorf("due at %s, expected %s", late.Next(scheduledAt), s.Next(scheduledAt))
 	}
-	if got := schedule.Jitter("a", due, -1); got != 0 {
+	if got := schedule.Jitter("a", scheduledAt, -1); got != 0 {
 		t.Errorf("delayed by %s of less than nothing", got)
 	}
 }
@@ -72,25 +74,25 @@ func TestNextStart(t *testing.T) {
 	for _, text := range []string{"every:10s", "*/5 * * * *", "0 * * * *", "@daily"} {
 		for _, most := range []time.Duration{0, 3 * time.Second, time.Minute, 2 * time.Hour} {
 			s := parse(t, text, time.UTC).WithJitter(most)
-			type start struct{ due, at time.Time }
+			type start struct{ scheduledAt, at time.Time }
 			var all []start
-			for _, due := range s.Upcoming(from.Add(-most), 3000) {
-				all = append(all, start{due, due.Add(s.Delay("a", due))})
+			for _, scheduledAt := range s.Upcoming(from.Add(-most), 3000) {
+				all = append(all, start{scheduledAt, scheduledAt.Add(s.Delay("a", scheduledAt))})
 			}
 			slices.SortFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
 			for after := from; after.Before(from.Add(5 * time.Hour)); after = after.Add(7 * time.Minute) {
 				i := slices.IndexFunc(all, func(s start) bool { return s.at.After(after) })
-				if due, at := s.NextStart("a", after); due != all[i].due || at != all[i].at {
-					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after, due, at, all[i].due, all[i].at)
+				if scheduledAt, at := s.NextStart("a", after); scheduledAt != all[i].scheduledAt || at != all[i].at {
+					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after, scheduledAt, at, all[i].scheduledAt, all[i].at)
 				}
 			}
 		}
 	}
 	never := parse(t, "at:2026-01-01T00:00:00Z", time.UTC).WithJitter(time.Minute)
-	if due, at := never.NextStart("a", from.Add(time.Minute)); !due.IsZero() || !at.IsZero() {
-		t.Errorf("found %s at %s", due, at)
+	if scheduledAt, at := never.NextStart("a", from.Add(time.Minute)); !scheduledAt.IsZero() || !at.IsZero() {
+		t.Errorf("found %s at %s", scheduledAt, at)
 	}
-	if due, _ := never.NextStart("a", from.Add(time.Second)); due != from {
-		t.Errorf("found %s, expected the due whose delay goes on", due)
+	if scheduledAt, _ := never.NextStart("a", from.Add(time.Second)); scheduledAt != from {
+		t.Errorf("found %s, expected the scheduled time whose delay goes on", scheduledAt)
 	}
 }

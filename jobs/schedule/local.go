@@ -14,7 +14,7 @@ type ClockChanges struct {
 	// first instant after the gap.
 	Skip bool
 	// Both makes a local time that exists twice due both times; else it is
-	// due the first time.
+	// scheduledAt the first time.
 	Both bool
 }
 

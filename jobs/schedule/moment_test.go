@@ -80,14 +80,14 @@ func FuzzParseMoment(f *testing.F) {
 func TestPrev(t *testing.T) {
 	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 0 29 2 *", "every:7s", "every 20m between 09:00 and 17:00 on mon-fri", "quartz:0 0 12 L * ?", "at:2026-01-31T09:00:00Z"} {
 		s := parse(t, text, zone(t, "Europe/Berlin"))
-		dues := s.Upcoming(time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 300)
-		for i, due := range dues {
+		scheduledTimes := s.Upcoming(time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 300)
+		for i, scheduledAt := range scheduledTimes {
 			if i == 0 {
 				continue
 			}
-			for _, at := range []time.Time{due, due.Add(-time.Nanosecond), dues[i-1].Add(time.Nanosecond)} {
-				if got := s.Prev(at); got != dues[i-1] {
-					t.Fatalf("%s: before %s is %s, expected %s", text, at, got, dues[i-1])
+			for _, at := range []time.Time{scheduledAt, scheduledAt.Add(-time.Nanosecond), scheduledTimes[i-1].Add(time.Nanosecond)} {
+				if got := s.Prev(at); got != scheduledTimes[i-1] {
+					t.Fatalf("%s: before %s is %s, expected %s", text, at, got, scheduledTimes[i-1])
 				}
 			}
 		}
@@ -106,11 +106,11 @@ func TestClocksAt(t *testing.T) {
 		"2026-03-28T01:30:00Z": "", "2026-03-29T01:00:00Z": "02:00 to 03:00 does not exist: run after the gap",
 		"2026-10-25T00:30:00Z": "02:30 comes twice: the first time",
 	} {
-		due, err := time.Parse(time.RFC3339, at)
+		scheduledAt, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.ClocksAt(due); got != want {
+		if got := s.ClocksAt(scheduledAt); got != want {
 			t.Errorf("%s: %q, expected %q", at, got, want)
 		}
 	}

@@ -29,11 +29,11 @@ func parse(t testing.TB, text string, in *time.Location) schedule.Schedule {
 	return s
 }
 
-// upcoming writes the first dues after from as RFC 3339 in the schedule's zone.
+// upcoming writes the first scheduled times after from as RFC 3339 in the schedule's zone.
 func upcoming(s schedule.Schedule, from time.Time, n int) []string {
 	var texts []string
-	for _, due := range s.Upcoming(from, n) {
-		texts = append(texts, due.In(s.Zone()).Format(time.RFC3339))
+	for _, scheduledAt := range s.Upcoming(from, n) {
+		texts = append(texts, scheduledAt.In(s.Zone()).Format(time.RFC3339))
 	}
 	return texts
 }
@@ -41,7 +41,7 @@ func upcoming(s schedule.Schedule, from time.Time, n int) []string {
 func expect(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("dues:\n got %s\nwant %s", strings.Join(got, " "), strings.Join(want, " "))
+		t.Errorf("scheduled times:\n got %s\nwant %s", strings.Join(got, " "), strings.Join(want, " "))
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSpecIsOneKind(t *testing.T) {
 	}
 }
 
-// TestSameAs holds what the expressions of a line have in common: all dues.
+// TestSameAs holds what the expressions of a line have in common: all scheduled times.
 func TestSameAs(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, same := range [][]string{
@@ -173,9 +173,9 @@ func TestDayFields(t *testing.T) {
 		"0 0 ? * 1":       "6 13 20 27",
 	} {
 		var days []string
-		for _, due := range parse(t, text, time.UTC).Upcoming(from, 4) {
-			if due.Month() == time.July {
-				days = append(days, due.Format("2"))
+		for _, scheduledAt := range parse(t, text, time.UTC).Upcoming(from, 4) {
+			if scheduledAt.Month() == time.July {
+				days = append(days, scheduledAt.Format("2"))
 			}
 		}
 		if got := strings.Join(days, " "); got != want {
@@ -184,7 +184,7 @@ func TestDayFields(t *testing.T) {
 	}
 }
 
-func TestFarDues(t *testing.T) {
+func TestFarScheduledTimes(t *testing.T) {
 	leap := parse(t, "0 12 29 2 *", time.UTC)
 	from := time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC) // 2100 is no leap year
 	expect(t, upcoming(leap, from, 2), []string{"2104-02-29T12:00:00Z", "2108-02-29T12:00:00Z"})
@@ -195,8 +195,8 @@ func TestFarDues(t *testing.T) {
 
 	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	for _, text := range []string{"* * * * * *", "@every 1s", "0 0 1 1 *"} {
-		if due := parse(t, text, time.UTC).Next(end); !due.IsZero() {
-			t.Errorf("%s: due at %s, after the last year", text, due)
+		if scheduledAt := parse(t, text, time.UTC).Next(end); !scheduledAt.IsZero() {
+			t.Errorf("%s: due at %s, after the last year", text, scheduledAt)
 		}
 	}
 }
@@ -205,9 +205,9 @@ func TestInterval(t *testing.T) {
 	s := parse(t, "every:90s", zone(t, "Asia/Kolkata"))
 	for _, from := range []time.Time{time.Unix(-91, 0), time.Unix(-90, 0), time.Unix(-1, 5), time.Unix(0, 0),
 		time.Unix(89, 999_999_999), time.Unix(90, 0), time.Unix(1_800_000_001, 1)} {
-		due := s.Next(from)
-		if due.Unix()%90 != 0 || !due.After(from) || due.Sub(from) > 90*time.Second {
-			t.Errorf("after %s: %s", from.UTC(), due)
+		scheduledAt := s.Next(from)
+		if scheduledAt.Unix()%90 != 0 || !scheduledAt.After(from) || scheduledAt.Sub(from) > 90*time.Second {
+			t.Errorf("after %s: %s", from.UTC(), scheduledAt)
 		}
 	}
 	if s.String() != "every:1m30s" || s.Next(time.Unix(0, 0)).Location() != time.UTC {
@@ -219,8 +219,8 @@ func TestOnce(t *testing.T) {
 	at := time.Date(2026, 5, 1, 9, 0, 0, 0, time.FixedZone("", 7200))
 	s := parse(t, "at:2026-05-01T09:00:00+02:00", zone(t, "Europe/Berlin"))
 	expect(t, upcoming(s, at.Add(-time.Nanosecond), 3), []string{"2026-05-01T09:00:00+02:00"})
-	if due := s.Next(at); !due.IsZero() {
-		t.Errorf("due again at %s", due)
+	if scheduledAt := s.Next(at); !scheduledAt.IsZero() {
+		t.Errorf("due again at %s", scheduledAt)
 	}
 }
 

@@ -75,33 +75,33 @@ func TestClockChangePolicies(t *testing.T) {
 	}
 }
 
-// duesBetween returns the dues of some years, and checks that they increase.
-func duesBetween(t *testing.T, s schedule.Schedule, from, until time.Time) []time.Time {
+// scheduledTimesBetween returns the scheduled times of some years, and checks that they increase.
+func scheduledTimesBetween(t *testing.T, s schedule.Schedule, from, until time.Time) []time.Time {
 	t.Helper()
 	var all []time.Time
 	last := from
-	for due := s.Next(from); due.Before(until); due = s.Next(due) {
-		if !due.After(last) {
-			t.Fatalf("%s: after %s comes %s", s, last, due)
+	for scheduledAt := s.Next(from); scheduledAt.Before(until); scheduledAt = s.Next(scheduledAt) {
+		if !scheduledAt.After(last) {
+			t.Fatalf("%s: after %s comes %s", s, last, scheduledAt)
 		}
-		all = append(all, due)
-		last = due
+		all = append(all, scheduledAt)
+		last = scheduledAt
 	}
 	return all
 }
 
-// dueDates counts dues by their date in the zone.
-func dueDates(t *testing.T, s schedule.Schedule, from, until time.Time) map[string]int {
+// calendarDates counts scheduled times by their date in the zone.
+func calendarDates(t *testing.T, s schedule.Schedule, from, until time.Time) map[string]int {
 	t.Helper()
 	dates := map[string]int{}
-	for _, due := range duesBetween(t, s, from, until) {
-		dates[due.In(s.Zone()).Format(time.DateOnly)]++
+	for _, scheduledAt := range scheduledTimesBetween(t, s, from, until) {
+		dates[scheduledAt.In(s.Zone()).Format(time.DateOnly)]++
 	}
 	return dates
 }
 
 // TestTenYears goes through the zones with the oddest rules, day by day: a daily
-// due is there once on each date, but for what the policies say of the dates
+// scheduledAt is there once on each date, but for what the policies say of the dates
 // on which its local time is not there, or there twice; intervals stay even.
 func TestTenYears(t *testing.T) {
 	for _, c := range []struct {
@@ -162,23 +162,23 @@ func TestTenEvenYears(t *testing.T) {
 func checkDaily(t *testing.T, clock string, in *time.Location, from, until time.Time) (gaps, twice int) {
 	t.Helper()
 	s := parse(t, clock+" * * *", in)
-	run := dueDates(t, s, from, until)
-	skip := dueDates(t, s.WithClockChanges(schedule.ClockChanges{Skip: true}), from, until)
-	both := dueDates(t, s.WithClockChanges(schedule.ClockChanges{Both: true}), from, until)
-	days, dues := 0, 0
+	run := calendarDates(t, s, from, until)
+	skip := calendarDates(t, s.WithClockChanges(schedule.ClockChanges{Skip: true}), from, until)
+	both := calendarDates(t, s.WithClockChanges(schedule.ClockChanges{Both: true}), from, until)
+	days, scheduledTimes := 0, 0
 	for day := time.Date(until.Year()-10, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < until.Year(); day = day.AddDate(0, 0, 1) {
 		days++
 		date := day.Format(time.DateOnly)
-		dues += run[date]
+		scheduledTimes += run[date]
 		gaps += 1 - skip[date]
 		twice += both[date] - run[date]
 		missing := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, in).Format(time.DateOnly) != date
 		if !missing && run[date] < 1 || run[date] > 2 || skip[date] > 1 || both[date] < run[date] {
-			t.Errorf("%s: %d dues, %d if gaps are skipped, %d if both are run", date, run[date], skip[date], both[date])
+			t.Errorf("%s: %d scheduled times, %d if gaps are skipped, %d if both are run", date, run[date], skip[date], both[date])
 		}
 	}
-	if dues != days {
-		t.Errorf("%d dues on %d days", dues, days)
+	if scheduledTimes != days {
+		t.Errorf("%d scheduled times on %d days", scheduledTimes, days)
 	}
 	return gaps, twice
 }
@@ -186,17 +186,17 @@ func checkDaily(t *testing.T, clock string, in *time.Location, from, until time.
 func checkEven(t *testing.T, in *time.Location, from, until time.Time) {
 	t.Helper()
 	for text, want := range map[string]time.Duration{"*/15 * * * *": 15 * time.Minute, "every 30m between 00:00 and 24:00": 30 * time.Minute} {
-		dues := duesBetween(t, parse(t, text, in), from, until)
-		for i := 1; i < len(dues); i++ {
-			if gap := dues[i].Sub(dues[i-1]); gap != want {
-				t.Errorf("%s: %s between %s and %s", text, gap, dues[i-1].In(in), dues[i].In(in))
+		scheduledTimes := scheduledTimesBetween(t, parse(t, text, in), from, until)
+		for i := 1; i < len(scheduledTimes); i++ {
+			if gap := scheduledTimes[i].Sub(scheduledTimes[i-1]); gap != want {
+				t.Errorf("%s: %s between %s and %s", text, gap, scheduledTimes[i-1].In(in), scheduledTimes[i].In(in))
 			}
 		}
 	}
-	dues := duesBetween(t, parse(t, "0 */2 * * *", in), from, until)
-	for i := 1; i < len(dues); i++ {
-		if gap := dues[i].Sub(dues[i-1]); gap < 30*time.Minute || gap > 4*time.Hour {
-			t.Errorf("every second hour: %s between %s and %s", gap, dues[i-1].In(in), dues[i].In(in))
+	scheduledTimes := scheduledTimesBetween(t, parse(t, "0 */2 * * *", in), from, until)
+	for i := 1; i < len(scheduledTimes); i++ {
+		if gap := scheduledTimes[i].Sub(scheduledTimes[i-1]); gap < 30*time.Minute || gap > 4*time.Hour {
+			t.Errorf("every second hour: %s between %s and %s", gap, scheduledTimes[i-1].In(in), scheduledTimes[i].In(in))
 		}
 	}
 }

@@ -8,13 +8,13 @@ import (
 // longestBack is how far Prev looks.
 const longestBack = 12 * 366 * 24 * time.Hour
 
-// Prev returns the last due before t that no calendar excludes, or the zero
-// time when there is none within twelve years. It asks for the dues after some
+// Prev returns the last scheduled time before t that no calendar excludes, or the zero
+// time when there is none within twelve years. It asks for the scheduled times after some
 // tens of instants.
 func (s Schedule) Prev(t time.Time) time.Time {
 	before := func(from time.Time) bool {
-		due := s.Next(from)
-		return !due.IsZero() && due.Before(t)
+		scheduledAt := s.Next(from)
+		return !scheduledAt.IsZero() && scheduledAt.Before(t)
 	}
 	back := time.Minute
 	for !before(t.Add(-back)) {
@@ -29,14 +29,14 @@ func (s Schedule) Prev(t time.Time) time.Time {
 	return s.Next(from.Add(time.Duration(last-1) * time.Second))
 }
 
-// ClocksAt says in words what a change of the zone's clocks does to a due, ""
+// ClocksAt says in words what a change of the zone's clocks does to a scheduled time, ""
 // if nothing.
-func (s Schedule) ClocksAt(due time.Time) string {
+func (s Schedule) ClocksAt(scheduledAt time.Time) string {
 	l, ok := s.rule.(*local)
 	if !ok {
 		return ""
 	}
-	for _, words := range l.change(due.Unix()) {
+	for _, words := range l.change(scheduledAt.Unix()) {
 		return words
 	}
 	return ""

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Occurrence is a due as a preview shows it.
+// Occurrence is a scheduled time as a preview shows it.
 type Occurrence struct {
-	Due time.Time // in UTC
-	// ExcludedBy is the calendar for which the due is not run; "" for none.
+	ScheduledAt time.Time // in UTC
+	// ExcludedBy is the calendar for which the scheduled time is not run; "" for none.
 	ExcludedBy string
-	// Change says in words how a change of the zone's clocks bears on the due;
+	// Change says in words how a change of the zone's clocks bears on the scheduled time;
 	// "" if none does.
 	Change string
 }
 
-// Preview returns the first n dues after from, or as many as there are, and if
+// Preview returns the first n scheduled times after from, or as many as there are, and if
 // excluded is true also those between them that calendars exclude; of these
 // it shows five hundred at most.
 func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
@@ -28,12 +28,12 @@ func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 		if excluded {
 			find = s.nominal
 		}
-		due := find(from)
-		if due.IsZero() {
+		scheduledAt := find(from)
+		if scheduledAt.IsZero() {
 			break
 		}
-		o := Occurrence{Due: due, Change: s.change(due, offset)}
-		if calendar, _ := s.excluding(due); calendar != nil {
+		o := Occurrence{ScheduledAt: scheduledAt, Change: s.change(scheduledAt, offset)}
+		if calendar, _ := s.excluding(scheduledAt); calendar != nil {
 			o.ExcludedBy = calendar.name
 			if hidden++; hidden > most {
 				excluded = false
@@ -42,19 +42,19 @@ func (s Schedule) Preview(from time.Time, n int, excluded bool) []Occurrence {
 			}
 		}
 		all = append(all, o)
-		from, offset = due, offsetOf(due.In(s.Zone()))
+		from, offset = scheduledAt, offsetOf(scheduledAt.In(s.Zone()))
 	}
 	return all
 }
 
-// change says how a change of clocks bears on a due that follows one at which
+// change says how a change of clocks bears on a scheduled time that follows one at which
 // local time was offset to UTC.
-func (s Schedule) change(due time.Time, offset int64) string {
+func (s Schedule) change(scheduledAt time.Time, offset int64) string {
 	var words []string
 	if l, ok := s.rule.(*local); ok {
-		words = l.change(due.Unix())
+		words = l.change(scheduledAt.Unix())
 	}
-	now := offsetOf(due.In(s.Zone()))
+	now := offsetOf(scheduledAt.In(s.Zone()))
 	switch by := time.Duration(now-offset) * time.Second; {
 	case by > 0:
 		words = append(words, "clocks went forward by "+shortDuration(by))
@@ -65,16 +65,16 @@ func (s Schedule) change(due time.Time, offset int64) string {
 }
 
 // change says what a change of clocks did to the local time that is due.
-func (l *local) change(due int64) []string {
-	within := stretchAt(l.zone, due)
+func (l *local) change(scheduledAt int64) []string {
+	within := stretchAt(l.zone, scheduledAt)
 	after := stretchAt(l.zone, min(within.end, maxInstant))
 	switch {
-	case due == within.start && l.missed(within, &lookahead{pattern: &l.pattern}):
+	case scheduledAt == within.start && l.missed(within, &lookahead{pattern: &l.pattern}):
 		return []string{shownGap(within.start+within.before, within.start+within.offset) + " does not exist: run after the gap"}
-	case after.offset < within.offset && within.end-due <= within.offset-after.offset:
-		return []string{clockText(floorMod(due+within.offset, daySeconds)) + " comes twice: the first time"}
-	case within.offset < within.before && due-within.start < within.before-within.offset:
-		return []string{clockText(floorMod(due+within.offset, daySeconds)) + " comes twice: the second time"}
+	case after.offset < within.offset && within.end-scheduledAt <= within.offset-after.offset:
+		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) + " comes twice: the first time"}
+	case within.offset < within.before && scheduledAt-within.start < within.before-within.offset:
+		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) + " comes twice: the second time"}
 	}
 	return nil
 }

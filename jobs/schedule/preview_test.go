@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestPreview has what is said of dues where clocks change.
+// TestPreview has what is said of scheduled times where clocks change.
 func TestPreview(t *testing.T) {
 	for _, c := range []struct {
 		zone, text, from string
@@ -33,7 +33,7 @@ func TestPreview(t *testing.T) {
 		in := zone(t, c.zone)
 		var got []string
 		for _, o := range parse(t, c.text, in).Preview(from, len(c.want), false) {
-			got = append(got, strings.TrimSpace(o.Due.In(in).Format("01-02 15:04 ")+o.Change))
+			got = append(got, strings.TrimSpace(o.ScheduledAt.In(in).Format("01-02 15:04 ")+o.Change))
 		}
 		expect(t, got, c.want)
 	}
@@ -45,7 +45,7 @@ func TestPreviewOfExclusions(t *testing.T) {
 	from := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	show := func(all []schedule.Occurrence) (texts []string) {
 		for _, o := range all {
-			texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s %s", o.Due.Format("Mon 2"), o.ExcludedBy)))
+			texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s %s", o.ScheduledAt.Format("Mon 2"), o.ExcludedBy)))
 		}
 		return texts
 	}
@@ -55,7 +55,7 @@ func TestPreviewOfExclusions(t *testing.T) {
 	// A long exclusion is not shown to its end, and what follows is.
 	year := calendar(t, schedule.CalendarSpec{Name: "year", Exclude: schedule.TimesSpec{Dates: []string{"2026-01-03..2026-12-31"}}})
 	all := parse(t, "*/5 * * * *", time.UTC).WithCalendars(year).Preview(from.Add(24*time.Hour), 2, true)
-	if len(all) != 502 || all[499].ExcludedBy != "year" || all[500].ExcludedBy != "" || all[500].Due.Format(time.DateOnly) != "2027-01-01" {
+	if len(all) != 502 || all[499].ExcludedBy != "year" || all[500].ExcludedBy != "" || all[500].ScheduledAt.Format(time.DateOnly) != "2027-01-01" {
 		t.Errorf("%d shown, the last: %+v", len(all), all[len(all)-1])
 	}
 	if got := (schedule.Schedule{}).Preview(from, 2, true); got != nil {

@@ -125,7 +125,7 @@ func (k quartzKind) bounds() (low, high int) {
 	return b[0], b[1]
 }
 
-// quartzLastYear is the last in which Quartz looks for a due. It stops a hundred
+// quartzLastYear is the last in which Quartz looks for a scheduled time. It stops a hundred
 // years ahead of the present; replicas that start in different years must agree.
 const quartzLastYear = 2999
 

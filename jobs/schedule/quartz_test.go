@@ -36,7 +36,7 @@ func TestAsQuartz(t *testing.T) {
 	}
 }
 
-// asQuartz compares dues with the seconds from each to the next.
+// asQuartz compares scheduled times with the seconds from each to the next.
 func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 	t.Helper()
 	at, err := strconv.ParseInt(from, 10, 64)
@@ -49,10 +49,10 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 		return
 	}
 	for _, gap := range gaps {
-		due := s.Next(time.Unix(at, 0))
+		scheduledAt := s.Next(time.Unix(at, 0))
 		if gap == "end" {
-			if !due.IsZero() {
-				t.Errorf("%q in %s: after %s comes %s, Quartz has none", text, in, time.Unix(at, 0).UTC(), due)
+			if !scheduledAt.IsZero() {
+				t.Errorf("%q in %s: after %s comes %s, Quartz has none", text, in, time.Unix(at, 0).UTC(), scheduledAt)
 			}
 			return
 		}
@@ -60,8 +60,8 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at += seconds; due.Unix() != at {
-			t.Errorf("%q in %s: due %s, Quartz has %s", text, in, due, time.Unix(at, 0).UTC())
+		if at += seconds; scheduledAt.Unix() != at {
+			t.Errorf("%q in %s: due %s, Quartz has %s", text, in, scheduledAt, time.Unix(at, 0).UTC())
 			return
 		}
 	}
@@ -110,8 +110,8 @@ func TestQuartzDocumentation(t *testing.T) {
 		{"0 0 14-6 ? * FRI-MON", "2005-01-01 00:00:00 Sat, 2005-01-01 01:00:00 Sat, 2005-01-01 02:00:00 Sat"},
 	} {
 		var got []string
-		for _, due := range parse(t, "quartz:"+c[0], time.UTC).Upcoming(from, 3) {
-			got = append(got, due.Format("2006-01-02 15:04:05 Mon"))
+		for _, scheduledAt := range parse(t, "quartz:"+c[0], time.UTC).Upcoming(from, 3) {
+			got = append(got, scheduledAt.Format("2006-01-02 15:04:05 Mon"))
 		}
 		if strings.Join(got, ", ") != c[1] {
 			t.Errorf("%q: due %s, expected %s", c[0], strings.Join(got, ", "), c[1])
@@ -134,8 +134,8 @@ func TestUnlikeQuartz(t *testing.T) {
 		"0 0 9 1 1 ? 2500/9": "2500-01-01 2509-01-01 2518-01-01",
 	} {
 		var got []string
-		for _, due := range parse(t, "quartz:"+text, time.UTC).Upcoming(from, 3) {
-			got = append(got, due.Format(time.DateOnly))
+		for _, scheduledAt := range parse(t, "quartz:"+text, time.UTC).Upcoming(from, 3) {
+			got = append(got, scheduledAt.Format(time.DateOnly))
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q: due %s, expected %s", text, got, want)

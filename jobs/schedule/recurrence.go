@@ -21,7 +21,7 @@ type Recurrence struct {
 	// midnight if it is not given.
 	At string
 	// Between is the daily window of a duration, such as 09:00 and 17:00, both
-	// included; 22:00 and 02:00 ends on the day after. The first due of a
+	// included; 22:00 and 02:00 ends on the day after. The first scheduled time of a
 	// window is its beginning.
 	Between string
 	// On says on which days: weekdays such as mon-fri for windows and weeks,

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestRecurrence has the first dues after the beginning of 2026, a Thursday, by
+// TestRecurrence has the first scheduled times after the beginning of 2026, a Thursday, by
 // the clocks of Berlin.
 func TestRecurrence(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
@@ -44,8 +44,8 @@ func TestRecurrence(t *testing.T) {
 	} {
 		s := parse(t, text, berlin)
 		var got []string
-		for _, due := range s.Upcoming(from, strings.Count(want, ",")+1) {
-			got = append(got, strings.TrimSuffix(due.In(berlin).Format("01-02 15:04:05"), ":00"))
+		for _, scheduledAt := range s.Upcoming(from, strings.Count(want, ",")+1) {
+			got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).Format("01-02 15:04:05"), ":00"))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: due %s, expected %s", text, strings.Join(got, ", "), want)
@@ -68,12 +68,12 @@ func TestMonthsCountFromEpoch(t *testing.T) {
 		"every 1 year on 29 feb": "1970-02-28",
 	} {
 		s := parse(t, text, time.UTC)
-		due := s.Next(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
-		if due.Format(time.DateOnly) != want {
-			t.Errorf("%s: due %s, expected %s", text, due.Format(time.DateOnly), want)
+		scheduledAt := s.Next(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
+		if scheduledAt.Format(time.DateOnly) != want {
+			t.Errorf("%s: due %s, expected %s", text, scheduledAt.Format(time.DateOnly), want)
 		}
-		if earlier := s.Next(due.AddDate(-1, 0, 0)); earlier.After(due) {
-			t.Errorf("%s: due %s, but after a year before not until %s", text, due, earlier)
+		if earlier := s.Next(scheduledAt.AddDate(-1, 0, 0)); earlier.After(scheduledAt) {
+			t.Errorf("%s: due %s, but after a year before not until %s", text, scheduledAt, earlier)
 		}
 	}
 }
@@ -170,8 +170,8 @@ func TestAfter(t *testing.T) {
 	if again := parse(t, s.String(), time.UTC); strings.Join(again.After(), "|") != strings.Join(want, "|") {
 		t.Errorf("read again as %q", again.After())
 	}
-	if due := s.Next(time.Now()); !due.IsZero() {
-		t.Errorf("due by itself at %s", due)
+	if scheduledAt := s.Next(time.Now()); !scheduledAt.IsZero() {
+		t.Errorf("due by itself at %s", scheduledAt)
 	}
 	for text, want := range map[string]string{
 		"after:":       "found an empty name",

@@ -19,27 +19,27 @@ type Schedule struct {
 	jitter    time.Duration
 }
 
-// rule finds dues.
+// rule finds scheduled times.
 type rule interface {
-	// next returns the first due after t, or false when there is none.
+	// next returns the first scheduled time after t, or false when there is none.
 	next(t time.Time) (time.Time, bool)
 }
 
-// lastYear is the last year with dues: later ones have no RFC 3339 form.
+// lastYear is the last year with scheduled times: later ones have no RFC 3339 form.
 const lastYear = 9999
 
-// Next returns the first due after t that no calendar excludes, or the zero
-// time when there is none. Dues are whole seconds in UTC from the years 1 to
+// Next returns the first scheduled time after t that no calendar excludes, or the zero
+// time when there is none. Scheduled times are whole seconds in UTC from the years 1 to
 // 9999, and may be compared with ==. A schedule whose calendars go on excluding
 // what is due, for some thousands of exclusions in a row, has none either.
 func (s Schedule) Next(t time.Time) time.Time {
-	due := s.nominal(t)
+	scheduledAt := s.nominal(t)
 	for range maxExcluded {
-		calendar, until := s.excluding(due)
+		calendar, until := s.excluding(scheduledAt)
 		if calendar == nil {
-			return due
+			return scheduledAt
 		}
-		due = s.nominal(until.Add(-time.Nanosecond))
+		scheduledAt = s.nominal(until.Add(-time.Nanosecond))
 	}
 	return time.Time{}
 }
@@ -48,7 +48,7 @@ func (s Schedule) Next(t time.Time) time.Time {
 // of days, in a few milliseconds.
 const maxExcluded = 4_000
 
-// nominal returns the first due after t, calendars left aside.
+// nominal returns the first scheduled time after t, calendars left aside.
 func (s Schedule) nominal(t time.Time) time.Time {
 	if s.rule == nil || t.UTC().Year() > lastYear {
 		return time.Time{}
@@ -56,30 +56,30 @@ func (s Schedule) nominal(t time.Time) time.Time {
 	if t.Before(time.Time{}) {
 		t = time.Time{}
 	}
-	due, ok := s.rule.next(t)
-	if !ok || due.UTC().Year() > lastYear {
+	scheduledAt, ok := s.rule.next(t)
+	if !ok || scheduledAt.UTC().Year() > lastYear {
 		return time.Time{}
 	}
-	return due.UTC()
+	return scheduledAt.UTC()
 }
 
-// Upcoming returns the first n dues after from, or as many as there are. They
+// Upcoming returns the first n scheduled times after from, or as many as there are. They
 // are in UTC; to show them, convert them to the schedule's Zone.
 func (s Schedule) Upcoming(from time.Time, n int) []time.Time {
-	var dues []time.Time
-	for len(dues) < n {
+	var scheduledTimes []time.Time
+	for len(scheduledTimes) < n {
 		from = s.Next(from)
 		if from.IsZero() {
 			break
 		}
-		dues = append(dues, from)
+		scheduledTimes = append(scheduledTimes, from)
 	}
-	return dues
+	return scheduledTimes
 }
 
-// After returns the names of the jobs whose success for a due makes this job
-// due, and nil for a schedule that is not of that kind. Next gives such a
-// schedule no dues: they are those of the jobs it follows. The caller must not
+// After returns the names of the jobs whose success for a scheduled time makes this job
+// scheduledAt, and nil for a schedule that is not of that kind. Next gives such a
+// schedule no scheduled times: they are those of the jobs it follows. The caller must not
 // change the result.
 func (s Schedule) After() []string { return s.after }
 
@@ -95,14 +95,14 @@ func (s Schedule) WithClockChanges(c ClockChanges) Schedule {
 	return s
 }
 
-// WithCalendars returns the schedule without the dues that any of the calendars
+// WithCalendars returns the schedule without the scheduled times that any of the calendars
 // excludes, in place of those that it had.
 func (s Schedule) WithCalendars(calendars ...*Calendar) Schedule {
 	s.calendars = slices.Clone(calendars)
 	return s
 }
 
-// WithJitter returns the schedule with delays of up to most; its dues stay.
+// WithJitter returns the schedule with delays of up to most; its scheduled times stay.
 func (s Schedule) WithJitter(most time.Duration) Schedule {
 	s.jitter = most
 	return s
@@ -110,7 +110,9 @@ func (s Schedule) WithJitter(most time.Duration) Schedule {
 
 // Delay returns how much later than due the job of that name starts: Jitter
 // by what WithJitter has set.
-func (s Schedule) Delay(job string, due time.Time) time.Duration { return Jitter(job, due, s.jitter) }
+func (s Schedule) Delay(job string, scheduledAt time.Time) time.Duration {
+	return Jitter(job, scheduledAt, s.jitter)
+}
 
 // MaxDelay returns what WithJitter has set: Delay is less, or both are nothing.
 func (s Schedule) MaxDelay() time.Duration { return s.jitter }
@@ -128,9 +130,9 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// Fingerprint returns String and whatever else decides about dues and their
+// Fingerprint returns String and whatever else decides about scheduled times and their
 // delays, but for the zone: schedules of one zone with equal fingerprints are
-// due alike. What is at its default is not in it, and of calendars there is
+// scheduledAt alike. What is at its default is not in it, and of calendars there is
 // a hash of their contents.
 func (s Schedule) Fingerprint() string {
 	texts := []string{s.text}

@@ -22,7 +22,7 @@ type Spec struct {
 	Every      time.Duration // whole seconds, at least one
 	Recurrence Recurrence    // in words
 	At         time.Time     // once, at a whole second
-	After      []string      // names of jobs: due when each has succeeded for one due
+	After      []string      // names of jobs: due when each has succeeded for one scheduled time
 }
 
 // Parse returns the schedule that spec describes, read in zone; nil means UTC.

@@ -159,7 +159,7 @@ type walked interface {
 }
 
 // walk goes from one instant to the next as an operator with a wall clock
-// would, and notes the dues after from and until to.
+// would, and notes the scheduled times after from and until to.
 func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to time.Time, step time.Duration) []time.Time {
 	everyHour, even := e.evenly()
 	var seen int64 = math.MinInt64 // the latest that was shown
@@ -167,22 +167,22 @@ func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to t
 		_, offset := t.In(in).Zone()
 		return t.UTC().Add(time.Duration(offset) * time.Second)
 	}
-	var dues []time.Time
+	var scheduledTimes []time.Time
 	before := from.Add(-3 * time.Hour) // far enough to have seen what comes back
 	last := shown(before)
 	for t := before.Add(step); !t.After(to); t = t.Add(step) {
 		now := shown(t)
-		due := e.matches(now) && (even || changes.Both || now.Unix() > seen)
+		scheduledAt := e.matches(now) && (even || changes.Both || now.Unix() > seen)
 		for lost := last.Add(step); lost.Before(now) && !everyHour && !changes.Skip; lost = lost.Add(step) {
-			due = due || e.matches(lost)
+			scheduledAt = scheduledAt || e.matches(lost)
 		}
-		if due && t.After(from) {
-			dues = append(dues, t.UTC())
+		if scheduledAt && t.After(from) {
+			scheduledTimes = append(scheduledTimes, t.UTC())
 		}
 		seen = max(seen, now.Unix())
 		last = now
 	}
-	return dues
+	return scheduledTimes
 }
 
 // drawChange returns an instant at which clocks change in one of the zones.
@@ -212,9 +212,9 @@ func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	s = s.WithClockChanges(changes)
 	want := walk(e, changes, in, from, to, step)
 	got := from
-	for _, due := range want {
-		if got = s.Next(got); got != due {
-			t.Fatalf("%q in %s: due %s, want %s", s, in, got.In(in), due.In(in))
+	for _, scheduledAt := range want {
+		if got = s.Next(got); got != scheduledAt {
+			t.Fatalf("%q in %s: due %s, want %s", s, in, got.In(in), scheduledAt.In(in))
 		}
 	}
 	if next := s.Next(got); !next.IsZero() && !next.After(to) {
@@ -222,9 +222,9 @@ func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	}
 }
 
-// TestNoDueIsLostOrDoubled compares with a walk over every minute of some days
+// TestNoScheduledTimeIsLostOrDoubled compares with a walk over every minute of some days
 // around a change of clocks.
-func TestNoDueIsLostOrDoubled(t *testing.T) {
+func TestNoScheduledTimeIsLostOrDoubled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := time.Duration(rapid.IntRange(0, 30*60).Draw(t, "minutes before")) * time.Minute
 		var e walked = drawExpression(t, false)
@@ -252,9 +252,9 @@ func TestNoSecondIsLostOrDoubled(t *testing.T) {
 	})
 }
 
-// TestDuesIncrease holds for any instant asked about, and asking from between
-// two dues gives the second.
-func TestDuesIncrease(t *testing.T) {
+// TestScheduledTimesIncrease holds for any instant asked about, and asking from between
+// two scheduled times gives the second.
+func TestScheduledTimesIncrease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, change := drawChange(t)
 		s, err := schedule.ParseText(drawExpression(t, true).text(), in)

@@ -56,7 +56,7 @@ func startOf(t *testing.T, job string) jobs.StartRequest {
 	}
 	now := time.Now()
 	return jobs.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, Due: now}, Attempt: 1, WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: now}, Attempt: 1, WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	freeRuns = `
-SELECT id, job, due, key = '' AND recovery = 0 AND attempt <= 1, wait_since FROM holdfast_runs
+SELECT id, job, scheduled_at, key = '' AND recovery = 0 AND attempt <= 1, wait_since FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
     AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))`
@@ -105,19 +105,19 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a 
 
 // freeRun is a waiting run that nobody has.
 type freeRun struct {
-	id    uuid.UUID
-	due   int64
-	late  bool
-	place time.Time
+	id          uuid.UUID
+	scheduledAt int64
+	late        bool
+	place       time.Time
 }
 
 func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time) (run freeRun, err error) {
 	var name string
 	var scheduled bool
 	var since int64
-	err = rows.Scan(&run.id, &name, &run.due, &scheduled, &since)
+	err = rows.Scan(&run.id, &name, &run.scheduledAt, &scheduled, &since)
 	job := asked[name]
-	run.late = scheduled && run.due < micros(now.Add(-job.Threshold))
+	run.late = scheduled && run.scheduledAt < micros(now.Add(-job.Threshold))
 	run.place = jobs.Place(fromMicros(since), job.Priority)
 	return run, err
 }
@@ -125,7 +125,7 @@ func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time
 // firstRuns returns those that are to be taken up, in their order.
 func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 	slices.SortFunc(runs, func(a, b freeRun) int {
-		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.due, b.due), bytes.Compare(a.id[:], b.id[:]))
+		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt), bytes.Compare(a.id[:], b.id[:]))
 	})
 	var late, prompt []uuid.UUID
 	for _, run := range runs {

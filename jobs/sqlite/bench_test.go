@@ -70,7 +70,7 @@ func startFinish(b testing.TB, s *sqlite.Store, session uuid.UUID, n int) {
 // batch asks for n runs of firings that were never asked for.
 func batch(b testing.TB, n int) []jobs.StartRequest {
 	b.Helper()
-	due := time.Now()
+	scheduledAt := time.Now()
 	requests := make([]jobs.StartRequest, n)
 	for i := range requests {
 		name := fmt.Sprintf("job-%s", uuid.NewString()[:13])
@@ -83,7 +83,7 @@ func batch(b testing.TB, n int) []jobs.StartRequest {
 			b.Fatal(err)
 		}
 		requests[i] = jobs.StartRequest{
-			Run: uuid.New(), Firing: jobs.Firing{Job: name, Due: due}, Attempt: 1, WaitSince: due,
+			Run: uuid.New(), Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}, Attempt: 1, WaitSince: scheduledAt,
 			Requests: []locking.Request{{Resource: own, Mode: locking.Exclusive}, {Resource: written, Mode: locking.Exclusive}},
 		}
 	}

@@ -17,13 +17,13 @@ SELECT j.name, d.resources FROM holdfast_jobs j CROSS JOIN holdfast_definitions 
 WHERE d.resources <> '[]' ORDER BY j.name`
 
 	stretchesWithin = `
-SELECT r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
+SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value AND created_at >= ?2 AND created_at < ?3 ORDER BY created_at DESC, id DESC LIMIT ?4)
 ORDER BY r.created_at DESC, r.id DESC`
 
 	stretchesBefore = `
-SELECT r.id, r.job, r.due, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
+SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value AND created_at < ?2 ORDER BY created_at DESC, id DESC LIMIT ?3)
 WHERE r.finished_at >= ?2 OR r.state IN ('waiting', 'running')
@@ -75,13 +75,13 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 func (s *Store) stretches(ctx context.Context, query string, args ...any) (stretches []jobs.Stretch, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		var v jobs.Stretch
-		var due, created int64
+		var scheduledAt, created int64
 		var started, finished sql.NullInt64
 		var blocker, rests *string
-		if err := rows.Scan(&v.Run, &v.Job, &due, &v.State, &v.Reason, &v.Replica, &created, &started, &finished, &rests, &blocker); err != nil {
+		if err := rows.Scan(&v.Run, &v.Job, &scheduledAt, &v.State, &v.Reason, &v.Replica, &created, &started, &finished, &rests, &blocker); err != nil {
 			return err
 		}
-		v.Due, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(due), fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
+		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(scheduledAt), fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
 		var err error
 		if v.Rests, err = restsOf(rests); err != nil {
 			return fmt.Errorf("run %s: %w", v.Run, err)

@@ -37,7 +37,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 			return err
 		}
 		found := runs[0]
-		d.detail = map[string]any{"job": found.Job, "due": fromMicros(found.Due), "state": found.State}
+		d.detail = map[string]any{"job": found.Job, "scheduled_at": fromMicros(found.ScheduledAt), "state": found.State}
 		switch found.State {
 		case jobs.Waiting:
 			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, byWhom("cancelled", a), d.now)

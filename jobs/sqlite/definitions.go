@@ -41,8 +41,8 @@ WHERE s.id NOT IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM ho
 
 	dropCarried = `DELETE FROM holdfast_session_jobs WHERE session = ?1 RETURNING job`
 
-	// The cursor moves only with the dues, or when the job is back that had left:
-	// else a changed definition would drop the dues that nobody has started yet.
+	// The cursor moves only with the scheduled times, or when the job is back that had left:
+	// else a changed definition would drop the scheduled times that nobody has started yet.
 	putInForce = `
 INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
@@ -51,10 +51,10 @@ WHERE n.version IS NOT NULL
 ON CONFLICT (name) DO UPDATE SET version = excluded.version,
     updated_at = CASE WHEN j.version <> excluded.version OR ` + hadLeft + ` THEN excluded.updated_at ELSE j.updated_at END,
     back_at = CASE WHEN j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
-    checked_until = CASE WHEN ` + sameDues + ` AND NOT ` + hadLeft + ` THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
+    checked_until = CASE WHEN ` + sameScheduledTimes + ` AND NOT ` + hadLeft + ` THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
 WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`
 
-	sameDues = `EXISTS (SELECT 1 FROM holdfast_definitions o JOIN holdfast_definitions d ON d.job = o.job
+	sameScheduledTimes = `EXISTS (SELECT 1 FROM holdfast_definitions o JOIN holdfast_definitions d ON d.job = o.job
         WHERE o.job = j.name AND o.version = j.version AND d.version = excluded.version AND d.zone = o.zone
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule ELSE d.fingerprint = o.fingerprint END)`
 

@@ -35,7 +35,7 @@ func startRun(t *testing.T) running {
 	if err != nil || results[0].Outcome != jobs.StartGranted {
 		t.Fatalf("start %+v (%v)", results, err)
 	}
-	run := jobs.NewRun(request.Firing.Job, request.Firing.Due, zerolog.Nop())
+	run := jobs.NewRun(request.Firing.Job, request.Firing.ScheduledAt, zerolog.Nop())
 	run.ID, run.Token = request.Run, results[0].Token
 	return running{s, session, run}
 }
@@ -144,7 +144,7 @@ func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
 	if _, err := r.Finish(t.Context(), []jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Waiting}}); err != nil {
 		t.Fatal(err)
 	}
-	firing := jobs.Firing{Job: r.run.Job, Due: r.run.Due}
+	firing := jobs.Firing{Job: r.run.Job, ScheduledAt: r.run.ScheduledAt}
 	if _, err := r.Start(t.Context(), r.session, []jobs.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
 		t.Fatal(err)
 	}

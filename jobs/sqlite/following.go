@@ -16,32 +16,32 @@ const (
 SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k JOIN json_each(json_array('', ?1, ?2)) n ON n.key = k.key
 CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
 
-	// openDues looks at each row of the first job that is followed behind the
+	// openScheduledTimes looks at each row of the first job that is followed behind the
 	// follower's cursor, and for it at those of the others and the follower's
 	// own. Of a firing's rows one at most is in the states asked for.
-	openDues = `
-SELECT r.due, CASE WHEN r.state = 'succeeded'
+	openScheduledTimes = `
+SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
-        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.due = r.due AND p.key = '' AND p.state = 'succeeded'))
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state = 'succeeded'))
     THEN max(r.finished_at, coalesce((
         SELECT max(p.finished_at) FROM json_each(?3) n CROSS JOIN holdfast_runs p
-        ON p.job = n.value AND p.due = r.due AND p.key = '' AND p.state = 'succeeded'), 0)) END
+        ON p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state = 'succeeded'), 0)) END
 FROM holdfast_runs r
-WHERE r.job = ?1 AND r.key = '' AND r.due > ?2 AND r.state IN ('waiting', 'running', 'succeeded')
+WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2 AND r.state IN ('waiting', 'running', 'succeeded')
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
-        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.due = r.due AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
-    AND NOT EXISTS (SELECT 1 FROM holdfast_runs own WHERE own.job = ?4 AND own.due = r.due AND own.key = '')
-ORDER BY r.due DESC LIMIT ?5`
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs own WHERE own.job = ?4 AND own.scheduled_at = r.scheduled_at AND own.key = '')
+ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
 // Openings returns the openings of each follower. Cursors are read first: of
-// what is behind one each due that there will be has a row then.
+// what is behind one each scheduled time that there will be has a row then.
 func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
 	inForce, err := s.followCursors(ctx, followers)
 	if err != nil {
 		return nil, wrap("openings", err)
 	}
-	dues := map[string][]jobs.Opening{}
+	scheduledTimes := map[string][]jobs.Opening{}
 	for _, f := range followers {
 		if inForce[f.Job].Version != f.Version {
 			continue
@@ -53,11 +53,11 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 		if pauses > 0 {
 			continue
 		}
-		if dues[f.Job], err = s.openDues(ctx, f, inForce[f.Job].CheckedUntil); err != nil {
+		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f, inForce[f.Job].CheckedUntil); err != nil {
 			return nil, wrap("openings", err)
 		}
 	}
-	return jobs.OpeningsOf(followers, inForce, dues), nil
+	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
 }
 
 // followCursors returns what is in force of the followers and of the jobs that
@@ -83,25 +83,25 @@ func (s *Store) followCursors(ctx context.Context, followers []jobs.Follower) (m
 	return inForce, err
 }
 
-func (s *Store) openDues(ctx context.Context, f jobs.Follower, since time.Time) ([]jobs.Opening, error) {
+func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Follower, since time.Time) ([]jobs.Opening, error) {
 	others, err := encode(f.After[1:])
 	if err != nil {
 		return nil, err
 	}
-	dues := []jobs.Opening{}
-	err = each(ctx, s.readers, openDues, []any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
-		var due int64
+	scheduledTimes := []jobs.Opening{}
+	err = each(ctx, s.readers, openScheduledTimes, []any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
+		var scheduledAt int64
 		var ready sql.NullInt64
-		err := rows.Scan(&due, &ready)
-		o := jobs.Opening{Due: fromMicros(due)}
+		err := rows.Scan(&scheduledAt, &ready)
+		o := jobs.Opening{ScheduledAt: fromMicros(scheduledAt)}
 		if ready.Valid {
 			o.Ready = fromMicros(ready.Int64)
 		}
-		dues = append(dues, o)
+		scheduledTimes = append(scheduledTimes, o)
 		return err
 	})
-	slices.Reverse(dues)
-	return dues, err
+	slices.Reverse(scheduledTimes)
+	return scheduledTimes, err
 }
 
 // Follow adds waiting runs of firings whose time has come.

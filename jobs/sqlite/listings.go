@@ -39,7 +39,7 @@ WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
     WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s)) OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 
 	lastOutcomes = `
-SELECT r.job, r.id, r.due, r.state, r.reason, r.started_at, r.finished_at, r.rests
+SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
     SELECT id FROM holdfast_runs WHERE job = n.value ORDER BY created_at DESC, id DESC LIMIT ?2)
 ORDER BY r.created_at DESC, r.id DESC`
@@ -53,8 +53,8 @@ SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND crea
 	tally = `
 SELECT job, state, reason, count(*), max(created_at) FROM (%s) WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
-	runsOfDue = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.due = ?2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
+	runsOfFiring = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey    = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs returns a page of the jobs.
@@ -255,17 +255,17 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	err = each(ctx, s.readers, lastOutcomes, []any{encoded, n}, func(rows *sql.Rows) error {
 		var job string
 		var o jobs.Outcome
-		var due int64
+		var scheduledAt int64
 		var started, finished sql.NullInt64
 		var rests *string
-		if err := rows.Scan(&job, &o.Run, &due, &o.State, &o.Reason, &started, &finished, &rests); err != nil {
+		if err := rows.Scan(&job, &o.Run, &scheduledAt, &o.State, &o.Reason, &started, &finished, &rests); err != nil {
 			return err
 		}
 		var err error
 		if o.Rests, err = restsOf(rests); err != nil {
 			return fmt.Errorf("run %s: %w", o.Run, err)
 		}
-		o.Due, o.StartedAt, o.FinishedAt = fromMicros(due), fromNullMicros(started), fromNullMicros(finished)
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = fromMicros(scheduledAt), fromNullMicros(started), fromNullMicros(finished)
 		found[job] = append(found[job], o)
 		return nil
 	})
@@ -303,7 +303,7 @@ func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tal
 
 // FiringRuns returns the runs of a firing.
 func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, error) {
-	query, arg := runsOfDue, any(micros(f.Due))
+	query, arg := runsOfFiring, any(micros(f.ScheduledAt))
 	if f.Key != "" {
 		query, arg = runsOfKey, f.Key
 	}

@@ -24,7 +24,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if _, err := s.Register(ctx, session, []jobs.Definition{hooked}); err != nil {
 		t.Fatal(err)
 	}
-	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
 	results, err := s.Start(ctx, session, []jobs.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 		}
 	}
 	// What changes a run that has ended, if only its details, is no end.
-	touch := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "other", Due: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	touch := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
 	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	startedDues = `
-SELECT due FROM holdfast_runs WHERE job = ?1 AND due > ?2 AND due <= ?3 AND recovery = 0 AND key = '' ORDER BY due`
+	startedFirings = `
+SELECT scheduled_at FROM holdfast_runs WHERE job = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3 AND recovery = 0 AND key = '' ORDER BY scheduled_at`
 
 	pausesSince = `
 SELECT` + pauseColumns + ` FROM holdfast_pauses
@@ -24,15 +24,15 @@ WHERE resumed_at IS NULL OR resumed_at > ?1 ORDER BY paused_at, id`
 
 	awaySpan = `SELECT left_at, back_at FROM holdfast_jobs WHERE name = ?1 AND back_at > left_at`
 
-	waitingDue = `
-SELECT max(due) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
+	waitingFiring = `
+SELECT max(scheduled_at) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
 
 	cursorInForce = `SELECT checked_until FROM holdfast_jobs WHERE name = ?1 AND version = ?2`
 
 	moveCursor = `UPDATE holdfast_jobs SET checked_until = max(checked_until, ?2) WHERE name = ?1 RETURNING checked_until`
 )
 
-// CheckMisfires looks for dues that nobody started. find is called outside
+// CheckMisfires looks for scheduled times that nobody started. find is called outside
 // any transaction, so that however long it takes it holds nothing up: what is
 // started meanwhile is kept, and only this call moves cursors while the
 // definitions stay in force.
@@ -63,11 +63,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	}
 	for _, c := range checks {
 		cursor, inForce := given[c.Job]
-		if !inForce || cursor.Decided(c.Due) {
+		if !inForce || cursor.Decided(c.ScheduledAt) {
 			continue
 		}
 		c.Until = cursor.Until
-		if err := s.knownDues(ctx, c, &cursor); err != nil {
+		if err := s.nextScheduledTimes(ctx, c, &cursor); err != nil {
 			return nil, wrap("misfire check", err)
 		}
 		behind = append(behind, c)
@@ -94,7 +94,7 @@ func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor ti
 }
 
 // misfireCursors returns the cursors of the checks whose definitions are in
-// force, but for what is to be known of single dues.
+// force, but for what is to be known of single scheduled times.
 func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, at map[string]time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(at))
 	if len(at) == 0 {
@@ -129,23 +129,23 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 	return given, err
 }
 
-// knownDues fills in which dues have a run or a record, and which waits.
-func (s *Store) knownDues(ctx context.Context, c jobs.MisfireCheck, cursor *jobs.Cursor) error {
-	err := each(ctx, s.readers, startedDues, []any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)}, func(rows *sql.Rows) error {
-		var due int64
-		err := rows.Scan(&due)
-		cursor.Started = append(cursor.Started, fromMicros(due))
+// nextScheduledTimes fills in which scheduled times have a run or a record, and which waits.
+func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck, cursor *jobs.Cursor) error {
+	err := each(ctx, s.readers, startedFirings, []any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)}, func(rows *sql.Rows) error {
+		var scheduledAt int64
+		err := rows.Scan(&scheduledAt)
+		cursor.Started = append(cursor.Started, fromMicros(scheduledAt))
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var waits sql.NullInt64
-	if err := s.readers.QueryRowContext(ctx, waitingDue, c.Job).Scan(&waits); err != nil {
+	if err := s.readers.QueryRowContext(ctx, waitingFiring, c.Job).Scan(&waits); err != nil {
 		return err
 	}
-	if due := fromNullMicros(waits); due != nil {
-		cursor.Waits = *due
+	if scheduledAt := fromNullMicros(waits); scheduledAt != nil {
+		cursor.Waits = *scheduledAt
 	}
 	return nil
 }

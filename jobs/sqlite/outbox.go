@@ -27,7 +27,7 @@ UPDATE holdfast_deliveries SET tries = tries + 1, next_at = ?2 + ?3 WHERE id IN 
     SELECT id FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT ?4)
 RETURNING id, run, webhook, created_at, tries, coalesce(since, created_at), former`
 
-	dueDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 LIMIT 1`
+	pendingDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 LIMIT 1`
 
 	endDelivery   = `DELETE FROM holdfast_deliveries WHERE id = ?1 AND tries = ?2`
 	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5 WHERE id = ?1 AND tries = ?2 AND former = ?6`
@@ -66,7 +66,7 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 		return nil, err
 	}
 	var one int
-	err := s.readers.QueryRowContext(ctx, dueDelivery, webhook, micros(time.Now())).Scan(&one)
+	err := s.readers.QueryRowContext(ctx, pendingDelivery, webhook, micros(time.Now())).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ const (
 	oldRuns = `
 SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, id) > (?2, ?3) ORDER BY created_at, id LIMIT ?4`
 
-	// A due that is after its job's cursor would be taken for one that nobody
+	// A scheduled time that is after its job's cursor would be taken for one that nobody
 	// started, and one after the cursor of a job that follows and that a session
 	// carries, paused perhaps, would never be handled by it. What webhooks are still
 	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
@@ -30,8 +30,8 @@ WITH followed AS MATERIALIZED (
 )
 DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1)) AND state NOT IN ('waiting', 'running')
     AND coalesce(finished_at, created_at) < ?2
-    AND (key <> '' OR coalesce((SELECT due <= j.checked_until FROM holdfast_jobs j WHERE j.name = r.job), 1))
-    AND (key <> '' OR coalesce((SELECT r.due <= f.until FROM followed f WHERE f.name = r.job), 1))
+    AND (key <> '' OR coalesce((SELECT scheduled_at <= j.checked_until FROM holdfast_jobs j WHERE j.name = r.job), 1))
+    AND (key <> '' OR coalesce((SELECT r.scheduled_at <= f.until FROM followed f WHERE f.name = r.job), 1))
     AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
     AND EXISTS (SELECT 1 FROM holdfast_runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id) AND y.state NOT IN ('waiting', 'running'))
 RETURNING id`

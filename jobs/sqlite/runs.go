@@ -15,7 +15,7 @@ import (
 
 const (
 	insertRun = `
-INSERT INTO holdfast_runs (id, job, due, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
+INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
     reserved_until, in_turn, rests, start_by)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)`
@@ -34,14 +34,14 @@ ON CONFLICT (id) DO UPDATE SET
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
 
 	knownRuns = `
-SELECT r.id, r.job, r.due, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
     r.reserved_until, r.in_turn, r.rests, r.start_by, c.token IS NOT NULL
 FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
 
-	takenDues = `
-SELECT r.job, r.due, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
-ON r.job = q.value->>'job' AND r.due = q.value->>'due' AND r.recovery = q.value->>'recovery' AND r.key = ''
+	takenFirings = `
+SELECT r.job, r.scheduled_at, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
+ON r.job = q.value->>'job' AND r.scheduled_at = q.value->>'scheduled_at' AND r.recovery = q.value->>'recovery' AND r.key = ''
 WHERE q.value->>'key' = ''`
 
 	takenKeys = `
@@ -63,20 +63,20 @@ DELETE FROM holdfast_wants AS w WHERE w.run IN (SELECT value FROM json_each(?1))
 
 // runRow is a row of holdfast_runs.
 type runRow struct {
-	ID       uuid.UUID
-	Job      string
-	Due      int64
-	Key      string
-	Recovery int
-	Attempt  int
-	State    jobs.State
-	Session  *uuid.UUID
-	Replica  string
-	Token    *int64
-	Created  int64
-	Started  *int64
-	Finished *int64
-	Since    *int64
+	ID          uuid.UUID
+	Job         string
+	ScheduledAt int64
+	Key         string
+	Recovery    int
+	Attempt     int
+	State       jobs.State
+	Session     *uuid.UUID
+	Replica     string
+	Token       *int64
+	Created     int64
+	Started     *int64
+	Finished    *int64
+	Since       *int64
 
 	Reason  jobs.Reason
 	Detail  string
@@ -97,22 +97,22 @@ type runRow struct {
 }
 
 func (r runRow) values() []any {
-	return []any{r.ID, r.Job, r.Due, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
+	return []any{r.ID, r.Job, r.ScheduledAt, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
 		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
 }
 
-// firing is what one run of a firing is unique by: a due, or a key.
+// firing is what one run of a firing is unique by: a scheduled time, or a key.
 type firing struct {
-	Job      string `json:"job"`
-	Due      int64  `json:"due"` // 0 where there is a key
-	Key      string `json:"key"`
-	Recovery int    `json:"recovery"`
+	Job         string `json:"job"`
+	ScheduledAt int64  `json:"scheduled_at"` // 0 where there is a key
+	Key         string `json:"key"`
+	Recovery    int    `json:"recovery"`
 }
 
 func firingOf(f jobs.Firing) firing {
 	unique := firing{Job: f.Job, Key: f.Key, Recovery: f.Recovery}
 	if f.Key == "" {
-		unique.Due = micros(f.Due)
+		unique.ScheduledAt = micros(f.ScheduledAt)
 	}
 	return unique
 }
@@ -120,7 +120,7 @@ func firingOf(f jobs.Firing) firing {
 // newRun returns a waiting run of the firing, that nobody has and that has
 // not started.
 func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
-	return runRow{ID: id, Job: f.Job, Due: micros(f.Due), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, Created: now}
+	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
 
 // setBlocker says for whom the run waits from now on, or since it began to wait
@@ -179,7 +179,7 @@ func (r *runRow) keepWait(now int64) error {
 
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
-	err := rows.Scan(&r.ID, &r.Job, &r.Due, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
+	err := rows.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
 		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt,
 		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.claimed)
 	return r, err
@@ -187,7 +187,7 @@ func scanRunRow(rows *sql.Rows) (runRow, error) {
 
 func (r *runRow) record() (jobs.Record, error) {
 	record := jobs.Record{
-		ID: r.ID, Job: r.Job, Due: fromMicros(r.Due), Key: r.Key, State: r.State, Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
+		ID: r.ID, Job: r.Job, ScheduledAt: fromMicros(r.ScheduledAt), Key: r.Key, State: r.State, Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
 		CreatedAt: fromMicros(r.Created), Reason: r.Reason, Detail: r.Detail, Error: r.Error,
 	}
 	if r.Token != nil {
@@ -248,10 +248,10 @@ func loadLedger(ctx context.Context, tx *sql.Tx, ids []uuid.UUID, firings []firi
 	if err != nil {
 		return nil, err
 	}
-	for _, query := range []string{takenDues, takenKeys} {
+	for _, query := range []string{takenFirings, takenKeys} {
 		err := each(ctx, tx, query, []any{encoded}, func(rows *sql.Rows) error {
 			var f firing
-			err := rows.Scan(&f.Job, &f.Due, &f.Key, &f.Recovery)
+			err := rows.Scan(&f.Job, &f.ScheduledAt, &f.Key, &f.Recovery)
 			l.taken[f] = true
 			return err
 		})

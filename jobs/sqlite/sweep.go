@@ -148,7 +148,9 @@ func runsOf(ctx context.Context, tx *sql.Tx, sessions []uuid.UUID) ([]runRow, er
 		return nil, err
 	}
 	runs, err := loadRuns(ctx, tx, ids)
-	slices.SortFunc(runs, func(a, b runRow) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Due, b.Due)) })
+	slices.SortFunc(runs, func(a, b runRow) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.ScheduledAt, b.ScheduledAt))
+	})
 	return runs, err
 }
 

@@ -74,7 +74,7 @@ func runOfTrigger(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerReques
 			return record, false, err
 		}
 	}
-	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, Due: fromMicros(d.now), Key: r.Key}, d.now)
+	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key}, d.now)
 	run.Since, run.Reason, run.Detail = &d.now, jobs.ReasonTriggered, byWhom("triggered", a)
 	if by := r.StartBy(fromMicros(d.now)); by != nil {
 		run.StartBy = new(micros(*by))

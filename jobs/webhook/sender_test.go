@@ -150,7 +150,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) fail() uuid.UUID {
 	s.Helper()
 	s.n++
-	r := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", Due: time.Unix(int64(s.n), 0)}, Attempt: 1, WaitSince: time.Now()}
+	r := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1, WaitSince: time.Now()}
 	started, err := s.store.Start(s.Context(), s.session, []jobs.StartRequest{r})
 	if err != nil {
 		s.Fatal(err)

@@ -27,8 +27,8 @@ func Handlers() []jobs.Registration {
 const (
 	createOrders = `
 CREATE TABLE IF NOT EXISTS orders (
-    id INTEGER PRIMARY KEY, region TEXT NOT NULL, due TEXT NOT NULL, amount INTEGER NOT NULL)`
-	insertOrder = `INSERT INTO orders (region, due, amount) VALUES (?, ?, ?)`
+    id INTEGER PRIMARY KEY, region TEXT NOT NULL, scheduled_at TEXT NOT NULL, amount INTEGER NOT NULL)`
+	insertOrder = `INSERT INTO orders (region, scheduled_at, amount) VALUES (?, ?, ?)`
 	createSales = `
 CREATE TABLE IF NOT EXISTS %s (one INTEGER PRIMARY KEY CHECK (one = 1), orders INTEGER NOT NULL, amount INTEGER NOT NULL)`
 	replaceSales = `
@@ -74,7 +74,7 @@ func takeOrders(ctx context.Context, run *jobs.Run, p TakeParams) error {
 		}
 		for _, region := range p.Regions {
 			for i := range p.Orders {
-				if _, err := tx.ExecContext(ctx, insertOrder, region, run.Due.Format(time.RFC3339), 10+i); err != nil {
+				if _, err := tx.ExecContext(ctx, insertOrder, region, run.ScheduledAt.Format(time.RFC3339), 10+i); err != nil {
 					return fmt.Errorf("order from %s: %w", region, err)
 				}
 			}

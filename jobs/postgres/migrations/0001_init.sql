@@ -52,7 +52,7 @@ CREATE TABLE holdfast.definitions (
 );
 CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}'; -- few follow
 
--- Jobs: which definition of each is in force, and how far its dues have been
+-- Jobs: which definition of each is in force, and how far its scheduled times have been
 -- checked. Apart from the definitions, so that moving the cursor is cheap.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
@@ -81,7 +81,7 @@ CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
-    due         timestamptz NOT NULL,
+    scheduled_at         timestamptz NOT NULL,
     key         text COLLATE "C" NOT NULL DEFAULT '',
     recovery    int NOT NULL DEFAULT 0,
     attempt     int NOT NULL DEFAULT 0, -- 0 until it has started
@@ -104,7 +104,7 @@ CREATE TABLE holdfast.runs (
     blocked_at  timestamptz, -- since when it waits for its blocker; to be read only while it has one
     waited      jsonb -- the blocker it had before it started; NULL where it had none
 ) WITH (fillfactor = 70);
-CREATE UNIQUE INDEX runs_due ON holdfast.runs (job, due, recovery) WHERE key = '';
+CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, recovery) WHERE key <> '' AND trouble IS DISTINCT FROM 'skipped';

@@ -28,7 +28,7 @@ CREATE TABLE holdfast_definitions (
     UNIQUE (job, hash)
 ) WITHOUT ROWID;
 
--- Jobs: which definition of each is in force, and how far its dues have been checked.
+-- Jobs: which definition of each is in force, and how far its scheduled times have been checked.
 CREATE TABLE holdfast_jobs (
     name          TEXT PRIMARY KEY,
     version       INTEGER NOT NULL,
@@ -49,7 +49,7 @@ CREATE INDEX holdfast_session_jobs_job ON holdfast_session_jobs (job, version);
 CREATE TABLE holdfast_runs (
     id          TEXT PRIMARY KEY,
     job         TEXT NOT NULL,
-    due         INTEGER NOT NULL,
+    scheduled_at         INTEGER NOT NULL,
     key         TEXT NOT NULL,
     recovery    INTEGER NOT NULL,
     attempt     INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE holdfast_runs (
     blocker     TEXT,
     error       TEXT NOT NULL
 );
-CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, due, recovery) WHERE key = '';
+CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, recovery) WHERE key <> '' AND state <> 'skipped';

@@ -148,7 +148,7 @@ DROP INDEX holdfast_deliveries_failed;
 CREATE INDEX holdfast_deliveries_failed ON holdfast_deliveries (created_at, id) WHERE tries > 0;
 CREATE INDEX holdfast_deliveries_run ON holdfast_deliveries (run);
 
--- By what a job's dues are found, besides the zone. '' of what was registered before.
+-- By what a job's scheduled times are found, besides the zone. '' of what was registered before.
 ALTER TABLE holdfast_definitions ADD COLUMN fingerprint TEXT NOT NULL DEFAULT '';
 
 -- Since when nobody carries the job, and when somebody did again: NULL until then.
