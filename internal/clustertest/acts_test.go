@@ -320,7 +320,7 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	c.awaitLog(drained, "replica is drained")
 	c.expectNotReady(drained, "it was drained by an operator")
 	since := askOne[time.Time](c, `SELECT clock_timestamp()`)
-	c.awaitRuns(4, "job = 'every' AND state = 'succeeded' AND due > $1", since)
+	c.awaitRuns(4, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1", since)
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE replica <> $1 AND started_at > $2`, other.Name, since); n != 0 {
 		t.Errorf("%d runs were started on the drained replica", n)
 	}

@@ -36,7 +36,7 @@ func TestKillOfAReplica(t *testing.T) {
 	c.open("hold")
 	c.expect(c.awaitEnd(second.ID), "succeeded", "")
 	// The dead replica's own firings are the others' now.
-	c.awaitRuns(3, "job = 'other' AND state = 'succeeded' AND due > $1", lost.EndedAt)
+	c.awaitRuns(3, "job = 'other' AND state = 'succeeded' AND scheduled_at > $1", lost.EndedAt)
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE state = 'lost' AND replica <> $1`, first.Replica); n != 0 {
 		t.Errorf("%d runs of the other replica are lost too", n)
 	}

@@ -16,7 +16,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 	fires := func(names ...string) time.Time {
 		t.Helper()
 		since := askOne[time.Time](c, "SELECT clock_timestamp()")
-		for _, r := range c.awaitRuns(4, "job = 'tick' AND state = 'succeeded' AND due > $1", since.Add(2*time.Second)) {
+		for _, r := range c.awaitRuns(4, "job = 'tick' AND state = 'succeeded' AND scheduled_at > $1", since.Add(2*time.Second)) {
 			if r.Replica != names[0] && r.Replica != names[len(names)-1] {
 				t.Errorf("due %s was fired by %s, want %v", r.ScheduledAt, r.Replica, names)
 			}

@@ -38,14 +38,14 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			since := askOne[string](c, `SELECT clock_timestamp()::text`)
-			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND due > $1::timestamptz", since)
+			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND scheduled_at > $1::timestamptz", since)
 			for _, r := range rivals {
 				c.expect(r, "skipped", "lock_held")
 				if !strings.Contains(r.Detail, "public/t was held by job hold") {
 					t.Errorf("a rival was skipped because %q, expected it to name table and holder", r.Detail)
 				}
 			}
-			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND due > $1::timestamptz", since)
+			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND scheduled_at > $1::timestamptz", since)
 			if loss.name == "restarted" {
 				c.awaitRestartShown(c.memcached.Addr())
 			}
@@ -133,6 +133,6 @@ func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
 	if err := c.memcached.Start(c.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitRun("job = 'every' AND state = 'succeeded' AND due > $1", skipped.ScheduledAt)
+	c.awaitRun("job = 'every' AND state = 'succeeded' AND scheduled_at > $1", skipped.ScheduledAt)
 	c.audit()
 }

@@ -46,12 +46,12 @@ func TestReload(t *testing.T) {
 	held := c.begun("hold", 0)
 	c.awaitRuns(2, "job = 'leaving' AND state = 'succeeded'")
 	from := askOne[time.Time](c, "SELECT clock_timestamp()").Truncate(time.Second).Add(time.Second)
-	c.awaitRuns(1, "job = 'steady' AND due >= $1", from)
+	c.awaitRuns(1, "job = 'steady' AND scheduled_at >= $1", from)
 
 	c.reload(p, func(config string) string { return strings.Replace(config, "handler: sql", "handler: slq", 1) })
 	c.expectLine(p, "mistake in the configuration", `"file":"`, `"line":`, `"column":`, `.handler"`, "slq")
 	c.awaitMetric(p, "holdfast_config_reload_success", 0)
-	c.awaitRuns(2, "job = 'leaving' AND due > $1", askOne[time.Time](c, "SELECT clock_timestamp()"))
+	c.awaitRuns(2, "job = 'leaving' AND scheduled_at > $1", askOne[time.Time](c, "SELECT clock_timestamp()"))
 
 	c.reload(p, func(config string) string {
 		config = strings.Replace(config, "handler: slq", "handler: sql", 1)
@@ -64,7 +64,7 @@ func TestReload(t *testing.T) {
 	c.awaitMetric(p, "holdfast_config_reload_success", 1)
 	reloaded := askOne[time.Time](c, "SELECT clock_timestamp()")
 	c.awaitRuns(3, "job = 'coming' AND state = 'succeeded'")
-	c.awaitRuns(3, "job = 'steady' AND state = 'succeeded' AND due > $1", reloaded)
+	c.awaitRuns(3, "job = 'steady' AND state = 'succeeded' AND scheduled_at > $1", reloaded)
 	until := askOne[time.Time](c, "SELECT clock_timestamp()")
 	if n := askOne[int](c, "SELECT count(*) FROM holdfast.runs WHERE job = 'leaving' AND scheduled_at > $1", reloaded.Add(time.Second)); n != 0 {
 		t.Errorf("the removed job has %d runs", n)

@@ -38,7 +38,7 @@ func TestStopInARun(t *testing.T) {
 	stopped := askOne[string](c, `SELECT clock_timestamp()::text`)
 	c.trigger("next")
 	c.awaitRun("job = 'next' AND state = 'waiting' AND blocker IS NOT NULL")
-	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND due > $1::timestamptz", stopped)
+	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1::timestamptz", stopped)
 
 	c.open("hold")
 	if err := p.Wait(c.ctx); err != nil {

@@ -27,11 +27,11 @@ func TestPlansLookUpByKey(t *testing.T) {
 		{"lockClaims", planByHash, lockClaims}, {"finishRuns", planByHash, finishRuns}, {"finishOutcomes", planByHash, finishOutcomes},
 		{"saveEnded", planByHash, saveEnded}, {"saveOwn", planInJob, saveOwn}, {"addSubscriptions", beginPipeline, addSubscriptions},
 		{"takeDeliveries", beginPipeline, takeDeliveries}, {"deliveredRuns", beginPipeline, deliveredRuns},
-		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedDues", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
+		{"sessionClaims", beginPipeline, sessionClaims}, {"raiseClaims", beginPipeline, raiseClaims}, {"startedFirings", beginPipeline, startedFirings}, {"recoverRuns", planByHash, recoverRuns},
 		{"addDefinitions", beginPipeline, addDefinitions}, {"carryDefinitions", beginPipeline, carryDefinitions},
 		{"enforceCarried", beginPipeline, enforceCarried}, {"carriedVersions", beginPipeline, carriedVersions}, {"settleSession", beginPipeline, settleSession},
 		{"pausesOf", beginPipeline, pausesOf}, {"readCursors", beginPipeline, readCursors}, {"lockCursors", beginPipeline, lockCursors},
-		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openDues", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
+		{"insertMisfires", beginPipeline, insertMisfires}, {"followCursors", beginPipeline, followCursors}, {"openScheduledTimes", beginPipeline, openScheduledTimes}, {"firingJob", beginPipeline, firingJob}, {"firingRuns", beginPipeline, firingRuns}, {"moveCursors", beginPipeline, moveCursors},
 		{"checkFence", planInJob, checkFence}, {"endOwnRun", planInJob, endOwnRun},
 		{"holdLiving", planByHash, holdLiving}, {"refuse", planByHash, refuse}, {"lockPlaces", planByHash, lockPlaces},
 		{"lockWantedAlone", planRefused + planByHash, lockWantedAlone}, {"lockWantedShare", planRefused + planByHash, lockWantedShare},
@@ -113,7 +113,7 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 			}
 			leading := s.leadingColumns()
 			for _, statement := range []struct{ name, sql string }{
-				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingDues", waitingFirings}, {"spans", spans},
+				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingFirings", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
 			} {
 				t.Run(statement.name, func(t *testing.T) { checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading) })

@@ -65,7 +65,7 @@ func allKnown(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(regions, name) })
 }
 
-// takeOrders inserts orders. It names them by the run's due, which is the same
+// takeOrders inserts orders. It names them by the run's scheduled time, which is the same
 // on every replica and in every attempt; the clock is not.
 func takeOrders(ctx context.Context, run *jobs.Run, p TakeParams) error {
 	return sqlite.CompleteInTx(ctx, run, func(tx *sql.Tx) error {

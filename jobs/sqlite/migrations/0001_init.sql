@@ -70,7 +70,7 @@ CREATE TABLE holdfast_runs (
     blocker     TEXT,
     error       TEXT NOT NULL
 );
-CREATE UNIQUE INDEX holdfast_runs_due ON holdfast_runs (job, scheduled_at, recovery) WHERE key = '';
+CREATE UNIQUE INDEX holdfast_runs_scheduled ON holdfast_runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX holdfast_runs_key ON holdfast_runs (job, key, recovery) WHERE key <> '';
 -- A triggered run that was skipped leaves its key free.
 CREATE UNIQUE INDEX holdfast_runs_key_taken ON holdfast_runs (job, key, recovery) WHERE key <> '' AND state <> 'skipped';
