@@ -42,7 +42,7 @@ func (l *Locker) keepEntries(ctx context.Context) error {
 	workers.SetLimit(renewWorkers)
 	swept := time.Now()
 	for ctx.Err() == nil {
-		for _, lock := range l.renewals.scheduledAt(time.Now()) {
+		for _, lock := range l.renewals.expiring(time.Now()) {
 			workers.Go(func() error {
 				lock.renew(ctx)
 				return nil
@@ -97,8 +97,8 @@ func (r *renewals) take(lock *Lock) {
 	}
 }
 
-// scheduledAt takes out the locks that are to be renewed by now.
-func (r *renewals) scheduledAt(now time.Time) []*Lock {
+// expiring takes out the locks that are to be renewed by now.
+func (r *renewals) expiring(now time.Time) []*Lock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var locks []*Lock

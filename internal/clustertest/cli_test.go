@@ -144,7 +144,7 @@ func (c *cluster) expectNext() {
 	}
 	var firings []struct {
 		Job         string
-		ScheduledAt time.Time
+		ScheduledAt time.Time `json:"scheduled_at"`
 	}
 	c.commandJSON(&firings, "next", "-n", "3", "--from", "2026-01-01T00:00:00Z")
 	for i, f := range firings {
