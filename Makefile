@@ -9,10 +9,10 @@ FUZZTIME ?= 30s
 
 # testrun runs go test, and leaves no process and no file behind: go doc ./internal/testrun
 TESTRUN := bin/testrun
-# Many tests wait for servers, not for the processor: three packages run at a time,
-# with six tests each. Lint runs vet. Tests need no symbol tables, which take long to link. SQLite is
+# Many tests wait for servers, not for the processor: three packages run at a time.
+# Lint runs vet. Tests need no symbol tables, which take long to link. SQLite is
 # translated C: with the race detector it takes six times the processor time.
-TESTFLAGS := -p 3 -parallel 6 -race -shuffle=on -vet=off -ldflags='-s -w' -gcflags='modernc.org/...=-race=false'
+TESTFLAGS := -p 3 -race -shuffle=on -vet=off -ldflags='-s -w' -gcflags='modernc.org/...=-race=false'
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build clean test soak test-under-load short lint fuzz tools testrun bench warehouse

@@ -277,7 +277,16 @@ func (c *cluster) open(gate string) {
 
 // ask returns the rows of a query, whose columns go into the fields of T.
 func ask[T any](ctx context.Context, c *cluster, query string, args ...any) ([]T, error) {
-	rows, err := c.db.Query(ctx, query, args...)
+	return askIn[T](ctx, c.db, query, args...)
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func askIn[T any](ctx context.Context, q querier, query string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -227,7 +227,7 @@ func (v *victim) awaitRecord(ctx context.Context) error {
 	const asked = `
 SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
     (SELECT expires_at FROM holdfast.sessions WHERE replica = $2)`
-	bounded, cancel := context.WithTimeout(ctx, 5*time.Second) // so that it has not expired
+	bounded, cancel := context.WithTimeout(ctx, 9*time.Second) // so that it has not expired
 	defer cancel()
 	for {
 		var running bool

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,13 +36,29 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	var err error
+	err := runManyAtOnce()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if buildDir, err = os.MkdirTemp("", "holdfast-clustertest-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(buildDir)
 	return servertest.Main(m, func(pg *servertest.Postgres) { server = pg })
+}
+
+// runManyAtOnce raises the number of tests that run at a time: they wait for processes
+// and deadlines most of their time. -parallel on the command line wins.
+func runManyAtOnce() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", "6")
 }
 
 // raceFlags are the Makefile's: with others all that imports SQLite is compiled again.

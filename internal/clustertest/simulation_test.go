@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/simulation"
@@ -141,12 +142,18 @@ SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finish
 		force := simulation.Force{Job: *definitions[f.Name], At: f.Begun, Counted: f.Begun}
 		e.Jobs[f.Name] = &simulation.History{Forces: []simulation.Force{force}, Cursor: f.Cursor, Carried: true}
 	}
-	e.Records, e.Executions, e.Pauses = c.records(), c.executions(definitions), c.pauses()
+	// Firings go on meanwhile: records and executions are of one instant.
+	snapshot, err := c.db.BeginTx(c.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer snapshot.Rollback(c.ctx) //nolint:errcheck // it wrote nothing
+	e.Records, e.Executions, e.Pauses = c.records(snapshot), c.executions(snapshot, definitions), c.pauses(snapshot)
 	return e
 }
 
 // records returns the whole history.
-func (c *cluster) records() []jobs.Record {
+func (c *cluster) records(q querier) []jobs.Record {
 	c.t.Helper()
 	type row struct {
 		ID                  uuid.UUID
@@ -162,7 +169,7 @@ func (c *cluster) records() []jobs.Record {
 		CreatedAt           time.Time
 		StartedAt, FinishAt *time.Time
 	}
-	rows, err := ask[row](c.ctx, c, `
+	rows, err := askIn[row](c.ctx, q, `
 SELECT id, job, scheduled_at, key, state, reason, detail, error, replica, coalesce(token, 0), recovery, attempt, created_at, started_at, finished_at
 FROM holdfast.runs`)
 	if err != nil {
@@ -180,7 +187,7 @@ FROM holdfast.runs`)
 
 // executions returns what handlers did, by the ledger: an attempt is a token
 // that wrote something.
-func (c *cluster) executions(definitions map[string]*jobs.Job) []simulation.Execution {
+func (c *cluster) executions(q querier, definitions map[string]*jobs.Job) []simulation.Execution {
 	c.t.Helper()
 	type row struct {
 		Run          uuid.UUID
@@ -193,7 +200,7 @@ func (c *cluster) executions(definitions map[string]*jobs.Job) []simulation.Exec
 		Begun, Acted time.Time
 		Ended        bool
 	}
-	rows, err := ask[row](c.ctx, c, `
+	rows, err := askIn[row](c.ctx, q, `
 SELECT r.id, r.job, r.scheduled_at, r.key, r.replica, r.recovery, l.token, (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
     SELECT run, token, min(at) AS begun, max(at) AS acted, bool_or(step = 'end') AS ended FROM ledger GROUP BY run, token) l
 JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
@@ -210,7 +217,7 @@ JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	return executions
 }
 
-func (c *cluster) pauses() []jobs.Pause {
+func (c *cluster) pauses(q querier) []jobs.Pause {
 	c.t.Helper()
 	type row struct {
 		Kind      jobs.TargetKind
@@ -218,7 +225,7 @@ func (c *cluster) pauses() []jobs.Pause {
 		At        time.Time
 		ResumedAt *time.Time
 	}
-	rows, err := ask[row](c.ctx, c, `SELECT kind, name, paused_at, resumed_at FROM holdfast.pauses`)
+	rows, err := askIn[row](c.ctx, q, `SELECT kind, name, paused_at, resumed_at FROM holdfast.pauses`)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ func restoring(o *locking.Options) { o.Restore = true }
 // longLease is for tests of what must not be left to the lease's end.
 func longLease(o *locking.Options) { o.Lease = 10 * patience }
 
+// longReserve has a waiter keep its place before younger ones however busy the machine is.
+func longReserve(o *locking.Options) { o.Reserve = 10 * patience }
+
 func (r *replica) note(e locking.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -250,7 +250,7 @@ func testEntryOfAnotherIsNotTheBlockers(t *testing.T, f LockerFixture) {
 // the order in which they are served.
 func testOldestIsServedFirst(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
-	a, b := c.join("replica-1"), c.join("replica-2")
+	a, b := c.join("replica-1", longReserve), c.join("replica-2", longReserve)
 	blocker := a.gets(t, "blocker", reads("m"))
 	const waiters = 6
 	served := make(chan int, waiters)
