@@ -46,6 +46,23 @@ func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 	const sharers = 30
 	s := newStage(t)
+	for try := 1; ; try++ {
+		// Others use the server too, and may write some meanwhile.
+		members := s.membersOfSharers(sharers)
+		if members == 0 {
+			return
+		}
+		if try == 20 {
+			t.Fatalf("%d members of shared row locks were written for %d jobs", members, sharers)
+		}
+	}
+}
+
+// membersOfSharers is how many members of shared row locks are written down
+// while so many jobs that share a resource begin their transactions.
+func (s *stage) membersOfSharers(sharers int) int64 {
+	s.t.Helper()
+	t := s.t
 	session := s.session(s.a, "a")
 	runs := make([]*jobs.Run, sharers)
 	for i := range runs {
@@ -64,13 +81,12 @@ func TestJobsThatShareAResourceShareNoRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer tx.Rollback(context.Background()) //nolint:errcheck // nothing was written
 		if err := Fence(t.Context(), tx, run.Token); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if members := s.multixactMembers() - before; members != 0 {
-		t.Errorf("%d members of shared row locks were written for %d jobs", members, sharers)
-	}
+	return s.multixactMembers() - before
 }
 
 // multixactMembers is how many members of shared row locks the server has ever
