@@ -12,19 +12,19 @@ import (
 )
 
 func (m *Metrics) describeCalls() {
-	m.reloadWorked = m.gauge("holdfast_config_reload_success", "1 where the last reload of the configuration was taken, 0 where it was refused; 1 before the first.")
-	m.reloadedAt = m.gauge("holdfast_config_reload_timestamp_seconds", "When the configuration in use was read, in seconds since 1970.")
+	m.reloadWorked = m.gauge("holdfast_config_reload_success", "1 if the last reload of the configuration succeeded, 0 if it was refused. 1 before the first reload.")
+	m.reloadedAt = m.gauge("holdfast_config_reload_timestamp_seconds", "When the current configuration was read, in seconds since 1970.")
 	m.Reloaded(nil)
 	m.starts = m.counter("holdfast_starts_total",
-		"Starts that the store decided on: granted, or why not: lock_held, overlap, older_waiter and group_full wait; duplicate, stale, paused and no_session end here.", "outcome")
-	m.swept = m.counter("holdfast_swept_sessions_total", "Sessions of dead replicas that this replica ended.")
+		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter and group_full the run waits; after duplicate, stale, paused and no_session this replica drops the firing.", "outcome")
+	m.swept = m.counter("holdfast_swept_sessions_total", "Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
-		"How long the store took to answer, with the wait for a connection, by operation; also where it failed. Starts, notes and finishes are batches.", "operation")
+		"Duration of calls to the store by operation, including the wait for a connection and failed calls. Starts, notes and finishes are batches.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
-		"Calls of the store that failed: unavailable, row_held (an open transaction was in the way), session_lost, cancelled (the caller went away), or other.", "operation", "error")
-	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds", "How long memcached took to answer, by operation; also where it failed.", "operation")
+		"Failed calls to the store by error: unavailable, row_held (blocked by an open transaction), session_lost, cancelled (by the caller), or other.", "operation", "error")
+	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds", "Duration of calls to memcached by operation, including failed calls.", "operation")
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
-		"Operations of memcached that failed: unavailable, unclear (the reply was lost), full, or other. That a key is held, gone or another's is an answer.", "operation", "error")
+		"Failed calls to memcached by error: unavailable, unclear (the reply was lost), full, or other. A key that is held, missing or of another owner is no error.", "operation", "error")
 	m.swept.WithLabelValues()
 }
 

@@ -8,11 +8,11 @@ import (
 
 func (m *Metrics) describeLocks() {
 	m.lockWait = m.histogram(waits, "holdfast_lock_wait_seconds",
-		"How long attempts waited for all their locks from the first try on, for each resource that they were granted, or that they were skipped for.", "resource")
-	m.lockHold = m.histogram(works, "holdfast_lock_hold_seconds", "How long attempts held a resource, from the grant until it was given back.", "resource")
-	m.grants = m.counter("holdfast_grants_total", "Grants that the store gave to attempts of this replica.", "resource", "mode")
-	m.restored = m.counter("holdfast_lock_entries_restored_total", "Entries of stage 1 that had vanished while their run went on, and were added again.", "resource")
-	m.taken = m.counter("holdfast_lock_entries_taken_total", "Entries of stage 1 that were found to be another's while the run went on by its grants.", "resource")
+		"Time from the first try of an attempt until it got all its locks, observed for each resource. A skipped firing is observed for the resource that blocked it.", "resource")
+	m.lockHold = m.histogram(works, "holdfast_lock_hold_seconds", "Time that attempts held a resource, from the grant to the release.", "resource")
+	m.grants = m.counter("holdfast_grants_total", "Resources that the store granted to attempts of this replica.", "resource", "mode")
+	m.restored = m.counter("holdfast_lock_entries_restored_total", "Advisory locks that disappeared from memcached during a run and were added again.", "resource")
+	m.taken = m.counter("holdfast_lock_entries_taken_total", "Advisory locks that another owner had during a run, which continued by its grants.", "resource")
 }
 
 // resourceSeries is what is counted of one resource, or of all others.

@@ -55,7 +55,7 @@ func New(o Options) *Metrics {
 }
 
 func (m *Metrics) buildInfo(version string) {
-	const name, help = "holdfast_build_info", "Always 1; its label is the version of the binary."
+	const name, help = "holdfast_build_info", "Always 1. The label is the version of the binary."
 	m.note(Gauge, name, help, []string{"version"})
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"version"})
 	m.registry.MustRegister(info)

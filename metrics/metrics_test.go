@@ -125,7 +125,7 @@ func TestNumbers(t *testing.T) {
 	}
 	delete(got, reloaded)
 	want := map[string]float64{
-		"holdfast_firings_total{job=sales,kind=scheduled_at}": 2, "holdfast_firings_total{job=sales,kind=adopted}": 1, "holdfast_attempts_total{job=sales}": 2,
+		"holdfast_firings_total{job=sales,kind=scheduled}": 2, "holdfast_firings_total{job=sales,kind=adopted}": 1, "holdfast_attempts_total{job=sales}": 2,
 		"holdfast_retries_total{job=sales}": 1, "holdfast_runs_total{job=sales,state=succeeded}": 1, "holdfast_runs_total{job=sales,state=skipped}": 2,
 		"holdfast_runs_total{job=sales,state=missed}": 1, "holdfast_runs_total{job=sales,state=lost}": 2, "holdfast_runs_total{job=sales,state=cancelled}": 1,
 		"holdfast_skips_total{job=sales,reason=lock_held}": 1, "holdfast_skips_total{job=sales,reason=overlap}": 1, "holdfast_skips_total{job=sales,reason=misfire}": 1,
@@ -210,7 +210,7 @@ func TestNamesAreBounded(t *testing.T) {
 	m.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "bad\xff"}) // and no label is refused
 	none := New(Options{})
 	none.Observe(jobs.Event{Kind: jobs.EventScheduled, Job: "a"})
-	if got := series(t, none)["holdfast_firings_total{job=other,kind=scheduled_at}"]; got != 1 {
+	if got := series(t, none)["holdfast_firings_total{job=other,kind=scheduled}"]; got != 1 {
 		t.Errorf("without names: %v", got)
 	}
 }
