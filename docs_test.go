@@ -1,0 +1,32 @@
+package holdfast_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedProgram holds the program in the documents to example_test.go, which compiles.
+func TestDocumentedProgram(t *testing.T) {
+	want, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"README.md", "docs/jobs-in-go.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindSubmatch(text)
+		if program == nil {
+			t.Fatalf("%s: found no program", path)
+		}
+		got := strings.NewReplacer(
+			"package main", "package holdfast_test", "func main()", "func Example()",
+		).Replace(string(program[1]))
+		if got != string(want) {
+			t.Errorf("%s: found\n%s\nexpected the contents of example_test.go\n%s", path, got, want)
+		}
+	}
+}
