@@ -80,6 +80,28 @@ func TestDocumentedHooks(t *testing.T) {
 	}
 }
 
+// TestDocumentedConfigurations reads every configuration in the other documents for users.
+func TestDocumentedConfigurations(t *testing.T) {
+	for _, path := range []string{
+		"../README.md", "../docs/getting-started.md", "../docs/configuration.md", "../docs/jobs-in-go.md",
+		"../docs/faq.md", "../docs/coming-from-quartz.md", "../docs/coming-from-cron.md",
+	} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s: found no configuration", path)
+		}
+		for _, block := range blocks {
+			if _, err := parse(block[1], anyHandler, WithEnv(noEnv)); err != nil {
+				t.Errorf("%s: %v in\n%s", path, err, block[1])
+			}
+		}
+	}
+}
+
 func asDocumented(t *testing.T, written, want string) {
 	t.Helper()
 	if !strings.HasPrefix(written, "{") {
