@@ -22,16 +22,16 @@ type acting struct {
 	reason string
 }
 
-// actCommand makes cmd one that acts.
-func (c *commandLine) actCommand(cmd *cobra.Command, run func(ctx context.Context, a *acting, args []string) error) *cobra.Command {
+// actionCommand makes cmd one that acts.
+func (c *commandLine) actionCommand(cmd *cobra.Command, run func(ctx context.Context, a *acting, args []string) error) *cobra.Command {
 	a := &acting{commandLine: c}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), a, args) }
 	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the audit log")
 	return cmd
 }
 
-// act says who acts: the user of this command line.
-func (a *acting) act() jobs.Act {
+// action says who acts: the user of this command line.
+func (a *acting) action() jobs.Action {
 	actor := os.Getenv("USER")
 	if account, err := user.Current(); err == nil {
 		actor = account.Username
@@ -39,7 +39,7 @@ func (a *acting) act() jobs.Act {
 	if actor == "" {
 		actor = "unknown"
 	}
-	return jobs.Act{Actor: actor, Via: "cli", Reason: a.reason}
+	return jobs.Action{Actor: actor, Via: "cli", Reason: a.reason}
 }
 
 // withOperations calls use with the operations of the configured cluster.

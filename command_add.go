@@ -16,7 +16,7 @@ import (
 func (c *commandLine) addCommand() *cobra.Command {
 	var path string
 	var replace bool
-	cmd := c.actCommand(&cobra.Command{
+	cmd := c.actionCommand(&cobra.Command{
 		Use: "add -f FILE", Short: "Add a job to a running cluster, or change one that was added", Args: cobra.NoArgs,
 		Long: `Add a job to a running cluster. The file has one job, a mapping in YAML or JSON, as an entry of jobs in a configuration has it. What it
 leaves out is taken from this configuration, so that all replicas have the same. Every replica that has its handler fires it within
@@ -54,13 +54,13 @@ func readJob(path string) ([]byte, error) {
 // put adds the job, or changes it where that was asked for.
 func (a *acting) put(ctx context.Context, ops *jobs.Operations, text []byte, replace bool) (jobs.Spec, error) {
 	if !replace {
-		spec, err := ops.PutJob(ctx, a.act(), text, 0)
+		spec, err := ops.PutJob(ctx, a.action(), text, 0)
 		if errors.Is(err, jobs.ErrConflict) {
 			return spec, fmt.Errorf("%w: a job of that name was added before, --replace changes it", err)
 		}
 		return spec, err
 	}
-	spec, err := ops.PutJob(ctx, a.act(), text, jobs.AnyVersion)
+	spec, err := ops.PutJob(ctx, a.action(), text, jobs.AnyVersion)
 	if errors.Is(err, jobs.ErrConflict) {
 		return spec, fmt.Errorf("%w: somebody else changed it at the same time, look at it and try again", err)
 	}
@@ -88,11 +88,11 @@ func placed(err error, path string) error {
 }
 
 func (c *commandLine) removeCommand() *cobra.Command {
-	return c.actCommand(&cobra.Command{
+	return c.actionCommand(&cobra.Command{
 		Use: "remove JOB", Short: "Remove a job that was added; what runs of it goes on", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *acting, args []string) error {
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			err := ops.RemoveJob(ctx, a.act(), args[0], jobs.AnyVersion)
+			err := ops.RemoveJob(ctx, a.action(), args[0], jobs.AnyVersion)
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
 				return fmt.Errorf("no job called %q was added", args[0])

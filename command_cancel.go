@@ -12,7 +12,7 @@ import (
 )
 
 func (c *commandLine) cancelCommand() *cobra.Command {
-	return c.actCommand(&cobra.Command{
+	return c.actionCommand(&cobra.Command{
 		Use: "cancel RUN", Short: "End a run that waits or runs", Args: cobra.ExactArgs(1),
 		Long: `End a run. One that waits ends at once. One that runs is asked to end through its replica, within about a second: it ends when
 its handler heeds the end of its context, or is left behind 10 s later. Further attempts are not made.`,
@@ -22,7 +22,7 @@ its handler heeds the end of its context, or is left behind 10 s later. Further 
 			return fmt.Errorf("expected a run's id as scheduler runs shows it, found %q", args[0])
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
-			run, err := ops.Cancel(ctx, a.act(), id)
+			run, err := ops.Cancel(ctx, a.action(), id)
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
 				return fmt.Errorf("no run has the id %s: scheduler runs lists them", id)

@@ -11,7 +11,7 @@ import (
 )
 
 func (c *commandLine) drainCommand() *cobra.Command {
-	return c.actCommand(&cobra.Command{
+	return c.actionCommand(&cobra.Command{
 		Use: "drain REPLICA", Short: "Have a replica start nothing more", Args: cobra.ExactArgs(1),
 		Long: `Have a replica start nothing more, by its name or the id of its session. What it runs ends by itself; what waits there is taken up
 by others; it says that it is not ready. It holds until undrain, or until the replica is started anew.`,
@@ -19,7 +19,7 @@ by others; it says that it is not ready. It holds until undrain, or until the re
 }
 
 func (c *commandLine) undrainCommand() *cobra.Command {
-	return c.actCommand(&cobra.Command{
+	return c.actionCommand(&cobra.Command{
 		Use: "undrain REPLICA", Short: "Have a replica start runs again", Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *acting, args []string) error { return a.drain(ctx, args[0], false) })
 }
@@ -40,7 +40,7 @@ func (a *acting) drain(ctx context.Context, name string, draining bool) error {
 		}
 		done, rows := []drainedReplica{}, [][]string{}
 		for _, r := range sessions {
-			if err := ops.Drain(ctx, a.act(), r.Session, draining); err != nil {
+			if err := ops.Drain(ctx, a.action(), r.Session, draining); err != nil {
 				return err
 			}
 			done = append(done, drainedReplica{r.Name, r.Session, draining, r.Running})

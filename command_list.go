@@ -48,7 +48,7 @@ func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Co
 	if err != nil {
 		return nil, err
 	}
-	now, err := store.Orders(ctx, uuid.Nil, 0)
+	now, err := store.ControlState(ctx, uuid.Nil, 0)
 	if err != nil {
 		return nil, fmt.Errorf("added jobs: %w", err)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // maxNext is the most firings that next prints.
@@ -154,7 +154,7 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath, nearest.Hint(names[0], jobNames(config)))
+			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath, suggest.Hint(names[0], jobNames(config)))
 		}
 		selected = config.Jobs[i : i+1]
 	}

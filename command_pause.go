@@ -42,7 +42,7 @@ func (t *targetFlags) target(args []string) (jobs.Target, error) {
 
 func (c *commandLine) pauseCommand() *cobra.Command {
 	var flags targetFlags
-	cmd := c.actCommand(&cobra.Command{
+	cmd := c.actionCommand(&cobra.Command{
 		Use: "pause JOB | --group GROUP | --all", Short: "Start no scheduled firings of a job, a group or everything", Args: cobra.MaximumNArgs(1),
 		Long: `Start no scheduled firings of a job, a group or everything until it is resumed. What runs goes on; what was paused can
 still be triggered with --even-paused.`,
@@ -52,7 +52,7 @@ still be triggered with --even-paused.`,
 			return err
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			p, err := ops.Pause(ctx, a.act(), target)
+			p, err := ops.Pause(ctx, a.action(), target)
 			if err != nil {
 				return unknownJob(err, target.Name)
 			}
@@ -65,7 +65,7 @@ still be triggered with --even-paused.`,
 
 func (c *commandLine) resumeCommand() *cobra.Command {
 	var flags targetFlags
-	cmd := c.actCommand(&cobra.Command{
+	cmd := c.actionCommand(&cobra.Command{
 		Use: "resume JOB | --group GROUP | --all", Short: "Start scheduled firings again", Args: cobra.MaximumNArgs(1),
 		Long: `Start scheduled firings again. What was due meanwhile is decided by each job's misfire policy.`,
 	}, func(ctx context.Context, a *acting, args []string) error {
@@ -74,7 +74,7 @@ func (c *commandLine) resumeCommand() *cobra.Command {
 			return err
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			p, err := ops.Resume(ctx, a.act(), target)
+			p, err := ops.Resume(ctx, a.action(), target)
 			if errors.Is(err, jobs.ErrNotFound) {
 				return fmt.Errorf("%s is not paused itself: scheduler pauses shows what is", target)
 			}

@@ -14,7 +14,7 @@ import (
 
 func (c *commandLine) releaseCommand() *cobra.Command {
 	var request jobs.ReleaseRequest
-	cmd := c.actCommand(&cobra.Command{
+	cmd := c.actionCommand(&cobra.Command{
 		Use: "release RESOURCE", Short: "Take a lock away from its holder, who can commit nothing more", Args: cobra.ExactArgs(1),
 		Long: `Take a lock away from its holder. The claim by which it holds the resource, and whatever else it holds by it, ends: its run
 becomes lost and can commit nothing more through a fence, but what it does elsewhere goes on until it notices. The resource is named
@@ -37,7 +37,7 @@ func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.S
 		return err
 	}
 	request.Token = holder.Token
-	released, err := ops.Release(ctx, a.act(), request)
+	released, err := ops.Release(ctx, a.action(), request)
 	switch {
 	case errors.Is(err, jobs.ErrInTransaction):
 		return fmt.Errorf("%s is inside a transaction that may still commit: --end-transaction ends it", whose(holder.Holder, holder.Token))

@@ -20,7 +20,7 @@ func (c *commandLine) triggerCommand() *cobra.Command {
 	var params string
 	var wait time.Duration
 	var cmd *cobra.Command
-	cmd = c.actCommand(&cobra.Command{
+	cmd = c.actionCommand(&cobra.Command{
 		Use: "trigger JOB", Short: "Run a job now, on any replica", Args: cobra.ExactArgs(1),
 		Long: `Run a job now: a replica takes the run up within about a second, and it waits for its tables like any other.
 Params of the moment take the place of the job's own, key by key. A key makes the call repeatable: the same key for the same job
@@ -42,7 +42,7 @@ has not begun by then. With --wait-for 0 nothing is added if something is in the
 			return fmt.Errorf("--params: %w", err)
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			run, err := ops.Trigger(ctx, a.act(), request)
+			run, err := ops.Trigger(ctx, a.action(), request)
 			if errors.Is(err, jobs.ErrConflict) {
 				return fmt.Errorf("the key %q was used for another run of %s, with other params: take another key", request.Key, request.Job)
 			}

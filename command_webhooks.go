@@ -43,7 +43,7 @@ func (c *commandLine) webhooksCommand() *cobra.Command {
 }
 
 func (c *commandLine) deliverAgainCommand() *cobra.Command {
-	return c.actCommand(&cobra.Command{
+	return c.actionCommand(&cobra.Command{
 		Use: "again DELIVERY", Short: "Tell a webhook once more what it could not be told", Args: cobra.ExactArgs(1),
 		Long: `Tell a webhook once more what it could not be told, within about a second, by any replica that has the webhook. Also what was
 given up: it is tried as often again as at first.`,
@@ -53,7 +53,7 @@ given up: it is tried as often again as at first.`,
 			return fmt.Errorf("expected a delivery's id as scheduler webhooks shows it, found %q", args[0])
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
-			u, err := ops.DeliverAgain(ctx, a.act(), id)
+			u, err := ops.DeliverAgain(ctx, a.action(), id)
 			if errors.Is(err, jobs.ErrNotFound) {
 				return fmt.Errorf("no delivery %s is undelivered: it was delivered by now, or is forgotten; scheduler webhooks lists them", id)
 			}

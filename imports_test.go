@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "admin/password", "metrics", "tracing", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "nearest", "internal/batch", "internal/outage", "internal/session"}
+var layers = []string{"cmd", "", "admin", "admin/password", "internal/metrics", "internal/tracing", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch", "internal/breaker", "internal/session"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{
@@ -65,10 +65,10 @@ var onlyIn = map[string][]string{
 // by what their paths begin with; all that fit must allow it. Jobs make spans by
 // OpenTelemetry's interfaces alone, and count nothing themselves.
 var beneathOnly = map[string][]string{
-	"github.com/prometheus/":             {"metrics"},
-	"go.opentelemetry.io/":               {"jobs", "tracing"},
-	"go.opentelemetry.io/otel/sdk/":      {"tracing"},
-	"go.opentelemetry.io/otel/exporters": {"tracing"},
+	"github.com/prometheus/":             {"internal/metrics"},
+	"go.opentelemetry.io/":               {"jobs", "internal/tracing"},
+	"go.opentelemetry.io/otel/sdk/":      {"internal/tracing"},
+	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
 	"go.opentelemetry.io/proto":          nil, // tests only
 	"google.golang.org/":                 nil,
 }
@@ -123,7 +123,7 @@ func checkImport(t *testing.T, path, folder, imported string) {
 		return
 	}
 	if folder == "configs" {
-		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry", "nearest", "internal/batch", "internal/session"}, beneath) {
+		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry", "internal/suggest", "internal/batch", "internal/session"}, beneath) {
 			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path, beneath)
 		}
 		return

@@ -10,9 +10,9 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/metrics"
+	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/metrics"
-	"github.com/holdfast-dev/holdfast/tracing"
 )
 
 // flushTimeout bounds how long a replica that stops waits for its last spans to

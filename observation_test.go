@@ -82,7 +82,7 @@ func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record,
 	t.Helper()
 	for range 1000 {
 		var answer jobs.Triggered
-		answer, err = replica.Operations().Trigger(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
+		answer, err = replica.Operations().Trigger(t.Context(), jobs.Action{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
 		if !errors.Is(err, jobs.ErrNotFound) {
 			return answer.Record, err
 		}

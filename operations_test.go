@@ -67,7 +67,7 @@ func ExampleReplica_Operations() {
 	for replica.Ready(ctx) != nil { // the store knows the jobs from then on
 		time.Sleep(10 * time.Millisecond)
 	}
-	anna := jobs.Act{Actor: "anna", Reason: "for the example"}
+	anna := jobs.Action{Actor: "anna", Reason: "for the example"}
 
 	// The handler's type refuses params before they reach the store.
 	_, err = operations.Trigger(ctx, anna, jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
@@ -112,7 +112,7 @@ func TestAddedJobIsKeptComplete(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	spec, err := replica.Operations().PutJob(t.Context(), jobs.Act{}, []byte(`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
+	spec, err := replica.Operations().PutJob(t.Context(), jobs.Action{}, []byte(`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +139,10 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		}
 	}()
 	operations := replica.Operations()
-	if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
+	if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
+	if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
 		t.Errorf("a job that follows an added one: %v", err)
 	}
 	for text, want := range map[string]string{
@@ -152,7 +152,7 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		`{name: a, handler: greet, params: {nane: x}, schedule: "* * * *"}`: `params.nane: unknown key`,
 		`{name: hello, handler: greet}`:                                     `job comes from the configuration file`,
 	} {
-		_, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), 0)
+		_, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), 0)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
@@ -163,15 +163,15 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		`{name: daily, handler: greet}`:                            `schedule: found no schedule, expected one: then follows this job`,
 	}
 	for text, want := range changes {
-		_, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), jobs.AnyVersion)
+		_, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), jobs.AnyVersion)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
-	if err := operations.RemoveJob(t.Context(), jobs.Act{}, "hello", jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
+	if err := operations.RemoveJob(t.Context(), jobs.Action{}, "hello", jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
 		t.Errorf("removal of a configured job: %v", err)
 	}
-	long := jobs.Act{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
+	long := jobs.Action{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
 	if _, err := operations.Pause(t.Context(), long, jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
 		t.Errorf("a reason that is too long: %v", err)
 	}
@@ -193,18 +193,18 @@ func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
 		`{name: daily, handler: greet, schedule: "@daily"}`, `{name: then, handler: greet, schedule: {after: [daily]}}`,
 		`{name: last, handler: greet, schedule: {after: [daily, then]}}`,
 	} {
-		if _, err := operations.PutJob(t.Context(), jobs.Act{}, []byte(text), 0); err != nil {
+		if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, want := range map[string]string{"daily": "last and then would never be due again", "then": "last would never be due again"} {
-		err := operations.RemoveJob(t.Context(), jobs.Act{}, name, 1)
+		err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1)
 		if !errors.Is(err, jobs.ErrFollowed) || !errors.Is(err, jobs.ErrConflict) || !strings.Contains(err.Error(), want) {
 			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
 		}
 	}
 	for _, name := range []string{"last", "then", "daily"} {
-		if err := operations.RemoveJob(t.Context(), jobs.Act{}, name, 1); err != nil {
+		if err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1); err != nil {
 			t.Errorf("removal of %s once nothing follows it: %v", name, err)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/metrics"
+	"github.com/holdfast-dev/holdfast/internal/tracing"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
-	"github.com/holdfast-dev/holdfast/metrics"
-	"github.com/holdfast-dev/holdfast/tracing"
 )
 
 // Option adjusts a Replica.

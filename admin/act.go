@@ -16,21 +16,21 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// errNoActs says that the server was made to show only.
-var errNoActs = errors.New("this page only shows: nothing can be done through it")
+// errNoActions says that the server was made to show only.
+var errNoActions = errors.New("this page only shows: nothing can be done through it")
 
 // anonymous is who acts where nobody is told apart.
 const anonymous = "anonymous"
 
 // acting says who sends a request that acts, and why they say they do.
-func (s *Server) acting(r *http.Request, via, reason string) jobs.Act {
-	return jobs.Act{
+func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
+	return jobs.Action{
 		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica, Reason: reason, Key: r.Header.Get("Idempotency-Key"),
 	}
 }
 
 // refusal of an act: what there is to know, for machines.
-type refusedAct struct {
+type refusedAction struct {
 	Error    string             `json:"error"`
 	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
 	Paused   *jobs.Pause        `json:"paused,omitempty"`
@@ -39,12 +39,12 @@ type refusedAct struct {
 	Option   map[string]any     `json:"option,omitempty"`    // what may be added to the request, so that it is done
 }
 
-// refusedActOf says with which status and in which words an act was refused.
+// refusedActionOf says with which status and in which words an act was refused.
 // It returns 0 where the store could not be asked.
-func refusedActOf(err error) (status int, refused refusedAct) {
+func refusedActionOf(err error) (status int, refused refusedAction) {
 	refused.Error = oneLine(err.Error(), 2000)
 	var bad *badRequest
-	var act *jobs.BadInputError
+	var action *jobs.BadInputError
 	var params *jobs.ParamsError
 	var spec *jobs.SpecError
 	var paused *jobs.PausedError
@@ -53,7 +53,7 @@ func refusedActOf(err error) (status int, refused refusedAct) {
 	switch {
 	case errors.As(err, &bad):
 		return http.StatusBadRequest, refused
-	case errors.As(err, &act):
+	case errors.As(err, &action):
 		return http.StatusBadRequest, refused
 	case errors.As(err, &large):
 		refused.Error = fmt.Sprintf("The request has more than %d bytes.", large.Limit)
@@ -81,17 +81,17 @@ func refusedActOf(err error) (status int, refused refusedAct) {
 		return http.StatusConflict, refused
 	case errors.Is(err, jobs.ErrNotFound):
 		return http.StatusNotFound, refused
-	case errors.Is(err, errNoActs), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, errNoActions), errors.Is(err, errors.ErrUnsupported):
 		return http.StatusNotImplemented, refused
 	}
 	return 0, refused
 }
 
-// act does something for a request and writes what came of it as JSON. The body
+// action does something for a request and writes what came of it as JSON. The body
 // is read into fields, by their names, before.
-func act[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any, do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
+func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any, do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
 	var value T
-	err := s.readAct(r, fields)
+	err := s.readAction(r, fields)
 	if err == nil {
 		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
 			value, err = do(ctx, s.options.Operations)
@@ -103,12 +103,12 @@ func act[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[st
 		s.writeJSON(w, http.StatusOK, value)
 		return
 	}
-	s.refuseAct(w, r, err, refusedAct{})
+	s.refuseAction(w, r, err, refusedAction{})
 }
 
-// refuseAct writes why an act was not done.
-func (s *Server) refuseAct(w http.ResponseWriter, r *http.Request, err error, more refusedAct) {
-	status, refused := refusedActOf(err)
+// refuseAction writes why an act was not done.
+func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error, more refusedAction) {
+	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
 	if status == 0 {
 		s.unheard(r.Context(), err)
@@ -117,9 +117,9 @@ func (s *Server) refuseAct(w http.ResponseWriter, r *http.Request, err error, mo
 	s.writeJSON(w, status, refused)
 }
 
-func (s *Server) readAct(r *http.Request, fields map[string]any) error {
+func (s *Server) readAction(r *http.Request, fields map[string]any) error {
 	if s.options.Operations == nil {
-		return errNoActs
+		return errNoActions
 	}
 	if err := onlyParams(r); err != nil {
 		return err

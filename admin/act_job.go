@@ -15,7 +15,7 @@ func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var wait *string
 	request := jobs.TriggerRequest{Job: r.PathValue("name"), Key: r.Header.Get("Idempotency-Key")}
 	fields := map[string]any{"reason": &reason, "params": &request.Params, "even_paused": &request.EvenPaused, "wait": &wait}
-	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered, error) {
+	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered, error) {
 		if wait != nil {
 			if err := setWait(&request, *wait); err != nil {
 				return jobs.Triggered{}, err
@@ -61,7 +61,7 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	var version int64
 	var text json.RawMessage
 	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
-	act(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Spec, error) {
+	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Spec, error) {
 		if len(text) == 0 || text[0] != '{' {
 			return jobs.Spec{}, &badRequest{"job is missing, expected an object: the job as a configuration has it"}
 		}
@@ -75,7 +75,7 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	version := int64(jobs.AnyVersion)
-	act(s, w, r, map[string]any{"reason": &reason, "version": &version}, func(ctx context.Context, ops *jobs.Operations) (removed, error) {
+	action(s, w, r, map[string]any{"reason": &reason, "version": &version}, func(ctx context.Context, ops *jobs.Operations) (removed, error) {
 		name := r.PathValue("name")
 		return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason), name, version)
 	})

@@ -22,8 +22,8 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	var reason, resource string
 	var request jobs.ReleaseRequest
 	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token, "end_transaction": &request.EndTransaction}
-	var conflict refusedAct
-	err := s.readAct(r, fields)
+	var conflict refusedAction
+	err := s.readAction(r, fields)
 	var value released
 	if err == nil {
 		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
@@ -35,7 +35,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if err != nil {
-		s.refuseAct(w, r, err, conflict)
+		s.refuseAction(w, r, err, conflict)
 		return
 	}
 	s.heard()
@@ -44,7 +44,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 
 // release takes a lock, by its name as it is shown, away from the holder with the
 // token.
-func (s *Server) release(ctx context.Context, a jobs.Act, resource string, request jobs.ReleaseRequest) (released, error) {
+func (s *Server) release(ctx context.Context, a jobs.Action, resource string, request jobs.ReleaseRequest) (released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
 		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the list of locks has it", cut(resource, 200))}

@@ -10,7 +10,7 @@ import (
 
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	var reason string
-	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
 		p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
 		return plainPause(p), err
 	})
@@ -18,7 +18,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, target jobs.Targe
 
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	var reason string
-	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
 		p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
 		return plainPause(p), err
 	})

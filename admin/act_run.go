@@ -12,7 +12,7 @@ import (
 
 func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
+	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
 		id, err := pathID(r, "id", "a run's id")
 		if err != nil {
 			return jobs.Record{}, err

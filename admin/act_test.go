@@ -43,7 +43,7 @@ func answered[T any](t *testing.T, reply *httptest.ResponseRecorder, status int)
 
 const addedJob = `{"job": {"name": "added", "handler": "work"}}`
 
-func TestActsAreDoneByWhoAsksAndAudited(t *testing.T) {
+func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	run, session := id(10).String(), id(9001).String()
@@ -81,7 +81,7 @@ func TestActsAreDoneByWhoAsksAndAudited(t *testing.T) {
 }
 
 func TestActorIsWhoIsSignedIn(t *testing.T) {
-	o, c := withActs(guardedOptions(t))
+	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
 	for _, proof := range []func(*http.Request){withCookie(cookieOf(t, handler, "anna", "correct horse")), withHeader("Authorization", "Bearer "+deployToken)} {
 		if reply := ask(handler, http.MethodPost, "/api/v1/pause", proof); reply.Code != http.StatusOK {
@@ -91,12 +91,12 @@ func TestActorIsWhoIsSignedIn(t *testing.T) {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
 	}
-	if len(c.acts) != 4 || c.acts[0].Actor != "anna" || c.acts[2].Actor != "deploy" {
-		t.Errorf("acts: %+v", c.acts)
+	if len(c.actions) != 4 || c.actions[0].Actor != "anna" || c.actions[2].Actor != "deploy" {
+		t.Errorf("acts: %+v", c.actions)
 	}
 }
 
-func TestActsThatAreRefused(t *testing.T) {
+func TestActionsThatAreRefused(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	answered[jobs.Pause](t, post(handler, "/api/v1/jobs/merge-events/pause", ""), 200)
@@ -148,7 +148,7 @@ func TestActsThatAreRefused(t *testing.T) {
 		{"/api/v1/jobs/added/remove", `{"version": 7}`, 409, `job added: conflict`},
 		{"/api/v1/pause", `{"reason": "` + strings.Repeat("x", 70_000) + `"}`, 413, `The request has more than 65536 bytes.`},
 	} {
-		refused := answered[refusedAct](t, post(handler, r.path, r.body), r.status)
+		refused := answered[refusedAction](t, post(handler, r.path, r.body), r.status)
 		if refused.Error != r.text {
 			t.Errorf("%s %.80s: %q, want %q", r.path, r.body, refused.Error, r.text)
 		}
@@ -162,12 +162,12 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	answered[jobs.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
-	paused := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""), 409)
+	paused := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""), 409)
 	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" || paused.Option["even_paused"] != true {
 		t.Errorf("%+v", paused)
 	}
 	answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"even_paused": true}`), 200)
-	wrong := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
+	wrong := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
 	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row", Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
 		t.Error(diff)
 	}
@@ -177,7 +177,7 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	want := *c.inTheWay
 	want.Resource = "public/orders"
 	const even = `"even_paused": true`
-	busy := answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
+	busy := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
 	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" || !strings.Contains(busy.Error, "job rollup-sales can not run now (lock_held): ") {
 		t.Errorf("%q: %s", busy.Error, diff)
 	}
@@ -185,16 +185,16 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	if diff := cmp.Diff(&want, waits.WaitsFor); diff != "" || !waits.Created {
 		t.Errorf("created %t, waits for %s", waits.Created, diff)
 	}
-	missing := answered[refusedAct](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
+	missing := answered[refusedAction](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
 	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the job's name"}}, missing.Problems); diff != "" {
 		t.Error(diff)
 	}
-	stale := answered[refusedAct](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)
+	stale := answered[refusedAction](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)
 	if len(stale.Holders) != 1 || stale.Holders[0].Token != 1810 || stale.Holders[0].Holder.Job != "rollup-sales" {
 		t.Errorf("holders: %+v", stale.Holders)
 	}
 	c.inside = true
-	inside := answered[refusedAct](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
+	inside := answered[refusedAction](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
 	if inside.Option["end_transaction"] != true || len(c.ended) != 0 {
 		t.Errorf("%+v", inside)
 	}
@@ -204,7 +204,7 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	}
 }
 
-func TestOneKeyActsOnce(t *testing.T) {
+func TestOneKeyActionsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	key := withHeader("Idempotency-Key", "click-1")
@@ -213,14 +213,14 @@ func TestOneKeyActsOnce(t *testing.T) {
 	if first.ID != again.ID || first.Key != "click-1" || len(c.runs) != 1 {
 		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))
 	}
-	answered[refusedAct](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": 1}}`, key), 409)
+	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": 1}}`, key), 409)
 	answered[jobs.Pause](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", "click-2")), 200)
-	answered[refusedAct](t, post(handler, "/api/v1/resume", "", withHeader("Idempotency-Key", "click-2")), 409)
-	answered[refusedAct](t, post(handler, "/api/v1/pause", "", key, key), 400)
-	answered[refusedAct](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
+	answered[refusedAction](t, post(handler, "/api/v1/resume", "", withHeader("Idempotency-Key", "click-2")), 409)
+	answered[refusedAction](t, post(handler, "/api/v1/pause", "", key, key), 400)
+	answered[refusedAction](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
 }
 
-func TestActsWithTheStoreDown(t *testing.T) {
+func TestActionsWithTheStoreDown(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	c.history.err = jobs.ErrUnavailable
@@ -238,7 +238,7 @@ func TestActsWithTheStoreDown(t *testing.T) {
 	}
 }
 
-func TestPageThatOnlyShowsActsNot(t *testing.T) {
+func TestPageThatOnlyShowsActionsNot(t *testing.T) {
 	o := contention()
 	o.Operations = nil
 	server := newServer(t, o)
@@ -274,7 +274,7 @@ func TestAuditIsPaged(t *testing.T) {
 		t.Errorf("%d pauses", len(lines))
 	}
 	for _, path := range []string{"?limit=0", "?before=x", "?who=anna", "?before=2026-01-01T00:00:00Z"} {
-		answered[refusedAct](t, get(t, handler, "/api/v1/audit"+path), 400)
+		answered[refusedAction](t, get(t, handler, "/api/v1/audit"+path), 400)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestStandingPausesAndSpecsAreShown(t *testing.T) {
 	if pauses := answered[[]jobs.Pause](t, get(t, handler, "/api/v1/pauses"), 200); len(pauses) != 1 || pauses[0].Target.Kind != jobs.TargetAll {
 		t.Errorf("pauses: %+v", pauses)
 	}
-	answered[refusedAct](t, get(t, handler, "/api/v1/jobs/added/spec"), 404)
+	answered[refusedAction](t, get(t, handler, "/api/v1/jobs/added/spec"), 404)
 	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
 	if spec := answered[jobs.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"), 200); spec.Version != 1 || !json.Valid(spec.Text) {
 		t.Errorf("spec: %+v", spec)

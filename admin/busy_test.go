@@ -39,7 +39,7 @@ func busy() Options {
 	h.jobs[5].Source, h.jobs[0].Priority = jobs.FromStore, 8
 	h.pauses = []jobs.Pause{{ID: id(8000), Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour), By: "anna", Reason: "the quarter is being closed"}}
 	h.runs = pastOf(h.jobs[:7])
-	h.audit = pastActs()
+	h.audit = pastActions()
 	h.saved = map[string]json.RawMessage{"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
 	return options(h)
 }
@@ -91,7 +91,7 @@ func explain(r *jobs.Record) {
 	}
 }
 
-func pastActs() []jobs.Audited {
+func pastActions() []jobs.Audited {
 	return []jobs.Audited{
 		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1", Action: "release", Target: "table public/orders", Reason: "rollup hangs on a dead vendor connection", Detail: json.RawMessage(`{"token":1810,"run":"` + id(10).String() + `"}`)},
 		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api", Replica: "replica-3", Action: "trigger", Target: "job reindex", Detail: json.RawMessage(`{"key":"release-4711"}`)},

@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 
-// TestActsByClicking goes by the pages' own links and buttons, with scripts and
+// TestActionsByClicking goes by the pages' own links and buttons, with scripts and
 // without: from where an act begins, over the page that says what it means, to
 // what has become of it. The main forms are sent with scripts, three of them also
 // without; a soak sends all forms both ways.
-func TestActsByClicking(t *testing.T) {
+func TestActionsByClicking(t *testing.T) {
 	t.Parallel()
 	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -38,8 +38,8 @@ func TestActsByClicking(t *testing.T) {
 			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 				t.Fatal(err)
 			}
-			type act struct{ from, link, fill, leads, told string }
-			all := []act{
+			type action struct{ from, link, fill, leads, told string }
+			all := []action{
 				{"/jobs/rollup-sales", "/jobs/rollup-sales/trigger", "params={\"rows\": 3}", "/runs/", "rollup-sales was triggered"},
 				{"/jobs/rollup-sales", "/jobs/rollup-sales/pause", "reason=its table is being repaired", "/jobs/rollup-sales", "Job rollup-sales is paused"},
 				{"/jobs/rollup-sales", "/jobs/rollup-sales/resume", "", "/jobs/rollup-sales", "Job rollup-sales is resumed"},
@@ -57,16 +57,16 @@ func TestActsByClicking(t *testing.T) {
 				{"/jobs/added/change", "", `job={"name": "added", "handler": "work", "params": {"rows": 3}}`, "/jobs/added", "added was changed"},
 				{"/jobs/added/remove", "", "", "/jobs", "added was removed"},
 			}
-			main := []act{all[0], all[1], all[2], all[7], all[10], all[13]}
+			main := []action{all[0], all[1], all[2], all[7], all[10], all[13]}
 			if !scripts {
-				main = []act{all[0], all[10], all[13]}
+				main = []action{all[0], all[10], all[13]}
 			}
-			for _, act := range soak.Pick(main, all) {
-				visit(t, window, screens()[0], site.URL+act.from)
-				if act.link != "" {
-					follow(t, window, `a[href*="`+act.link+`"]`)
+			for _, action := range soak.Pick(main, all) {
+				visit(t, window, screens()[0], site.URL+action.from)
+				if action.link != "" {
+					follow(t, window, `a[href*="`+action.link+`"]`)
 				}
-				if name, value, found := strings.Cut(act.fill, "="); found {
+				if name, value, found := strings.Cut(action.fill, "="); found {
 					if err := chromedp.Do(window, chromedp.SetValue("#"+name, value)); err != nil {
 						t.Fatal(err)
 					}
@@ -74,8 +74,8 @@ func TestActsByClicking(t *testing.T) {
 				follow(t, window, `form.act button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
 				told := evaluate[string](t, window, `(document.querySelector(".told") || document.querySelector("main")).innerText`)
-				if !strings.HasPrefix(at, act.leads) || !strings.Contains(told, act.told) {
-					t.Errorf("%s of %s leads to %s: %s", act.link, act.from, at, told)
+				if !strings.HasPrefix(at, action.leads) || !strings.Contains(told, action.told) {
+					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, told)
 				}
 			}
 		})
@@ -114,7 +114,7 @@ func follow(t *testing.T, window context.Context, selector string) {
 func TestKeysGoThroughAForm(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	o, _ := withActs(contention())
+	o, _ := withControl(contention())
 	state := galleryState{sent: sent("params", `{"row": 3}`)}
 	site := httptest.NewServer(state.handler(newServer(t, o)))
 	defer site.Close()

@@ -58,7 +58,7 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 	} {
 		for _, addresses := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
-				o, _ := withActs(calm())
+				o, _ := withControl(calm())
 				server := newServer(t, o)
 				server.patience = patience{time.Hour, time.Hour} // only newcomers take their places
 				address := serve(t, server)

@@ -26,7 +26,7 @@ type control struct {
 	inTheWay     *jobs.Obstacle // of the runs that are triggered
 
 	mu      sync.Mutex
-	acts    []jobs.Act
+	actions []jobs.Action
 	audit   []jobs.Audited
 	keys    map[string]string // and what they were used for
 	pauses  []jobs.Pause
@@ -44,7 +44,7 @@ func newControl(h *history) *control {
 }
 
 // acted keeps a line of the audit log, or reports that the key was used.
-func (c *control) acted(a jobs.Act, action, target string) (again bool, err error) {
+func (c *control) acted(a jobs.Action, action, target string) (again bool, err error) {
 	if c.history.err != nil {
 		return false, c.history.err
 	}
@@ -57,7 +57,7 @@ func (c *control) acted(a jobs.Act, action, target string) (again bool, err erro
 	if a.Key != "" {
 		c.keys[a.Key] = action + " " + target
 	}
-	c.acts = append(c.acts, a)
+	c.actions = append(c.actions, a)
 	c.audit = append([]jobs.Audited{{
 		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica, Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
@@ -73,7 +73,7 @@ func (c *control) knows(job string) bool {
 	return false
 }
 
-func (c *control) Pause(_ context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (c *control) Pause(_ context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if target.Kind == jobs.TargetJob && !c.knows(target.Name) && c.history.err == nil {
@@ -92,7 +92,7 @@ func (c *control) Pause(_ context.Context, a jobs.Act, target jobs.Target) (jobs
 	return p, nil
 }
 
-func (c *control) Resume(_ context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (c *control) Resume(_ context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, p := range c.pauses {
@@ -111,7 +111,7 @@ func (c *control) Resume(_ context.Context, a jobs.Act, target jobs.Target) (job
 	return jobs.Pause{}, jobs.ErrNotFound
 }
 
-func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (c *control) Trigger(_ context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.knows(r.Job) && c.history.err == nil {
@@ -143,7 +143,7 @@ func (c *control) Trigger(_ context.Context, a jobs.Act, r jobs.TriggerRequest) 
 	return jobs.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
 
-func (c *control) Cancel(_ context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+func (c *control) Cancel(_ context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, err := c.history.Run(context.Background(), run)
@@ -157,7 +157,7 @@ func (c *control) Cancel(_ context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 	return r, err
 }
 
-func (c *control) Release(_ context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+func (c *control) Release(_ context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history.err != nil {
@@ -183,7 +183,7 @@ func (c *control) Release(_ context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 	return locking.Released{}, jobs.ErrNotFound
 }
 
-func (c *control) Drain(_ context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+func (c *control) Drain(_ context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.history.replicas {
@@ -197,7 +197,7 @@ func (c *control) Drain(_ context.Context, a jobs.Act, session uuid.UUID, drain 
 	return jobs.ErrNotFound
 }
 
-func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
@@ -223,7 +223,7 @@ func (c *control) PutSpec(_ context.Context, a jobs.Act, s jobs.Spec, checks ...
 	return s, nil
 }
 
-func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+func (c *control) RemoveSpec(_ context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
@@ -247,10 +247,10 @@ func (c *control) RemoveSpec(_ context.Context, a jobs.Act, job string, version 
 	return jobs.ErrNotFound
 }
 
-func (c *control) Orders(context.Context, uuid.UUID, int64) (jobs.Orders, error) {
+func (c *control) ControlState(context.Context, uuid.UUID, int64) (jobs.ControlState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return jobs.Orders{Pauses: c.pauses, Specs: c.specs}, c.history.err
+	return jobs.ControlState{Pauses: c.pauses, Specs: c.specs}, c.history.err
 }
 
 func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
@@ -287,7 +287,7 @@ func (c *control) UndeliveredHooks(_ context.Context, f jobs.UndeliveredFilter) 
 	return found[:limit], c.history.err
 }
 
-func (c *control) DeliverAgain(_ context.Context, a jobs.Act, delivery uuid.UUID) (jobs.Undelivered, error) {
+func (c *control) DeliverAgain(_ context.Context, a jobs.Action, delivery uuid.UUID) (jobs.Undelivered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.hooks {
@@ -304,8 +304,8 @@ type workParams struct {
 	Rows int `json:"rows"`
 }
 
-// withActs lets a server act on a control in memory.
-func withActs(o Options) (Options, *control) {
+// withControl lets a server act on a control in memory.
+func withControl(o Options) (Options, *control) {
 	c := newControl(o.Store.(*history))
 	c.hooks = undelivered()
 	options := operationsOptions()
@@ -342,7 +342,7 @@ func operationsOptions() jobs.OperationsOptions {
 
 func acting(t *testing.T) (*Server, *control) {
 	t.Helper()
-	o, c := withActs(contention())
+	o, c := withControl(contention())
 	o.Changes = newChanges()
 	return newServer(t, o), c
 }

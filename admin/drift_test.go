@@ -96,7 +96,7 @@ func TestReplicaThatStartsNothingIsAnAlarmOnEveryPage(t *testing.T) {
 	}
 }
 
-func TestVitalsAreServed(t *testing.T) {
+func TestReplicaStatusAreServed(t *testing.T) {
 	o := drifting()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/replicas")
 	var views []map[string]any

@@ -70,8 +70,8 @@ func (c *changes) move(topics ...jobs.Topic) {
 	}
 }
 
-// act tells all who listen.
-func (c *changes) act() {
+// action tells all who listen.
+func (c *changes) action() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for heard := range c.heard {
@@ -239,7 +239,7 @@ func TestReplicasGoOnFromEachOther(t *testing.T) {
 	})
 }
 
-func TestActsAreToldAtOnce(t *testing.T) {
+func TestActionsAreToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		_, listener, end := piped(t, o)
@@ -248,7 +248,7 @@ func TestActsAreToldAtOnce(t *testing.T) {
 		synctest.Wait() // the hub listens
 		asked := c.questions()
 		begun := time.Now()
-		c.act()
+		c.action()
 		reader.wants("an act", jobs.Topics()...)
 		if took := time.Since(begun); took > 0 || c.questions() > asked {
 			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
@@ -258,10 +258,10 @@ func TestActsAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestActsBeforeListeningBeganAreToldThen has an operator act after the hub's
+// TestActionsBeforeListeningBeganAreToldThen has an operator act after the hub's
 // first look and before it listens: a stream hears of it as soon as the hub
 // listens, not at the next look.
-func TestActsBeforeListeningBeganAreToldThen(t *testing.T) {
+func TestActionsBeforeListeningBeganAreToldThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := live(t)
 		c.begin = make(chan struct{})
@@ -270,7 +270,7 @@ func TestActsBeforeListeningBeganAreToldThen(t *testing.T) {
 		reader.wants("the beginning", jobs.Topics()...)
 		synctest.Wait()
 		c.move(jobs.TopicJobs, jobs.TopicAudit)
-		c.act()
+		c.action()
 		begun := time.Now()
 		close(c.begin)
 		reader.wants("an act that nobody heard", jobs.TopicJobs, jobs.TopicAudit)

@@ -362,9 +362,9 @@ type auditOf struct {
 	*history
 }
 
-// Orders tells the pauses that stand.
-func (h auditOf) Orders(context.Context, uuid.UUID, int64) (jobs.Orders, error) {
-	return jobs.Orders{Pauses: h.pauses}, h.err
+// ControlState tells the pauses that stand.
+func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (jobs.ControlState, error) {
+	return jobs.ControlState{Pauses: h.pauses}, h.err
 }
 
 // Audit filters the lines, which are kept youngest first.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	forecastSpan = 24 * time.Hour
+	conflictsSpan = 24 * time.Hour
 	// mostForecast is how many scheduled times are looked at: where more come within the
 	// span, the forecast ends sooner.
 	mostForecast   = 50_000
@@ -115,7 +115,7 @@ func (r *reader) forecast(ctx context.Context, now time.Time, about *locking.Res
 }
 
 func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Resource) (forecast, error) {
-	f := forecast{From: now, Until: now.Add(forecastSpan), Collisions: []collision{}, Cut: []string{}}
+	f := forecast{From: now, Until: now.Add(conflictsSpan), Collisions: []collision{}, Cut: []string{}}
 	lockers, err := r.lockers.get(ctx, now)
 	if err != nil {
 		return f, fmt.Errorf("what jobs lock: %w", err)
@@ -127,9 +127,9 @@ func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Re
 	rivals := rivalsOf(lockers, about)
 	f.Jobs = len(rivals)
 	for _, rival := range rivals {
-		rival.patience = forecastSpan
+		rival.patience = conflictsSpan
 		if r.patience != nil {
-			rival.patience, rival.patient = r.patience(rival.job, forecastSpan)
+			rival.patience, rival.patient = r.patience(rival.job, conflictsSpan)
 		}
 	}
 	scheduledTimes := r.firingsAhead(&f, rivals)
@@ -188,7 +188,7 @@ func (f *forecast) CollisionsShown() []collision {
 func (f *forecast) CollisionsMore() int { return len(f.Collisions) - len(f.CollisionsShown()) }
 
 // Short reports whether the forecast does not reach as far as it is meant to.
-func (f *forecast) Short() bool { return f.Until.Sub(f.From) < forecastSpan }
+func (f *forecast) Short() bool { return f.Until.Sub(f.From) < conflictsSpan }
 
 func (c *collision) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {
 	c.Likely++

@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// deed is an act with a page of its own. Asked for, the page says what the act
+// actionTx is an act with a page of its own. Asked for, the page says what the act
 // would do, to what, and has a form; sent to the same address, the form does it
 // and leads to what it acted on.
-type deed[T any] struct {
+type actionTx[T any] struct {
 	template string
 	section  string
 	title    string   // where nothing more is known
@@ -28,7 +28,7 @@ type deed[T any] struct {
 	question func(ctx context.Context, p pulse) (T, error)
 	// form completes the form. Known is nil where the store could not say.
 	form func(f *form, known *T)
-	do   func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error)
+	do   func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error)
 }
 
 // outcome is where to go when an act is done, and what to say there.
@@ -67,17 +67,17 @@ type field struct {
 	Wrong             bool // it is what the trouble is about
 }
 
-// deedView is the page of a deed.
-type deedView[T any] struct {
+// actionView is the page of a deed.
+type actionView[T any] struct {
 	Frame
 	Form form
 	Page *T // nil where nothing is known
 }
 
-// answerDeed answers for a deed, whether it is asked for or sent.
-func answerDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed[T]) {
+// answerAction answers for a deed, whether it is asked for or sent.
+func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionTx[T]) {
 	if s.options.Operations == nil {
-		s.refuse(w, r, http.StatusNotImplemented, errNoActs.Error())
+		s.refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
 		return
 	}
 	if err := onlyParams(r, append(slices.Clip(d.params), "refresh")...); err != nil {
@@ -85,25 +85,25 @@ func answerDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed
 		return
 	}
 	if r.Method != http.MethodPost {
-		showDeed(s, w, r, d, form{Key: uuid.NewString()}, 0)
+		showAction(s, w, r, d, form{Key: uuid.NewString()}, 0)
 		return
 	}
 	sent, err := readForm(r, d.fields)
 	if err != nil {
-		status, refused := refusedActOf(err)
+		status, refused := refusedActionOf(err)
 		s.refuse(w, r, status, refused.Error)
 		return
 	}
 	var done outcome
 	err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
-		act := s.acting(r, "page", sent.Get("reason"))
-		act.Key = sent.Get("key")
-		done, err = d.do(ctx, act, sent)
+		action := s.acting(r, "page", sent.Get("reason"))
+		action.Key = sent.Get("key")
+		done, err = d.do(ctx, action, sent)
 		return err
 	})
 	if err != nil {
 		f, status := s.refusedForm(r, sent, err)
-		showDeed(s, w, r, d, f, status)
+		showAction(s, w, r, d, f, status)
 		return
 	}
 	s.heard()
@@ -114,7 +114,7 @@ func answerDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed
 // refusedForm returns the form again, with what was typed and why it was not
 // done.
 func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
-	status, refused := refusedActOf(err)
+	status, refused := refusedActionOf(err)
 	if status == 0 {
 		s.unheard(r.Context(), err)
 		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
@@ -148,8 +148,8 @@ func adviceOn(err error, status int) string {
 	return "Nothing was done. Mend what is named here and send the form again."
 }
 
-// showDeed shows a deed's page, with a form that has been sent before or not.
-func showDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed[T], f form, status int) {
+// showAction shows a deed's page, with a form that has been sent before or not.
+func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionTx[T], f form, status int) {
 	frame, err := s.frame(r, d.section, d.title, false)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
@@ -177,7 +177,7 @@ func showDeed[T any](s *Server, w http.ResponseWriter, r *http.Request, d deed[T
 	if f.Trouble != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
 	}
-	s.pages.write(w, s.log, status, d.template, deedView[T]{frame, f, known})
+	s.pages.write(w, s.log, status, d.template, actionView[T]{frame, f, known})
 }
 
 // readForm returns what a form sent: the key, a reason and its own fields, each

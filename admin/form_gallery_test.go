@@ -40,7 +40,7 @@ func sent(pairs ...string) url.Values {
 
 // acted are options on which acts can be tried, changed before.
 func acted(o Options, change ...func(*control)) Options {
-	o, c := withActs(o)
+	o, c := withControl(o)
 	for _, f := range change {
 		f(c)
 	}
@@ -127,7 +127,7 @@ func formStates() []galleryState {
 // TestNoticeIsShownWhereTheActLeads sends a form and follows, by way of another
 // replica.
 func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
-	o, _ := withActs(contention())
+	o, _ := withControl(contention())
 	reply := post(newServer(t, o).Handler(), "/jobs/rollup-sales/pause", sent().Encode())
 	cookies := reply.Result().Cookies()
 	if reply.Code != http.StatusSeeOther || reply.Header().Get("Location") != "/jobs/rollup-sales" || len(cookies) != 1 {

@@ -49,7 +49,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerDeed(s, w, r, deed[releaseView]{
+	answerAction(s, w, r, actionTx[releaseView]{
 		template: "release.html", section: "/locks", title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"}, fields: []string{"token", "end_transaction"},
 		question: func(ctx context.Context, _ pulse) (releaseView, error) {
 			return s.reader.releaseView(ctx, *resource, token)
@@ -70,7 +70,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 				f.Button = "End the transaction and release the lock"
 			}
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			token, err := readToken(sent.Get("token"))
 			if err != nil {
 				return outcome{}, err

@@ -61,14 +61,14 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 
 // pausePage keeps scheduled firings from starting.
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
-	answerDeed(s, w, r, deed[pauseView]{
+	answerAction(s, w, r, actionTx[pauseView]{
 		template: "pause.html", section: sectionOf(target), title: "Pause " + cut(target.String(), 100),
 		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own != nil
 		},
-		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
 			return outcome{targetPath(target), fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)), p.At.UTC().Format(time.TimeOnly), cut(p.By, 100))}, err
 		},
@@ -77,14 +77,14 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 
 // resumePage ends a pause.
 func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
-	answerDeed(s, w, r, deed[pauseView]{
+	answerAction(s, w, r, actionTx[pauseView]{
 		template: "resume.html", section: sectionOf(target), title: "Resume " + cut(target.String(), 100),
 		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own == nil
 		},
-		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Resume(ctx, a, target)
 			told := fmt.Sprintf("%s is resumed.", title(cut(target.String(), 100)))
 			if err == nil && p.ResumedAt != nil {
@@ -191,8 +191,8 @@ func targetWords(t jobs.Target) string {
 	return "everything"
 }
 
-// actPath is where the page of an act on a target is.
-func actPath(action string, t jobs.Target) string {
+// actionPath is where the page of an act on a target is.
+func actionPath(action string, t jobs.Target) string {
 	switch t.Kind {
 	case jobs.TargetJob:
 		return jobPath(t.Name) + "/" + action

@@ -31,7 +31,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 	if !drain {
 		asked = "Let a replica start runs again"
 	}
-	answerDeed(s, w, r, deed[drainView]{
+	answerAction(s, w, r, actionTx[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,
 		question: func(ctx context.Context, p pulse) (drainView, error) {
 			v, err := s.reader.drainView(ctx, p, session)
@@ -45,7 +45,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 			}
 			f.Idle = f.Idle || known != nil && (!known.living() || known.Draining == drain)
 		},
-		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is drained: it starts nothing more."}
 			if !drain {
 				done.notice = "The replica starts runs again."

@@ -26,14 +26,14 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerDeed(s, w, r, deed[cancelView]{
+	answerAction(s, w, r, actionTx[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
 		question: func(ctx context.Context, _ pulse) (cancelView, error) { return s.reader.cancelView(ctx, id) },
 		form: func(f *form, known *cancelView) {
 			f.Button, f.Bad, f.Back = "Cancel the run", true, runPath(id)
 			f.Idle = f.Idle || known != nil && known.State.Final()
 		},
-		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)
 			if run.State == jobs.Running {
 				return outcome{runPath(id), fmt.Sprintf("%s is told to stop. Its handler has 10 s to return, then it is left behind.", cut(run.Job, 100))}, err

@@ -30,7 +30,7 @@ params: {}
 
 // addPage adds a job at run time.
 func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
-	answerDeed(s, w, r, deed[specView]{
+	answerAction(s, w, r, actionTx[specView]{
 		template: "spec.html", section: "/jobs", title: "Add a job", fields: []string{"job", "version"},
 		question: func(context.Context, pulse) (specView, error) { return specView{}, nil },
 		form: func(f *form, _ *specView) {
@@ -40,7 +40,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 				f.Advice = "Nothing was done. A job of that name is there: choose another name, or change the one that is there on its own page."
 			}
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
 			return outcome{jobPath(spec.Job), fmt.Sprintf("%s was added. Replicas fire it from now on.", cut(spec.Job, 100))}, err
 		},
@@ -50,7 +50,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 // changePage changes a job that was added at run time.
 func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerDeed(s, w, r, deed[specView]{
+	answerAction(s, w, r, actionTx[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100), fields: []string{"job", "version"},
 		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {
@@ -64,7 +64,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name can't be changed.", kept, 20, true)
 			f.hidden("version", version)
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			version, err := readVersion(sent.Get("version"))
 			if err != nil {
 				return outcome{}, err
@@ -78,7 +78,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 // removePage removes a job that was added at run time.
 func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerDeed(s, w, r, deed[specView]{
+	answerAction(s, w, r, actionTx[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100), fields: []string{"version"},
 		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {
@@ -90,7 +90,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			f.Idle = f.Idle || known != nil && known.Spec == nil
 			f.hidden("version", version)
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			version, err := readVersion(sent.Get("version"))
 			if err != nil {
 				return outcome{}, err

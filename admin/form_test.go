@@ -54,7 +54,7 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 
 // TestNameOfAnAddedJobStays: a text for another job does not change that.
 func TestNameOfAnAddedJobStays(t *testing.T) {
-	o, c := withActs(contention())
+	o, c := withControl(contention())
 	handler := newServer(t, o).Handler()
 	for _, name := range []string{"added", "other"} {
 		if reply := post(handler, "/add", sent("job", `{"name": "`+name+`", "handler": "work"}`).Encode()); reply.Code != http.StatusSeeOther {
@@ -105,16 +105,16 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	}
 }
 
-// TestViewersSeeNoActs walks the pages from which acts begin.
-func TestViewersSeeNoActs(t *testing.T) {
-	o, _ := withActs(guardedOptions(t))
+// TestViewersSeeNoActions walks the pages from which acts begin.
+func TestViewersSeeNoActions(t *testing.T) {
+	o, _ := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
 	vera, anna := withCookie(cookieOf(t, handler, "vera", "staple")), withCookie(cookieOf(t, handler, "anna", "correct horse"))
 	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)), "/replicas", "/webhooks", "/locks"} {
 		offered := func(who func(*http.Request)) bool {
 			body := ask(handler, http.MethodGet, path, who).Body.String()
-			for _, act := range []string{"/trigger", "/pause", "/cancel", "/again", "/locks/release", "/drain", `"/add"`} {
-				if strings.Contains(body, act) {
+			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again", "/locks/release", "/drain", `"/add"`} {
+				if strings.Contains(body, action) {
 					return true
 				}
 			}
@@ -142,17 +142,17 @@ func TestUndeliveredIsPaged(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for _, query := range []string{"?limit=0", "?run=x", "?given_up=no", "?before=x", "?hook=chat"} {
-		answered[refusedAct](t, get(t, handler, "/api/v1/webhooks"+query), 400)
+		answered[refusedAction](t, get(t, handler, "/api/v1/webhooks"+query), 400)
 	}
 	again := answered[jobs.Undelivered](t, post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`), 200)
 	if again.Webhook != "chat" {
 		t.Errorf("%+v", again)
 	}
-	answered[refusedAct](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
+	answered[refusedAction](t, post(handler, "/api/v1/webhooks/"+id(1).String()+"/again", ""), 404)
 }
 
-// TestStalePagesOfferNoActs: while the store does not answer none can be done.
-func TestStalePagesOfferNoActs(t *testing.T) {
+// TestStalePagesOfferNoActions: while the store does not answer none can be done.
+func TestStalePagesOfferNoActions(t *testing.T) {
 	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
 	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs", "/runs/" + id(10).String(), "/replicas"} {
 		o := acted(contention())

@@ -24,14 +24,14 @@ type triggerView struct {
 // triggerPage adds a run of a job.
 func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerDeed(s, w, r, deed[triggerView]{
+	answerAction(s, w, r, actionTx[triggerView]{
 		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100), fields: triggerFields(),
 		question: func(ctx context.Context, _ pulse) (triggerView, error) { return s.reader.triggerView(ctx, name) },
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
 			f.Button, f.Back = "Trigger it", jobPath(name)
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			return s.triggered(ctx, a, name, sent)
 		},
 	})
@@ -44,7 +44,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerDeed(s, w, r, deed[triggerView]{
+	answerAction(s, w, r, actionTx[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
 		question: func(ctx context.Context, _ pulse) (triggerView, error) {
 			run, err := s.reader.run(ctx, id)
@@ -60,7 +60,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Run it again", runPath(id)
 			f.Idle = f.Idle || known != nil && !known.Again.State.Final()
 		},
-		do: func(ctx context.Context, a jobs.Act, sent url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			run, err := s.reader.run(ctx, id)
 			if err != nil {
 				return outcome{}, err
@@ -132,7 +132,7 @@ func triggerForm(f *form, known *triggerView) {
 }
 
 // triggered adds the run. The form's key is the run's.
-func (s *Server) triggered(ctx context.Context, a jobs.Act, job string, sent url.Values) (outcome, error) {
+func (s *Server) triggered(ctx context.Context, a jobs.Action, job string, sent url.Values) (outcome, error) {
 	request := jobs.TriggerRequest{Job: job, Key: a.Key, EvenPaused: sent.Get("even_paused") != ""}
 	if text := strings.TrimSpace(sent.Get("params")); text != "" {
 		request.Params = json.RawMessage(text)

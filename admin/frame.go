@@ -33,7 +33,7 @@ type Frame struct {
 	Status   Status
 	ServedBy ServedBy
 	Account  Identity
-	Acts     bool          // they may act here
+	Actions  bool          // they may act here
 	Notice   *notice       // of what they have done, if this page follows an act
 	Error    string        // why the store did not answer
 	Stale    bool          // it did not: what is shown is the last state known
@@ -155,7 +155,7 @@ func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame, que
 	if !ok {
 		return pulse{}, nil, http.StatusServiceUnavailable, nil
 	}
-	f.Stale, f.Age, f.Acts = true, age, false // no act can be done now
+	f.Stale, f.Age, f.Actions = true, age, false // no act can be done now
 	copied := *last
 	return beat, &copied, http.StatusServiceUnavailable, nil
 }
@@ -169,7 +169,7 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 	}
 	query.Del("refresh")
 	f := Frame{Title: title, Section: section, Account: identityOf(r), Address: address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
-	f.Acts = f.Account.Role == Operator && s.options.Operations != nil
+	f.Actions = f.Account.Role == Operator && s.options.Operations != nil
 	if live {
 		f.Every = int(math.Ceil(s.options.Refresh.Seconds()))
 		if len(refresh) == 0 {

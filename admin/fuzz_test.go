@@ -64,7 +64,7 @@ func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 // is answered soon, never with a mistake of the program, and what was sent is
 // nowhere in the answer as markup; a refusal says what was refused.
 func FuzzRequests(f *testing.F) {
-	o, c := withActs(contention())
+	o, c := withControl(contention())
 	o.Changes = newChanges()
 	server, err := New(o)
 	if err != nil {

@@ -65,7 +65,7 @@ func TestPageShowsWhatItIsToldOf(t *testing.T) {
 	site.comes("replica-of-the-look")
 	until(t, window, `document.body.textContent.includes("replica-of-the-look")`)
 	site.comes("replica-of-the-act")
-	site.changes.act()
+	site.changes.action()
 	until(t, window, `document.body.textContent.includes("replica-of-the-act")`)
 	before := site.serving.Swap(newServer(t, site.options))
 	site.comes("replica-missed")
@@ -83,7 +83,7 @@ func TestPageAsksAtMostOnceASecond(t *testing.T) {
 	until(t, window, `document.body.textContent.includes("replica-first")`)
 	asked, begun := site.pages.Load(), time.Now()
 	for site.pages.Load() < asked+4 {
-		site.changes.act()
+		site.changes.action()
 		time.Sleep(20 * time.Millisecond) // as fast as acts come
 		if time.Since(begun) > time.Minute {
 			t.Fatalf("the page asked %d times in a minute of acts", site.pages.Load()-asked)
@@ -101,14 +101,14 @@ func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
 	site := newReplicaSite(t, window)
 	browsertest.Visit(t, window, site.URL+"/runs")
 	site.changes.move(jobs.TopicRuns)
-	site.changes.act()
+	site.changes.action()
 	until(t, window, `performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)
 	asked := site.pages.Load()
 	evaluate[bool](t, window, `window.refused = 0, document.addEventListener("htmx:beforeRequest", (e) => window.refused += e.defaultPrevented), true`)
 	if err := chromedp.Do(window, chromedp.SendKeys(`#job`, "rollup")); err != nil {
 		t.Fatal(err)
 	}
-	site.changes.act()
+	site.changes.action()
 	until(t, window, `window.refused > 0`)
 	if got := evaluate[string](t, window, `document.getElementById("job").value`); got != "rollup" || site.pages.Load() != asked {
 		t.Errorf("the field reads %q after the page asked %d times", got, site.pages.Load()-asked)

@@ -140,12 +140,14 @@ func lockStates() map[string]string {
 // nodeList is what lies beneath a node, as seen from now by who may release it
 // or not.
 type nodeList struct {
-	Now  time.Time
-	Node *lockNode
-	Acts bool
+	Now     time.Time
+	Node    *lockNode
+	Actions bool
 }
 
-func newNodeList(now time.Time, node *lockNode, acts bool) nodeList { return nodeList{now, node, acts} }
+func newNodeList(now time.Time, node *lockNode, actions bool) nodeList {
+	return nodeList{now, node, actions}
+}
 
 // stage1Words says what stage 1 says of a lock.
 func stage1Words(l Lock) string {

@@ -69,7 +69,7 @@ func operations() map[string]operation {
 	version := object{"type": "integer", "format": "int64", "minimum": 0, "description": "The version of the job that is changed; 0 for a new one."}
 	flag := func(says string) object { return object{"type": "boolean", "default": false, "description": says} }
 	why := object{"reason": reason}
-	act := func(summary string, answer reflect.Type) operation {
+	action := func(summary string, answer reflect.Type) operation {
 		return operation{summary: summary, answer: answer, body: why}
 	}
 	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
@@ -131,16 +131,16 @@ func operations() map[string]operation {
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
 					"description": "How long the run may wait before it begins, as a Go duration: then it ends as skipped. With 0 it is not added where something is in its way. Without it the run waits until the job's deadline."},
 				"reason": reason, "params": object{"type": "object", "description": "Over the job's own, by key."}, "even_paused": flag("Also while the job is paused.")}},
-		"POST /api/v1/jobs/{name}/pause":          act("Pauses a job.", pause),
-		"POST /api/v1/jobs/{name}/resume":         act("Ends a job's own pause.", pause),
-		"POST /api/v1/groups/{name}/pause":        act("Pauses a group.", pause),
-		"POST /api/v1/groups/{name}/resume":       act("Ends a group's own pause.", pause),
-		"POST /api/v1/pause":                      act("Pauses everything.", pause),
-		"POST /api/v1/resume":                     act("Ends the pause of everything.", pause),
-		"POST /api/v1/runs/{id}/cancel":           act("Ends a run that waits, or has its replica end it.", record),
-		"POST /api/v1/replicas/{session}/drain":   act("Has a replica start nothing more.", reflect.TypeFor[drained]()),
-		"POST /api/v1/replicas/{session}/undrain": act("Has it start runs again.", reflect.TypeFor[drained]()),
-		"POST /api/v1/webhooks/{id}/again":        act("Has a webhook told once more what it could not be told.", reflect.TypeFor[jobs.Undelivered]()),
+		"POST /api/v1/jobs/{name}/pause":          action("Pauses a job.", pause),
+		"POST /api/v1/jobs/{name}/resume":         action("Ends a job's own pause.", pause),
+		"POST /api/v1/groups/{name}/pause":        action("Pauses a group.", pause),
+		"POST /api/v1/groups/{name}/resume":       action("Ends a group's own pause.", pause),
+		"POST /api/v1/pause":                      action("Pauses everything.", pause),
+		"POST /api/v1/resume":                     action("Ends the pause of everything.", pause),
+		"POST /api/v1/runs/{id}/cancel":           action("Ends a run that waits, or has its replica end it.", record),
+		"POST /api/v1/replicas/{session}/drain":   action("Has a replica start nothing more.", reflect.TypeFor[drained]()),
+		"POST /api/v1/replicas/{session}/undrain": action("Has it start runs again.", reflect.TypeFor[drained]()),
+		"POST /api/v1/webhooks/{id}/again":        action("Has a webhook told once more what it could not be told.", reflect.TypeFor[jobs.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can commit nothing more.", answer: reflect.TypeFor[released](), needs: []string{"resource", "token"}, body: object{
 			"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
 			"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
@@ -151,7 +151,7 @@ func operations() map[string]operation {
 // document writes the description of the API.
 func document(t *testing.T, routes []route) object {
 	s := newSchemas(t)
-	s.of(reflect.TypeFor[refusedAct]())
+	s.of(reflect.TypeFor[refusedAction]())
 	s.named["Error"] = object{"type": "object", "required": []string{"error"}, "additionalProperties": false,
 		"properties": object{"error": object{"type": "string", "description": "What is wrong, in words for people."}}}
 	paths, known := object{}, operations()
@@ -266,7 +266,7 @@ func (op operation) responses(s *schemas, r route) object {
 	}
 	kind, schema := "Error", object{"$ref": "#/components/schemas/Error"}
 	if r.method == http.MethodPost {
-		kind, schema = "RefusedAct", object{"$ref": "#/components/schemas/RefusedAct"}
+		kind, schema = "RefusedAction", object{"$ref": "#/components/schemas/RefusedAction"}
 	}
 	responses := object{"200": ok}
 	for status, says := range op.refusals(r) {

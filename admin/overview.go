@@ -43,7 +43,7 @@ type Overview struct {
 	Replicas  []Replica         `json:"replicas"`
 	Drift     []jobs.JobDrift   `json:"drift,omitempty"`  // jobs that the replicas' configurations do not have alike
 	Pauses    []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
-	Acts      bool              `json:"-"`                // who looks may act
+	Actions   bool              `json:"-"`                // who looks may act
 	holders   map[string][]Lock // the locks of each run, by its id
 	stage1    error             // why stage 1 could not be asked
 }
@@ -90,7 +90,7 @@ func (s *Server) overview(ctx context.Context) (Overview, int) {
 
 // completeOverview adds what only the server knows.
 func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
-	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Acts = f.Stale, f.Error, f.ServedBy, s.memcached(), f.Acts
+	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy, s.memcached(), f.Actions
 	o.Problems = problems(o)
 	return o
 }

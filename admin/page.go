@@ -64,7 +64,7 @@ func newPages() (*pages, error) {
 		"why":       why,
 		"whyWaits":  whyWaits,
 		"isRun":     isRun,
-		"act":       actWords,
+		"action":    actionWords,
 		"names":     names,
 		"offset":    offsetWords,
 		"prefix":    prefix,
@@ -76,7 +76,7 @@ func newPages() (*pages, error) {
 		"jobPath":   jobPath,
 		"sections":  sections,
 
-		"actPath":     actPath,
+		"actionPath":  actionPath,
 		"releasePath": releasePath,
 		"deliverPath": againPath,
 		"targetJob":   func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetJob, Name: name} },
@@ -209,15 +209,15 @@ func short(id string) string {
 
 // runList is some runs as seen from now.
 type runList struct {
-	Now  time.Time
-	Runs []jobs.Record
-	One  bool // they are all of one job
-	Acts bool // each has a link to what may be done with it
+	Now     time.Time
+	Runs    []jobs.Record
+	One     bool // they are all of one job
+	Actions bool // each has a link to what may be done with it
 }
 
 // For returns the list as somebody sees it who may act, or may not.
-func (l runList) For(acts bool) runList {
-	l.Acts = acts
+func (l runList) For(actions bool) runList {
+	l.Actions = actions
 	return l
 }
 

@@ -133,7 +133,7 @@ func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.Respons
 // TestViewersReadAndOperatorsAct walks the table with each kind of proof. In
 // its order what is added and paused is removed and resumed again.
 func TestViewersReadAndOperatorsAct(t *testing.T) {
-	o, control := withActs(guardedOptions(t))
+	o, control := withControl(guardedOptions(t))
 	server := newServer(t, o)
 	acted := 0
 	routes := withActions(server, &acted)
@@ -241,8 +241,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestEverybodyActsOnLoopback shows what a server without users is.
-func TestEverybodyActsOnLoopback(t *testing.T) {
+// TestEverybodyActionsOnLoopback shows what a server without users is.
+func TestEverybodyActionsOnLoopback(t *testing.T) {
 	server := newServer(t, contention())
 	acted := 0
 	handler := server.handler(withActions(server, &acted))

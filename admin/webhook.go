@@ -142,7 +142,7 @@ func (r *reader) undelivered(ctx context.Context, f jobs.UndeliveredFilter) (lis
 // deliverAgainJSON has a webhook told once more.
 func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	act(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
+	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
 		id, err := pathID(r, "id", "a delivery's id")
 		if err != nil {
 			return jobs.Undelivered{}, err
@@ -165,7 +165,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerDeed(s, w, r, deed[deliverView]{
+	answerAction(s, w, r, actionTx[deliverView]{
 		template: "deliver.html", section: "/webhooks", title: "Deliver again", params: []string{"run"},
 		question: func(ctx context.Context, _ pulse) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
@@ -178,7 +178,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 			f.Button, f.Back = "Deliver it again", "/webhooks"
 			f.Idle = f.Idle || known != nil && known.Delivery == nil
 		},
-		do: func(ctx context.Context, a jobs.Act, _ url.Values) (outcome, error) {
+		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
 			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. What it then has is on this list no more.", title(cut("webhook "+u.Webhook, 100)))}, err
 		},

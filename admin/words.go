@@ -286,8 +286,8 @@ func shortReason(r jobs.Reason) string {
 	return strings.ReplaceAll(string(r), "_", " ")
 }
 
-// actWords says what an operator did.
-func actWords(action string) string {
+// actionWords says what an operator did.
+func actionWords(action string) string {
 	words := map[string]string{
 		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled", "release": "released", "drain": "drained",
 		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed", "deliver_again": "had delivered again",

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // Calendar is a named set of times at which jobs that name it are not run.
@@ -146,7 +146,7 @@ func (c *checker) calendarsOf(j *Job, path string) ([]*schedule.Calendar, bool) 
 		switch {
 		case !c.sound(at):
 		case !ok:
-			c.fail(at, "unknown calendar %s%s", c.foundAt(at), nearest.Hint(name, c.calendarNames()))
+			c.fail(at, "unknown calendar %s%s", c.foundAt(at), suggest.Hint(name, c.calendarNames()))
 		case seen[name]:
 			c.fail(at, "found %s a second time, expected each calendar once", c.foundAt(at))
 		}

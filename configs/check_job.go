@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 // checkJobs makes of each job for each item those that it stands for, and
@@ -105,7 +105,7 @@ func (c *checker) checkHandler(j *Job, path string) {
 		return
 	}
 	if names := c.handlers.Names(); !slices.Contains(names, j.Handler) {
-		c.fail(at, "unknown handler %s%s", c.foundAt(at), nearest.Hint(j.Handler, names))
+		c.fail(at, "unknown handler %s%s", c.foundAt(at), suggest.Hint(j.Handler, names))
 		return
 	}
 	params := keyPath(path, "params")

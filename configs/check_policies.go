@@ -1,8 +1,8 @@
 package configs
 
 import (
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/nearest"
 )
 
 func (c *checker) checkCatchUp() {
@@ -52,7 +52,7 @@ func (c *checker) checkGroup(j *Job, path string) {
 		}
 		names = append(names, g.Name)
 	}
-	if near := nearest.Of(j.Group, names); near != "" {
+	if near := suggest.Of(j.Group, names); near != "" {
 		c.fail(path, "found %s, which is not among groups; did you mean %q?", c.foundAt(path), near)
 	}
 }

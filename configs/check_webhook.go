@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // reservedHeaders are set by whoever sends.
@@ -113,7 +113,7 @@ func (c *checker) checkEvents(w *Webhook, path string) {
 	}
 	for i, event := range w.Events {
 		if at := itemPath(path, i); c.sound(at) && !slices.Contains(Outcomes(), event) {
-			c.fail(at, "unknown event %s%s", c.foundAt(at), nearest.Hint(event, Outcomes()))
+			c.fail(at, "unknown event %s%s", c.foundAt(at), suggest.Hint(event, Outcomes()))
 		}
 	}
 }
@@ -134,8 +134,8 @@ func (c *checker) checkPatterns(w *Webhook, path string) {
 		case !c.sound(at):
 		case pattern == "":
 			c.fail(at, "found %s, expected a job's name or a pattern such as night-*", c.foundAt(at))
-		case !strings.Contains(pattern, "*") && !slices.Contains(names, pattern) && nearest.Of(pattern, names) != "":
-			c.fail(at, "unknown job %s%s", c.foundAt(at), nearest.Hint(pattern, names))
+		case !strings.Contains(pattern, "*") && !slices.Contains(names, pattern) && suggest.Of(pattern, names) != "":
+			c.fail(at, "unknown job %s%s", c.foundAt(at), suggest.Hint(pattern, names))
 		}
 	}
 }

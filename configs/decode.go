@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
-	"github.com/holdfast-dev/holdfast/nearest"
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
@@ -100,7 +100,7 @@ func (d *decoder) reportUnknown(n *node, fields []field, path string) {
 	keys := keysOf(fields)
 	for _, e := range n.entries {
 		if !slices.Contains(keys, e.name) {
-			d.failKey(keyPath(path, e.name), "unknown key%s", nearest.Hint(e.name, keys))
+			d.failKey(keyPath(path, e.name), "unknown key%s", suggest.Hint(e.name, keys))
 		}
 	}
 }

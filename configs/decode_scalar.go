@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 func (d *decoder) decodeScalar(n *node, v reflect.Value, path string, rules reflect.StructTag) {
@@ -69,7 +69,7 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 // near suggests the option that is meant; of what came from a variable nothing
 // is told.
 func near(n *node, options string) string {
-	if best := nearest.Of(n.text, strings.Split(options, ", ")); best != "" && !n.expanded {
+	if best := suggest.Of(n.text, strings.Split(options, ", ")); best != "" && !n.expanded {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""

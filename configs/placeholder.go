@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // fill replaces each {name} in the name of a resource by the job's param of
@@ -70,7 +70,7 @@ func paramNames(name string, params *node) string {
 		names[i] = e.name
 	}
 	text := "one of the job's params: " + strings.Join(names, ", ")
-	if near := nearest.Of(name, names); near != "" {
+	if near := suggest.Of(name, names); near != "" {
 		text += fmt.Sprintf("; did you mean {%s}?", near)
 	}
 	return text

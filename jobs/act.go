@@ -36,7 +36,7 @@ const (
 )
 
 // Check returns a *BadInputError for what can't be kept as it is.
-func (a Act) Check() error {
+func (a Action) Check() error {
 	if !slices.Contains([]string{"page", "api", "cli", "go"}, a.Via) {
 		return &BadInputError{"via", fmt.Sprintf(`found %q, expected "page", "api", "cli" or "go"`, a.Via)}
 	}

@@ -9,19 +9,19 @@ import "context"
 // for too long is the misfire policy's.
 func (f *firing) stepAside(stop context.Context) bool {
 	for {
-		more := f.idles(stop, f.pace.orders)
-		_, paused := f.orders.paused(f.entry.Name, f.entry.Group)
+		more := f.idles(stop, f.pace.controlState)
+		_, paused := f.controlState.paused(f.entry.Name, f.entry.Group)
 		switch {
 		case !more:
 			if !paused {
 				f.leave(nil)
 			}
 			return false
-		case f.entry.overdue(f.firing.ScheduledAt, f.clock.now()), !f.orders.table.has(f.entry):
+		case f.entry.overdue(f.firing.ScheduledAt, f.clock.now()), !f.controlState.table.has(f.entry):
 			return false
 		case paused:
 			continue
-		case f.orders.draining():
+		case f.controlState.draining():
 			f.leave(&blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is drained"})
 			return false
 		}

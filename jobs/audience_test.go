@@ -19,7 +19,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		var log bytes.Buffer
 		heard, quick := 0, 0
 		turn := make(chan struct{})
-		a := newAudience(nil, []Listener{
+		a := newEventBus(nil, []Listener{
 			func(context.Context, Event) {
 				if heard == 0 {
 					<-turn
@@ -34,7 +34,7 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 			defer close(ended)
 			a.run(ctx)
 		}()
-		const told = audienceQueue + 1000
+		const told = eventQueue + 1000
 		for range told {
 			a.tell(Event{Kind: EventStarted})
 			synctest.Wait()
@@ -49,16 +49,16 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 		cancel()
 		close(turn)
 		<-ended
-		if heard != audienceQueue+1 || quick != told {
+		if heard != eventQueue+1 || quick != told {
 			t.Errorf("heard %d and %d events", heard, quick)
 		}
 	})
 }
 
 func TestNobodyListens(t *testing.T) {
-	a := newAudience(nil, nil, zerolog.Nop())
+	a := newEventBus(nil, nil, zerolog.Nop())
 	a.tell(Event{})
 	a.run(t.Context()) // returns at once
-	var none *audience
+	var none *eventBus
 	none.tell(Event{})
 }

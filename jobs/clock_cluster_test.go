@@ -22,7 +22,7 @@ type skewed struct {
 	ahead atomic.Int64 // in nanoseconds, of the store's clock
 }
 
-func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	beat, err := s.Store.Heartbeat(ctx, session, v)
 	beat.Now = beat.Now.Add(time.Duration(s.ahead.Load()))
 	return beat, err
@@ -83,7 +83,7 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		time.Sleep(10 * time.Second) // a heartbeat has measured it, and the next one has told
 		since := time.Now()
 		for range 20 { // none of them waits for the clock
-			if _, err := c.store.Trigger(t.Context(), jobs.Act{Actor: "ada", Via: "go"}, jobs.TriggerRequest{Job: "by-hand"}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "ada", Via: "go"}, jobs.TriggerRequest{Job: "by-hand"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Second)

@@ -45,8 +45,8 @@ func (e *PausedError) Error() string {
 // Unwrap returns ErrPaused.
 func (e *PausedError) Unwrap() error { return ErrPaused }
 
-// Act says who asks for something to be done, as the audit log keeps it.
-type Act struct {
+// Action says who asks for something to be done, as the audit log keeps it.
+type Action struct {
 	Actor   string // who: a user, a token's name, or the user of the command line; at most 200 bytes
 	Via     string // "page", "api", "cli" or "go"
 	Replica string // through which replica; "" beside all
@@ -178,8 +178,8 @@ type AuditFilter struct {
 	Limit  int        // 1 to MaxBatch; 0 means 100
 }
 
-// Orders is what operators want of a replica.
-type Orders struct {
+// ControlState is what operators want of a replica.
+type ControlState struct {
 	// Generation grows with every act that any replica must hear of.
 	Generation int64
 	Pauses     []Pause // those that stand
@@ -193,40 +193,40 @@ type Orders struct {
 
 // Control is what operators do. Each act and its line in the audit log are one
 // transaction; an act on what does not exist is ErrNotFound. Replicas hear of
-// acts by Listen at once, and by asking for Orders each second where that fails.
+// actions by Listen at once, and by asking for Orders each second where that fails.
 type Control interface {
 	// Pause pauses the target, or returns the pause that stands already. A job
 	// must be known; a group need not.
-	Pause(ctx context.Context, act Act, target Target) (Pause, error)
+	Pause(ctx context.Context, action Action, target Target) (Pause, error)
 	// Resume ends the target's own pause; ErrNotFound where there is none.
-	Resume(ctx context.Context, act Act, target Target) (Pause, error)
+	Resume(ctx context.Context, action Action, target Target) (Pause, error)
 	// Trigger adds a waiting run that any replica may adopt, and says what is in its
 	// way. A trigger that is refused adds nothing and leaves its key free. The act's Key
 	// is not looked at: the request has its own.
-	Trigger(ctx context.Context, act Act, r TriggerRequest) (Triggered, error)
+	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run at once, and asks the replica of a running one
 	// to end it: the record says which of them it was. A run that has ended is
 	// ErrConflict.
-	Cancel(ctx context.Context, act Act, run uuid.UUID) (Record, error)
+	Cancel(ctx context.Context, action Action, run uuid.UUID) (Record, error)
 	// Release deletes the claim that holds the resource, with all its grants:
 	// its holder can commit nothing more. The run becomes lost, and is not
 	// recovered. It returns what the claim held, for stage 1 to be cleared.
-	Release(ctx context.Context, act Act, r ReleaseRequest) (locking.Released, error)
+	Release(ctx context.Context, action Action, r ReleaseRequest) (locking.Released, error)
 	// Drain asks a living session to start nothing more but further attempts,
 	// or to start again. What waits in one that drains others may adopt.
-	Drain(ctx context.Context, act Act, session uuid.UUID, drain bool) error
+	Drain(ctx context.Context, action Action, session uuid.UUID, drain bool) error
 	// PutSpec adds a job, or changes one that was added. Of two that add or
 	// change one at once, one wins, the other is told ErrConflict. Each check is
 	// called with the added jobs that there are, by name, and no job is added,
 	// changed or removed between that and the act: what it returns ends the act.
-	PutSpec(ctx context.Context, act Act, s Spec, checks ...SpecCheck) (Spec, error)
+	PutSpec(ctx context.Context, action Action, s Spec, checks ...SpecCheck) (Spec, error)
 	// RemoveSpec removes a job that was added; version and checks as in PutSpec.
 	// What waits of it is cancelled.
-	RemoveSpec(ctx context.Context, act Act, job string, version int64, checks ...SpecCheck) error
-	// Orders returns what the session is to obey; a nil session is told what
+	RemoveSpec(ctx context.Context, action Action, job string, version int64, checks ...SpecCheck) error
+	// ControlState returns what the session is to obey; a nil session is told what
 	// holds for all. Where the generation is still since, only that and what
 	// concerns the session alone is filled in.
-	Orders(ctx context.Context, session uuid.UUID, since int64) (Orders, error)
+	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
 	// Listen calls heard once it listens, and after each act, until ctx ends or
 	// the connection does; it returns why. Acts may be missed. A store of one process returns only
 	// when ctx ends.

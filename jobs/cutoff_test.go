@@ -26,7 +26,7 @@ func (s *severed) reach(what string) error {
 	return nil
 }
 
-func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.reach("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}

@@ -84,7 +84,7 @@ func (f *firing) decline(token Token, lock *locking.Lock) {
 	defer remove()
 	run := &Run{ID: f.run, Token: token, output: NewTail(maxOutput)}
 	if f.record(run, verdict{state: Skipped, reason: ReasonDeadline, detail: f.lateWords("the store did not answer in time")}, false, false) {
-		f.trail.ended(Skipped, ReasonDeadline, nil)
+		f.runSpans.ended(Skipped, ReasonDeadline, nil)
 	}
 	f.release(lock)
 }

@@ -87,9 +87,9 @@ func canonical(params json.RawMessage) (any, error) {
 	return value, err
 }
 
-// standing is where this replica's definition of a job stands in the store, as
+// activeVersion is where this replica's definition of a job stands in the store, as
 // last heard. The session's keeper sets it; it may be read concurrently.
-type standing struct {
+type activeVersion struct {
 	version atomic.Int64 // of this replica's definition; 0 until it is registered
 	inForce atomic.Int64 // of the one in force
 	decided atomic.Int64 // the cursor, in microseconds since 1970
@@ -97,30 +97,30 @@ type standing struct {
 
 // register takes the version of this replica's definition, which is in force as
 // far as is known.
-func (s *standing) register(version int64) {
+func (s *activeVersion) register(version int64) {
 	s.version.Store(version)
 	s.inForce.CompareAndSwap(0, version)
 }
 
 // stale reports whether others fire the job: another definition is in force, or
 // it is not known yet which one is, and from when on its scheduled times count.
-func (s *standing) stale() bool { return !s.heard() || s.elsewhere() }
+func (s *activeVersion) stale() bool { return !s.heard() || s.elsewhere() }
 
 // heard reports whether the store was asked.
-func (s *standing) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
+func (s *activeVersion) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
 
 // elsewhere reports whether another definition is known to be in force.
-func (s *standing) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
+func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
 
 // decidedUntil returns the instant up to which all scheduled times have a run or a
 // record, or don't count. It may be behind.
-func (s *standing) decidedUntil() time.Time { return time.UnixMicro(s.decided.Load()).UTC() }
+func (s *activeVersion) decidedUntil() time.Time { return time.UnixMicro(s.decided.Load()).UTC() }
 
-func (s *standing) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
+func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
 
 // hear takes what is in force, and reports whether that makes a difference to
 // who fires the job.
-func (s *standing) hear(now InForce) (changed bool) {
+func (s *activeVersion) hear(now InForce) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)
 	s.inForce.Store(now.Version)
@@ -131,7 +131,7 @@ func (s *standing) hear(now InForce) (changed bool) {
 // delays say so; what was before is the misfire policy's, or did not count.
 func (e *entry) oldest(now time.Time) time.Time {
 	oldest := now.Add(-e.MisfireThreshold - e.Schedule.MaxDelay())
-	if decided := e.standing.decidedUntil(); decided.After(oldest) {
+	if decided := e.activeVersion.decidedUntil(); decided.After(oldest) {
 		return decided
 	}
 	return oldest

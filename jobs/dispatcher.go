@@ -98,8 +98,8 @@ func (d *dispatcher) tick() {
 // rests reports whether this replica begins no firing of the job for now: others
 // fire it, it is paused, or the replica is drained.
 func (d *dispatcher) rests(e *entry) bool {
-	_, paused := d.orders.paused(e.Name, e.Group)
-	return paused || e.standing.stale() || d.orders.draining()
+	_, paused := d.controlState.paused(e.Name, e.Group)
+	return paused || e.activeVersion.stale() || d.controlState.draining()
 }
 
 // revise plans what was added, and again what is this replica's to fire again:
@@ -117,13 +117,13 @@ func (d *dispatcher) revise() {
 	for _, p := range held {
 		d.ready.push(p)
 	}
-	if d.orders.draining() {
+	if d.controlState.draining() {
 		d.letGo()
 	}
 	known := make(map[*entry]bool, len(d.known))
 	now := d.clock.now()
 	for _, e := range d.table.all() {
-		if !d.known[e] && !e.standing.heard() {
+		if !d.known[e] && !e.activeVersion.heard() {
 			continue
 		}
 		if known[e] = true; !d.known[e] {
@@ -163,7 +163,7 @@ func (d *dispatcher) sleep(ctx context.Context) {
 // dispatch begins the first ready firing, with the worker that the caller has
 // taken, or reports that there is none. A scheduled time older than its threshold is
 // left to the misfire policy, which may have recorded it already.
-func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
+func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 	for {
 		p, ok := d.ready.pop()
 		if !ok {
@@ -197,7 +197,7 @@ func (d *dispatcher) dispatch(ctx context.Context, session *life) bool {
 func (d *dispatcher) leaves(p pending) bool {
 	switch {
 	case p.adopted != uuid.Nil:
-		if d.orders.draining() {
+		if d.controlState.draining() {
 			p.done()
 			return true
 		}
@@ -218,7 +218,7 @@ type begun struct {
 
 func (b *begun) run() { b.live(b.stop) }
 
-func (d *dispatcher) begin(p pending, session *life, stop context.Context) *begun {
+func (d *dispatcher) begin(p pending, session *liveSession, stop context.Context) *begun {
 	run := p.adopted
 	if run == uuid.Nil {
 		run = uuid.Must(uuid.NewV7())

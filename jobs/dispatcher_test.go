@@ -14,11 +14,11 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	t.Helper()
 	e := entryEvery(t, time.Second, MisfireSkip)
 	e.Group = "night"
-	e.standing.register(1)
-	e.standing.decide(time.Now())
+	e.activeVersion.register(1)
+	e.activeVersion.decide(time.Now())
 	table := tableOf(e)
 	d := &dispatcher{
-		engine: &engine{clock: &clusterClock{}, active: newActive(), orders: &orders{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
+		engine: &engine{clock: &clusterClock{}, active: newActive(), controlState: &controlState{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
 		table:  table, ready: newReady("a", 1), known: map[*entry]bool{e: true}, revised: make(chan struct{}),
 	}
 	d.timetable.add(e, time.Now())
@@ -28,11 +28,17 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 // While a job rests, one scheduled time of it is put aside, however long that takes.
 func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
-		"its job is paused": func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}} },
-		"its group is":      func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{TargetGroup, "night"}}} },
-		"everything is":     func(d *dispatcher, _ *entry) { d.orders.standing = []Pause{{Target: Target{Kind: TargetAll}}} },
-		"drained":           func(d *dispatcher, _ *entry) { d.orders.drained = true },
-		"others fire it":    func(_ *dispatcher, e *entry) { e.standing.inForce.Store(2) },
+		"its job is paused": func(d *dispatcher, _ *entry) {
+			d.controlState.activeVersion = []Pause{{Target: Target{TargetJob, "job"}}}
+		},
+		"its group is": func(d *dispatcher, _ *entry) {
+			d.controlState.activeVersion = []Pause{{Target: Target{TargetGroup, "night"}}}
+		},
+		"everything is": func(d *dispatcher, _ *entry) {
+			d.controlState.activeVersion = []Pause{{Target: Target{Kind: TargetAll}}}
+		},
+		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
+		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.inForce.Store(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,7 +85,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		p, _ := d.ready.pop()
-		d.orders.standing = []Pause{{Target: Target{TargetJob, "job"}}}
+		d.controlState.activeVersion = []Pause{{Target: Target{TargetJob, "job"}}}
 		if !d.leaves(p) {
 			t.Error("a scheduled time of a paused job is begun")
 		}
@@ -87,7 +93,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
 			t.Error("a scheduled time of a job that is still paused is begun or lost")
 		}
-		d.orders.standing = nil
+		d.controlState.activeVersion = nil
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
 			t.Error("a scheduled time of a job that is no longer paused is not begun")
@@ -100,7 +106,7 @@ func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
 		d, e := newTestDispatcher(t)
 		run := uuid.New()
 		d.ready.push(pending{entry: e, adopted: run, done: d.active.care(run)})
-		d.orders.drained = true
+		d.controlState.drained = true
 		d.revise()
 		if d.ready.len() != 0 || len(d.held) != 0 || d.active.cared[run] {
 			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held), d.active.cared[run])
@@ -116,14 +122,14 @@ func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 		fresh := &entry{Job: e.Job}
 		d.table.put(fresh)
 		time.Sleep(20 * time.Second)
-		fresh.standing.register(2)
+		fresh.activeVersion.register(2)
 		d.tick()
 		d.revise()
-		if len(d.timetable) != 0 || !fresh.standing.stale() {
-			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.standing.stale())
+		if len(d.timetable) != 0 || !fresh.activeVersion.stale() {
+			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.activeVersion.stale())
 		}
 		added := time.Now()
-		fresh.standing.hear(InForce{Version: 2, CheckedUntil: added})
+		fresh.activeVersion.hear(InForce{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
 		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {

@@ -19,7 +19,7 @@ type engine struct {
 	store           Store
 	handed          Store // the same, as runs are given it
 	registry        *Registry
-	audience        *audience
+	eventBus        *eventBus
 	locker          *locking.Locker // nil where there is no stage 1
 	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
 	ttl             time.Duration   // of the session
@@ -28,11 +28,11 @@ type engine struct {
 	clockLimit      *clockLimit
 	active          *active
 	workers         *workers
-	starts          *lanes[sessionCall[StartRequest], StartResult]
-	notes           *lanes[sessionCall[Note], bool]
-	finishes        *lanes[FinishRequest, bool]
+	starts          *batcher[sessionCall[StartRequest], StartResult]
+	notes           *batcher[sessionCall[Note], bool]
+	finishes        *batcher[FinishRequest, bool]
 	doubt           func() // has the keeper ask which definitions are in force
-	orders          *orders
+	controlState    *controlState
 	tracing         Tracing // nil: nothing is traced
 	log             zerolog.Logger
 	logOutput       io.Writer

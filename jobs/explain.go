@@ -274,7 +274,7 @@ func (s *subject) decide() error {
 	case s.view.Removed && s.at.After(s.view.UpdatedAt):
 		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
 	case len(s.job.Schedule.After()) > 0:
-		return s.ofFollower()
+		return s.ofDependent()
 	case !s.isScheduled(s.job, s.at):
 		return s.ofNoScheduledTime()
 	}
@@ -337,7 +337,7 @@ func (s *subject) neighbours() string {
 // ofNoRun is for a scheduled time that has neither a run nor a record.
 func (s *subject) ofNoRun() error {
 	now, late := s.Now, s.Now.Sub(s.start)
-	paused := s.standing()
+	paused := s.activeVersion()
 	switch {
 	case now.Before(s.at) && paused != nil:
 		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), s.pausedWords(*paused))
@@ -386,8 +386,8 @@ func (s *subject) living() (n int, err error) {
 	return n, nil
 }
 
-// standing is a pause that still stands, or nil.
-func (s *subject) standing() *Pause {
+// activeVersion is a pause that still stands, or nil.
+func (s *subject) activeVersion() *Pause {
 	for i, p := range s.Explanation.Pauses {
 		if p.ResumedAt == nil {
 			return &s.Explanation.Pauses[i]

@@ -43,8 +43,8 @@ func lastSuccess(runs []Record) time.Time {
 	return time.Time{}
 }
 
-// ofFollower is for a job that follows others and has no run for the instant.
-func (s *subject) ofFollower() error {
+// ofDependent is for a job that follows others and has no run for the instant.
+func (s *subject) ofDependent() error {
 	var notScheduled, ended, open []string
 	for _, f := range s.After {
 		switch {

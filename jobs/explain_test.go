@@ -353,7 +353,7 @@ func TestExplainRefuses(t *testing.T) {
 func TestExplainAsFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		table := []jobs.Job{job(t, "extract", time.Minute), follower(t, "load", "extract"), job(t, "slow", time.Minute, "orders"), once(t, "blocked", 61*time.Second, "orders")}
+		table := []jobs.Job{job(t, "extract", time.Minute), dependent(t, "load", "extract"), job(t, "slow", time.Minute, "orders"), once(t, "blocked", 61*time.Second, "orders")}
 		slow := jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
 			if run.Job == "slow" {
 				time.Sleep(20 * time.Second)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // Verdict says in one word what became of a job at an instant.
@@ -87,7 +87,7 @@ type UnknownJobError struct {
 }
 
 func unknownJob(name string, known []string) *UnknownJobError {
-	return &UnknownJobError{Job: name, hint: nearest.Hint(cut(name, 200), known)}
+	return &UnknownJobError{Job: name, hint: suggest.Hint(cut(name, 200), known)}
 }
 
 // Error names the job and the one that is nearest to it.

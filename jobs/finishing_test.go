@@ -19,7 +19,7 @@ func TestLargeEndsAreSplitByBytes(t *testing.T) {
 			batches, ends = batches+1, ends+len(requests)
 			return make([]bool, len(requests)), CheckFinishes(requests)
 		}
-		finishes := newWeighedLanes(send, MaxFinishBytes, FinishRequest.weight)
+		finishes := newWeighedBatcher(send, MaxFinishBytes, FinishRequest.weight)
 		large := bytes.Repeat([]byte("1"), MaxSaved)
 		var all sync.WaitGroup
 		for range 300 {

@@ -27,23 +27,23 @@ var errEnded = errors.New("firing has ended here")
 type firing struct {
 	*engine
 	pending
-	run      uuid.UUID
-	session  *life
-	log      zerolog.Logger
-	patience patience
-	noted    *Blocker // what the store says that it waits for
-	idle     bool     // it has given its worker back
-	begun    bool     // it has started, now or in an earlier attempt
-	written  bool     // the store has a row of it
-	aside    bool     // an operator keeps this replica from starting it, and no other begins it
-	rowHeld  bool     // its last start was refused with ErrRowHeld
+	run        uuid.UUID
+	session    *liveSession
+	log        zerolog.Logger
+	waitPolicy waitPolicy
+	noted      *Blocker // what the store says that it waits for
+	idle       bool     // it has given its worker back
+	begun      bool     // it has started, now or in an earlier attempt
+	written    bool     // the store has a row of it
+	aside      bool     // an operator keeps this replica from starting it, and no other begins it
+	rowHeld    bool     // its last start was refused with ErrRowHeld
 
 	attempts   *retry.Series // of the handler
 	retryDelay time.Duration // before the next of them
 
-	trail   *trail    // nil where it is not traced
-	asked   time.Time // when this attempt began to ask for its locks
-	granted time.Time // when it got its claim
+	runSpans *runSpans // nil where it is not traced
+	asked    time.Time // when this attempt began to ask for its locks
+	granted  time.Time // when it got its claim
 }
 
 // live takes the firing through its life. The caller has taken a worker for
@@ -53,7 +53,7 @@ func (f *firing) live(stop context.Context) {
 	defer f.done()
 	defer f.giveBack()
 	f.follow()
-	defer f.trail.finish()
+	defer f.runSpans.finish()
 	if f.adopted == uuid.Nil && !f.gate(stop) {
 		return
 	}
@@ -73,12 +73,12 @@ func (f *firing) live(stop context.Context) {
 		if !again {
 			return
 		}
-		f.trail.next()
-		begun := f.trail.now()
+		f.runSpans.next()
+		begun := f.runSpans.now()
 		if !f.rest(stop, f.retryDelay) {
 			return
 		}
-		f.trail.step("rest", begun, nil)
+		f.runSpans.step("rest", begun, nil)
 		f.attempt++
 		f.since = f.clock.now()
 	}
@@ -91,9 +91,9 @@ func (f *firing) gate(ctx context.Context) bool {
 	if f.locker == nil {
 		return true
 	}
-	begun := f.trail.now()
-	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.standing.version.Load()), gateTTL)
-	f.trail.step("claim", begun, err)
+	begun := f.runSpans.now()
+	won, err := f.locker.Gate(ctx, f.firing.gateName(f.entry.activeVersion.version.Load()), gateTTL)
+	f.runSpans.step("claim", begun, err)
 	return won || err != nil
 }
 
@@ -111,7 +111,7 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	f.asked = time.Now()
 	var blocked *blockage
 	for {
-		if !f.begun && f.entry.spec == nil && f.orders.table.get(f.firing.Job) == nil {
+		if !f.begun && f.entry.spec == nil && f.controlState.table.get(f.firing.Job) == nil {
 			gone := &blockage{reason: ReasonJobGone, detail: "the configuration no longer has its job"}
 			f.skip(gone, ReasonJobGone)
 			return 0, nil, errEnded
@@ -120,9 +120,9 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			f.miss(blocked)
 			return 0, nil, errEnded
 		}
-		begun := f.trail.now()
+		begun := f.runSpans.now()
 		lock, found := f.lock(stop, blocked)
-		f.trail.locked(begun, found)
+		f.runSpans.locked(begun, found)
 		if stop.Err() != nil {
 			f.release(lock)
 			f.leave(blocked)
@@ -130,9 +130,9 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 		}
 		if found == nil {
 			var token Token
-			begun = f.trail.now()
+			begun = f.runSpans.now()
 			token, found = f.start(stop)
-			f.trail.asked(begun, token, found)
+			f.runSpans.asked(begun, token, found)
 			if token != 0 {
 				f.granted = time.Now()
 				return token, lock, nil
@@ -157,11 +157,11 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 			f.skip(found, end)
 			return 0, nil, errEnded
 		}
-		begun = f.trail.now()
+		begun = f.runSpans.now()
 		if !f.waitFor(stop, found, delay) {
 			return 0, nil, errEnded
 		}
-		f.trail.waited(begun, found)
+		f.runSpans.waited(begun, found)
 	}
 }
 
@@ -175,7 +175,7 @@ func (f *firing) leave(b *blockage) {
 		b = &blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is stopping"}
 	}
 	if f.note(Waiting, b, b.detail) {
-		f.trail.ended(Waiting, b.reason, nil)
+		f.runSpans.ended(Waiting, b.reason, nil)
 	}
 }
 
@@ -298,7 +298,7 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 	case StartStale:
 		f.doubt() // this replica has not heard yet which definition is in force
 	case StartPaused:
-		f.orders.look() // nor what was paused
+		f.controlState.look() // nor what was paused
 		f.aside = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
 		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
@@ -312,7 +312,7 @@ func (f *firing) startVersion() int64 {
 	if f.adopted != uuid.Nil {
 		return 0
 	}
-	return f.entry.standing.version.Load()
+	return f.entry.activeVersion.version.Load()
 }
 
 // waitFor gives the worker back until the next try, and writes the firing
@@ -337,13 +337,13 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 func (f *firing) skip(b *blockage, end Reason) {
 	detail := b.words()
 	if b.final(f) == "" && b.reason != "" {
-		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.patience.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
+		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.waitPolicy.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {
 	case end == ReasonDeadline, f.limited() && end != ReasonJobGone:
 		detail = f.lateWords(detail)
 	case end == ReasonSuperseded:
-		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time", f.patience.until.Format(time.RFC3339))
+		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time", f.waitPolicy.until.Format(time.RFC3339))
 	}
 	state := Skipped
 	if f.attempt > 1 { // it has run before: what is skipped is only another attempt
@@ -378,7 +378,7 @@ func (f *firing) write(n Note) bool {
 			f.written = f.written || stands
 			if stands && n.State.Final() {
 				f.tellUnstarted(n)
-				f.trail.ended(n.State, n.Reason, nil)
+				f.runSpans.ended(n.State, n.Reason, nil)
 			}
 			if !stands {
 				f.tellTakenAway()

@@ -17,13 +17,13 @@ const followEvery = time.Minute
 // as waiting, once in the cluster, for an adoption to take up. Scheduled times whose time
 // has passed are the misfire policy's.
 func (u *upkeep) follow(ctx context.Context) {
-	followers, entries := u.table.followers()
-	if len(followers) == 0 {
+	dependents, entries := u.table.dependents()
+	if len(dependents) == 0 {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	openings, err := u.store.Openings(bounded, followers)
+	openings, err := u.store.Openings(bounded, dependents)
 	if err != nil {
 		if ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("jobs that follow others not looked at")
@@ -33,7 +33,7 @@ func (u *upkeep) follow(ctx context.Context) {
 	now := u.clock.now()
 	decisions := make(map[string]following, len(openings))
 	var begin []Followed
-	for _, f := range followers {
+	for _, f := range dependents {
 		open, told := openings[f.Job]
 		if !told {
 			continue
@@ -56,21 +56,21 @@ func (u *upkeep) follow(ctx context.Context) {
 			return
 		}
 	}
-	u.decideFollowing(bounded, followers, entries, decisions)
+	u.decideFollowing(bounded, dependents, entries, decisions)
 }
 
-// followers returns the jobs that follow others and are this replica's to
+// dependents returns the jobs that follow others and are this replica's to
 // fire, by name, and their entries.
-func (t *cronTable) followers() ([]Follower, map[string]*entry) {
-	var followers []Follower
+func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
+	var dependents []Dependent
 	entries := map[string]*entry{}
 	for _, e := range t.inForce() {
 		if len(e.Schedule.After()) > 0 {
-			followers = append(followers, Follower{Job: e.Name, Version: e.standing.version.Load(), Group: e.Group, After: e.Schedule.After()})
+			dependents = append(dependents, Dependent{Job: e.Name, Version: e.activeVersion.version.Load(), Group: e.Group, After: e.Schedule.After()})
 			entries[e.Name] = e
 		}
 	}
-	return followers, entries
+	return dependents, entries
 }
 
 // settled returns the instant up to which those that e follows have a run or a
@@ -85,7 +85,7 @@ func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 			return open.CheckedUntil // it was never registered, or the store forgot it: nothing can be said
 		}
 		settled := inForce.CheckedUntil
-		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.standing.version.Load() == inForce.Version {
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.activeVersion.version.Load() == inForce.Version {
 			if next := p.Schedule.Next(settled); next.IsZero() {
 				settled = until
 			} else {
@@ -133,11 +133,11 @@ func (e *entry) following(open Openings, settled, now time.Time) following {
 
 // decideFollowing has the misfire policies decide on what is overdue, and moves
 // cursors.
-func (u *upkeep) decideFollowing(ctx context.Context, followers []Follower, entries map[string]*entry, decisions map[string]following) {
+func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent, entries map[string]*entry, decisions map[string]following) {
 	var checks []MisfireCheck
-	for _, f := range followers {
+	for _, f := range dependents {
 		d, told := decisions[f.Job]
-		cursor := entries[f.Job].standing.decidedUntil()
+		cursor := entries[f.Job].activeVersion.decidedUntil()
 		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, ScheduledAt: d.until, Until: d.until}
 		if len(d.overdue) > 0 {
 			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// follower is a job that is due after others.
-func follower(t *testing.T, name string, after ...string) jobs.Job {
+// dependent is a job that is due after others.
+func dependent(t *testing.T, name string, after ...string) jobs.Job {
 	t.Helper()
 	s, err := schedule.Parse(schedule.Spec{After: after}, time.UTC)
 	if err != nil {
@@ -71,13 +71,13 @@ func (c *cluster) ranFor(job string) string {
 	return strings.Join(all, ", ")
 }
 
-func TestFollowersAreScheduledTimeWhenAllHaveSucceeded(t *testing.T) {
+func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"extract": 5 * time.Second, "load": 8 * time.Second, "clean": time.Second, "report": time.Second}}
 		table := []jobs.Job{
-			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute), follower(t, "clean", "extract"),
-			follower(t, "report", "clean", "load"), // a chain, and scheduled times that only every second one of extract has
+			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute), dependent(t, "clean", "extract"),
+			dependent(t, "report", "clean", "load"), // a chain, and scheduled times that only every second one of extract has
 		}
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
@@ -104,11 +104,11 @@ func TestFollowersAreScheduledTimeWhenAllHaveSucceeded(t *testing.T) {
 	})
 }
 
-func TestFollowersAreNotScheduledTimeForWhatFailed(t *testing.T) {
+func TestDependentsAreNotDueForWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{fails: map[string]bool{"extract 00:02:00": true}}
-		stop := c.start(c.options("a", work.handlers(), job(t, "extract", time.Minute), follower(t, "load", "extract")))
+		stop := c.start(c.options("a", work.handlers(), job(t, "extract", time.Minute), dependent(t, "load", "extract")))
 		time.Sleep(10 * time.Minute)
 		stop()
 		if got := c.ranFor("load"); strings.Contains(got, "00:02:00") || !strings.HasPrefix(got, "00:01:00, 00:03:00, 00:04:00") {
@@ -126,7 +126,7 @@ func TestFollowersAreNotScheduledTimeForWhatFailed(t *testing.T) {
 
 // Scheduled times behind one whose run goes on need not wait for it. When it is ready in
 // the end, two are ready at once: the job's overlap policy decides.
-func TestFollowersGoOnBehindALongRun(t *testing.T) {
+func TestDependentsGoOnBehindALongRun(t *testing.T) {
 	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0, jobs.OverlapAllow: 0} {
 		t.Run(string(overlap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 					}
 					return nil
 				})
-				extract, load := job(t, "extract", time.Minute), follower(t, "load", "extract")
+				extract, load := job(t, "extract", time.Minute), dependent(t, "load", "extract")
 				extract.Overlap, load.Overlap = jobs.OverlapAllow, overlap
 				stop := c.start(c.options("a", []jobs.Registration{slow}, extract, load))
 				time.Sleep(10*time.Minute + 30*time.Second)
@@ -159,12 +159,12 @@ func TestFollowersGoOnBehindALongRun(t *testing.T) {
 
 // A follower has no next scheduled time to which a firing could give way: behind one that
 // waits for a lock there is no place.
-func TestFollowersDoNotPileUp(t *testing.T) {
+func TestDependentsDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"hog": 5 * time.Minute}}
-		load := follower(t, "load", "extract")
+		load := dependent(t, "load", "extract")
 		load.Resources, load.Overlap = job(t, "load", time.Hour, "orders").Resources, jobs.OverlapQueue
 		load.Wait = retry.Policy{Elapsed: 20 * time.Minute, Delay: 5 * time.Second}
 		stop := c.start(c.options("a", work.handlers(), once(t, "hog", 30*time.Second, "orders"), job(t, "extract", time.Minute), load))
@@ -177,14 +177,14 @@ func TestFollowersDoNotPileUp(t *testing.T) {
 	})
 }
 
-func TestFollowersFireBehindARecovery(t *testing.T) {
+func TestDependentsFireBehindARecovery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		dying := &faultyStore{Store: c.store}
 		extract := once(t, "extract", time.Minute)
 		extract.Recover = true
-		table := []jobs.Job{extract, follower(t, "load", "extract")}
+		table := []jobs.Job{extract, dependent(t, "load", "extract")}
 		o := c.options("dying", takes(time.Minute), table...)
 		o.Store = dying
 		stopDying := c.start(o)
@@ -206,7 +206,7 @@ func TestFollowersFireBehindARecovery(t *testing.T) {
 
 // What became ready while nobody was up is decided when somebody is: late, and
 // by the policy.
-func TestFollowersMisfire(t *testing.T) {
+func TestDependentsMisfire(t *testing.T) {
 	for policy, want := range map[jobs.Misfire]string{
 		jobs.MisfireRunOnce: "00:01:00 missed superseded, 00:02:00",
 		jobs.MisfireSkip:    "00:01:00 missed misfire, 00:02:00 missed misfire",
@@ -215,7 +215,7 @@ func TestFollowersMisfire(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
-				load := follower(t, "load", "extract")
+				load := dependent(t, "load", "extract")
 				load.Misfire = policy
 				stopFirst := c.start(c.options("knows both", takes(0), job(t, "extract", time.Minute), load))
 				time.Sleep(30 * time.Second)
@@ -238,11 +238,11 @@ func TestFollowersMisfire(t *testing.T) {
 // neverScheduled has the definition of an hourly job in its place.
 func neverScheduled(t *testing.T, name string) jobs.Job { return job(t, name, time.Hour) }
 
-func TestFollowersThresholdCountsFromTheLastSuccess(t *testing.T) {
+func TestDependentsThresholdCountsFromTheLastSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"extract": 10 * time.Minute}}
-		load := follower(t, "load", "extract")
+		load := dependent(t, "load", "extract")
 		load.Misfire, load.MisfireThreshold = jobs.MisfireSkip, 10*time.Second
 		extract := once(t, "extract", time.Minute)
 		table := []jobs.Job{extract, load}
@@ -255,16 +255,16 @@ func TestFollowersThresholdCountsFromTheLastSuccess(t *testing.T) {
 	})
 }
 
-func TestFollowersCalendarsAreAskedForTheScheduledTime(t *testing.T) {
+func TestDependentsCalendarsAreAskedForTheScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet", Exclude: schedule.TimesSpec{Windows: []string{"00:02-00:04"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		load := follower(t, "load", "extract")
+		load := dependent(t, "load", "extract")
 		load.Schedule = load.Schedule.WithCalendars(quiet)
-		stop := c.start(c.options("a", takes(90*time.Second), job(t, "extract", time.Minute), load, follower(t, "report", "load")))
+		stop := c.start(c.options("a", takes(90*time.Second), job(t, "extract", time.Minute), load, dependent(t, "report", "load")))
 		time.Sleep(9 * time.Minute)
 		stop()
 		for _, name := range []string{"load", "report"} {
@@ -275,10 +275,10 @@ func TestFollowersCalendarsAreAskedForTheScheduledTime(t *testing.T) {
 	})
 }
 
-func TestFollowersAreDelayedByTheirJitter(t *testing.T) {
+func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		load := follower(t, "load", "extract")
+		load := dependent(t, "load", "extract")
 		load.Schedule, load.MisfireThreshold = load.Schedule.WithJitter(5*time.Minute), 10*time.Second
 		extract := once(t, "extract", time.Minute)
 		stop := c.start(c.options("a", takes(3*time.Second), extract, load))
@@ -296,10 +296,10 @@ func TestFollowersAreDelayedByTheirJitter(t *testing.T) {
 }
 
 // A replica whose definition of a follower is old leaves it to others.
-func TestFollowersAreFiredByTheDefinitionInForce(t *testing.T) {
+func TestDependentsAreFiredByTheDefinitionInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		before := follower(t, "load", "extract")
+		before := dependent(t, "load", "extract")
 		after := before
 		after.Timeout, after.Retry = time.Minute, retry.Policy{Attempts: 2, Delay: time.Second}
 		stopOld := c.start(c.options("old", takes(0), job(t, "extract", time.Minute), before))

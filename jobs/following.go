@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Follower is a job that is due when others have succeeded for a scheduled time of theirs
+// Dependent is a job that is due when others have succeeded for a scheduled time of theirs
 // (schedule.Schedule.After).
-type Follower struct {
+type Dependent struct {
 	Job     string
 	Version int64    // nothing is told where another definition is in force
 	Group   string   // nothing is told while it is paused
@@ -46,7 +46,7 @@ type Following interface {
 	// Openings returns the openings of each follower, by its name: those left
 	// out of which another definition is in force, and those that are paused,
 	// by themselves, with their group or with everything. It changes nothing.
-	Openings(ctx context.Context, followers []Follower) (map[string]Openings, error)
+	Openings(ctx context.Context, dependents []Dependent) (map[string]Openings, error)
 	// Follow adds a waiting run, that any replica may adopt, for each of at most
 	// MaxBatch firings that has no run, with ReasonAfter.
 	Follow(ctx context.Context, followed []Followed) error
@@ -54,9 +54,9 @@ type Following interface {
 
 // OpeningsOf returns what a store found: what is in force of jobs, by name, and
 // scheduled times of the followers that are told of. It is for stores.
-func OpeningsOf(followers []Follower, inForce map[string]InForce, scheduledTimes map[string][]Opening) map[string]Openings {
+func OpeningsOf(dependents []Dependent, inForce map[string]InForce, scheduledTimes map[string][]Opening) map[string]Openings {
 	all := make(map[string]Openings, len(scheduledTimes))
-	for _, f := range followers {
+	for _, f := range dependents {
 		open, told := scheduledTimes[f.Job]
 		if !told {
 			continue

@@ -113,7 +113,7 @@ type Outbox interface {
 	// tries count anew. It is an act as those of Control are. ErrNotFound says
 	// that there is no such delivery, or none any more: it was delivered, or is
 	// older than DeliveriesKept.
-	DeliverAgain(ctx context.Context, act Act, delivery uuid.UUID) (Undelivered, error)
+	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
 	// ForgetDeliveries deletes what is older than DeliveriesKept.
 	ForgetDeliveries(ctx context.Context) error
 }

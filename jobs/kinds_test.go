@@ -63,7 +63,7 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), table...)))
 		}
 		time.Sleep(35 * time.Minute)
-		if _, err := c.store.Trigger(t.Context(), jobs.Act{Actor: "test", Via: "go"}, jobs.TriggerRequest{Job: "only triggered", Key: "k"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "go"}, jobs.TriggerRequest{Job: "only triggered", Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)

@@ -11,19 +11,19 @@ import (
 // batchTimeout bounds one call of the store.
 const batchTimeout = 5 * time.Second
 
-// lanes gather what many firings ask of the store at the same moment: one what
+// batcher gather what many firings ask of the store at the same moment: one what
 // is asked for the first time, the other what was answered with ErrRowHeld, which
 // may take the store's patience again and must not hold up the rest.
-type lanes[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
+type batcher[Q, A any] struct{ usual, apart *batch.Batch[Q, A] }
 
-func newLanes[Q, A any](send func(context.Context, []Q) ([]A, error)) *lanes[Q, A] {
-	return newWeighedLanes(send, MaxBatch, nil)
+func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error)) *batcher[Q, A] {
+	return newWeighedBatcher(send, MaxBatch, nil)
 }
 
-// newWeighedLanes are lanes whose batches weigh at most so much, by weigh.
-func newWeighedLanes[Q, A any](send func(context.Context, []Q) ([]A, error), most int, weigh func(Q) int) *lanes[Q, A] {
+// newWeighedBatcher are lanes whose batches weigh at most so much, by weigh.
+func newWeighedBatcher[Q, A any](send func(context.Context, []Q) ([]A, error), most int, weigh func(Q) int) *batcher[Q, A] {
 	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh, Whole: meetsAll}
-	return &lanes[Q, A]{usual: batch.New(o), apart: batch.New(o)}
+	return &batcher[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 
 // meetsAll reports whether a batch that failed so is not worth splitting. A
@@ -38,7 +38,7 @@ func meetsAll(err error, taken time.Duration) bool {
 
 // ask asks one question and waits for its answer, or for ctx. One that was
 // answered with ErrRowHeld is to be asked apart the next time.
-func (l *lanes[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, error) {
+func (l *batcher[Q, A]) ask(ctx context.Context, question Q, apart bool) (A, error) {
 	if apart {
 		return l.apart.Ask(ctx, question)
 	}

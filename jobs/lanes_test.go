@@ -25,7 +25,7 @@ func holding(held func(question int) bool) func(context.Context, []int) ([]int, 
 
 // askAll asks questions 1 to n in one batch, behind a question 0 that goes
 // alone, and returns their errors.
-func askAll(t *testing.T, l *lanes[int, int], n int) []error {
+func askAll(t *testing.T, l *batcher[int, int], n int) []error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for q := range n + 1 {
@@ -59,7 +59,7 @@ func slowly(send func(context.Context, []int) ([]int, error)) func(context.Conte
 
 func TestHeldRowFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for i, err := range askAll(t, newLanes(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
+		for i, err := range askAll(t, newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
 			if held := i+1 == 3; held != errors.Is(err, ErrRowHeld) || !held && err != nil {
 				t.Errorf("%d: %v", i+1, err)
 			}
@@ -70,7 +70,7 @@ func TestHeldRowFailsAlone(t *testing.T) {
 func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		for i, err := range askAll(t, newLanes(slowly(holding(func(int) bool { return true }))), MaxBatch) {
+		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))), MaxBatch) {
 			if !errors.Is(err, ErrRowHeld) {
 				t.Fatalf("%d: %v", i+1, err)
 			}
@@ -83,7 +83,7 @@ func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
 
 func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(holding(func(q int) bool { return q == 3 }))
+		l := newBatcher(holding(func(q int) bool { return q == 3 }))
 		held := make(chan error, 1)
 		go func() {
 			_, err := l.ask(t.Context(), 3, true)
@@ -103,7 +103,7 @@ func TestQuestionsApartHoldUpNoOthers(t *testing.T) {
 func TestUnavailableStoreIsAskedOnceForABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		l := newLanes(slowly(func(context.Context, []int) ([]int, error) {
+		l := newBatcher(slowly(func(context.Context, []int) ([]int, error) {
 			asked++
 			return nil, fmt.Errorf("start: %w", ErrUnavailable)
 		}))

@@ -19,13 +19,13 @@ import (
 type Listener func(ctx context.Context, e Event)
 
 const (
-	audienceQueue = 4096 // events that a listener may be behind
-	audienceGrace = 5 * time.Second
-	audienceLog   = 10 * time.Second // between two lines that say that events are dropped
+	eventQueue = 4096 // events that a listener may be behind
+	eventGrace = 5 * time.Second
+	eventLog   = 10 * time.Second // between two lines that say that events are dropped
 )
 
-// audience is the listeners of a replica. A nil audience hears nothing.
-type audience struct {
+// eventBus is the listeners of a replica. A nil audience hears nothing.
+type eventBus struct {
 	observer func(Event) // nil, or told at once
 	members  []*member
 	log      zerolog.Logger
@@ -40,19 +40,19 @@ type member struct {
 	logged   time.Time
 }
 
-func newAudience(observer func(Event), listeners []Listener, log zerolog.Logger) *audience {
-	a := &audience{observer: observer, log: log}
+func newEventBus(observer func(Event), listeners []Listener, log zerolog.Logger) *eventBus {
+	a := &eventBus{observer: observer, log: log}
 	for _, l := range listeners {
-		a.members = append(a.members, &member{listener: l, queue: make(chan Event, audienceQueue)})
+		a.members = append(a.members, &member{listener: l, queue: make(chan Event, eventQueue)})
 	}
 	return a
 }
 
 // hears reports whether there is anybody to tell.
-func (a *audience) hears() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
+func (a *eventBus) hears() bool { return a != nil && (a.observer != nil || len(a.members) > 0) }
 
 // tell has every listener hear of the event, sooner or later.
-func (a *audience) tell(e Event) {
+func (a *eventBus) tell(e Event) {
 	if !a.hears() {
 		return
 	}
@@ -72,7 +72,7 @@ func (m *member) drop(number int, log zerolog.Logger) {
 	dropped := m.dropped.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := time.Now(); m.logged.IsZero() || now.Sub(m.logged) >= audienceLog {
+	if now := time.Now(); m.logged.IsZero() || now.Sub(m.logged) >= eventLog {
 		m.logged = now
 		log.Warn().Int("listener", number).Int64("dropped", dropped).Msg("listener is too slow, events are dropped")
 	}
@@ -80,7 +80,7 @@ func (m *member) drop(number int, log zerolog.Logger) {
 
 // run tells the listeners until ctx ends and they have heard what was told
 // before, or their grace is over.
-func (a *audience) run(ctx context.Context) {
+func (a *eventBus) run(ctx context.Context) {
 	if !a.hears() {
 		return
 	}
@@ -98,7 +98,7 @@ func (a *audience) run(ctx context.Context) {
 	<-ctx.Done()
 	select {
 	case <-heard:
-	case <-time.After(audienceGrace):
+	case <-time.After(eventGrace):
 		a.log.Warn().Msg("listeners did not keep up, the rest of the events is dropped")
 	}
 }
@@ -137,7 +137,7 @@ func (m *member) call(ctx context.Context, e Event, number int, log zerolog.Logg
 // for.
 func (s *Scheduler) EventsDropped() int64 {
 	var dropped int64
-	for _, m := range s.engine.audience.members {
+	for _, m := range s.engine.eventBus.members {
 		dropped += m.dropped.Load()
 	}
 	return dropped
@@ -153,27 +153,27 @@ func (f *firing) event(kind EventKind) Event {
 
 // tellTaken tells that this replica cares for the firing.
 func (f *firing) tellTaken() {
-	if !f.audience.hears() {
+	if !f.eventBus.hears() {
 		return
 	}
 	e := f.event(EventScheduled)
 	if f.adopted != uuid.Nil {
 		e.Kind, e.State = EventAdopted, Waiting
 	}
-	f.audience.tell(e)
+	f.eventBus.tell(e)
 }
 
 func (f *firing) tellStarted(run *Run) {
-	if !f.audience.hears() {
+	if !f.eventBus.hears() {
 		return
 	}
 	e := f.event(EventStarted)
 	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running, e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
-	f.audience.tell(e)
+	f.eventBus.tell(e)
 }
 
 func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) {
-	if !f.audience.hears() {
+	if !f.eventBus.hears() {
 		return
 	}
 	e := f.event(EventFinished)
@@ -188,13 +188,13 @@ func (f *firing) tellEnded(run *Run, v verdict, took time.Duration, again bool) 
 	case v.state == Lost:
 		e.Kind = EventLost
 	}
-	f.audience.tell(e)
+	f.eventBus.tell(e)
 }
 
 // tellUnstarted tells of the end of a firing, or of a further attempt, that did
 // not start.
 func (f *firing) tellUnstarted(n Note) {
-	if !f.audience.hears() {
+	if !f.eventBus.hears() {
 		return
 	}
 	e := f.event(EventFinished)
@@ -203,16 +203,16 @@ func (f *firing) tellUnstarted(n Note) {
 	}
 	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail, n.Error, n.Blocker, e.At.Sub(f.since)
 	e.Locking = time.Since(f.asked)
-	f.audience.tell(e)
+	f.eventBus.tell(e)
 }
 
 // tellLost tells of a run that a sweep found dead.
 func (u *upkeep) tellLost(lost LostRun) {
 	u.markLost(lost)
-	if !u.audience.hears() {
+	if !u.eventBus.hears() {
 		return
 	}
-	u.audience.tell(Event{
+	u.eventBus.tell(Event{
 		Kind: EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
 		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
 	})
@@ -226,7 +226,7 @@ func (f *firing) tellTakenAway() {
 		return
 	}
 	f.log.Warn().Msg("run was superseded while it waited")
-	if !f.audience.hears() {
+	if !f.eventBus.hears() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), batchTimeout)
@@ -246,14 +246,14 @@ func (f *firing) tellTakenAway() {
 		return
 	}
 	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token, e.At.Sub(f.since)
-	f.audience.tell(e)
+	f.eventBus.tell(e)
 }
 
 // HearCancelled tells the listeners of a run that was cancelled by way of this
 // replica, while it waited and no replica had it.
 func (s *Scheduler) HearCancelled(r Record) {
 	e := s.engine
-	e.audience.tell(Event{
+	e.eventBus.tell(Event{
 		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
 		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 	})
@@ -261,10 +261,10 @@ func (s *Scheduler) HearCancelled(r Record) {
 
 // tellMissed tells of a scheduled time that was recorded as missed.
 func (u *upkeep) tellMissed(e *entry, m Misfired) {
-	if m.State != Missed || !u.audience.hears() {
+	if m.State != Missed || !u.eventBus.hears() {
 		return
 	}
-	u.audience.tell(Event{
+	u.eventBus.tell(Event{
 		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, ScheduledAt: m.Firing.ScheduledAt, Run: m.Run, Replica: u.replica,
 		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
 	})

@@ -37,14 +37,14 @@ func (u *upkeep) checkMisfires(ctx context.Context) {
 func (u *upkeep) undecided(now time.Time) []weighedCheck {
 	var checks []weighedCheck
 	for _, e := range u.table.all() {
-		decided := e.standing.decidedUntil()
+		decided := e.activeVersion.decidedUntil()
 		until := e.decidable(decided, now)
 		scheduledAt := e.Schedule.Next(decided)
-		if e.standing.stale() || scheduledAt.IsZero() || scheduledAt.After(until) {
+		if e.activeVersion.stale() || scheduledAt.IsZero() || scheduledAt.After(until) {
 			continue
 		}
 		check := weighedCheck{
-			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.standing.version.Load(), ScheduledAt: scheduledAt, Until: until, Asked: now}, entry: e, decided: decided,
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.activeVersion.version.Load(), ScheduledAt: scheduledAt, Until: until, Asked: now}, entry: e, decided: decided,
 		}
 		if check.held = u.held[e.Name]; check.held {
 			check.weight, scheduledAt = 1, time.Time{}
@@ -130,7 +130,7 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 // decided takes the cursors that a check has moved, and tells of what it found.
 func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
-		entries[job].standing.decide(cursors[job])
+		entries[job].activeVersion.decide(cursors[job])
 		for _, m := range found[job] {
 			u.tellMissed(entries[job], m)
 		}

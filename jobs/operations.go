@@ -49,8 +49,8 @@ type Operations struct {
 	options OperationsOptions
 
 	mu    sync.Mutex
-	heard Orders // the last, which stand while their generation does
-	table []Job  // of the configuration
+	heard ControlState // the last, which stand while their generation does
+	table []Job        // of the configuration
 }
 
 // NewOperations returns the Operations.
@@ -97,16 +97,16 @@ func (e *SpecError) Error() string {
 	return "job: " + strings.Join(texts, "; ")
 }
 
-// act completes who acts, and refuses what the audit log can't keep.
-func (o *Operations) act(a Act) (Act, error) {
+// action completes who acts, and refuses what the audit log can't keep.
+func (o *Operations) action(a Action) (Action, error) {
 	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"), cmp.Or(a.Replica, o.options.Replica)
 	return a, a.Check()
 }
 
 // Pause keeps the target's scheduled firings from starting until it is resumed,
 // or returns the pause that stands already.
-func (o *Operations) Pause(ctx context.Context, a Act, target Target) (Pause, error) {
-	a, err := o.act(a)
+func (o *Operations) Pause(ctx context.Context, a Action, target Target) (Pause, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return Pause{}, err
 	}
@@ -117,8 +117,8 @@ func (o *Operations) Pause(ctx context.Context, a Act, target Target) (Pause, er
 // Resume ends the target's own pause. Its scheduled times since then are the misfire
 // policy's, but for those that can still be started in time. ErrNotFound says
 // that it is not paused itself; its group or everything may be.
-func (o *Operations) Resume(ctx context.Context, a Act, target Target) (Pause, error) {
-	a, err := o.act(a)
+func (o *Operations) Resume(ctx context.Context, a Action, target Target) (Pause, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return Pause{}, err
 	}
@@ -131,8 +131,8 @@ func (o *Operations) Resume(ctx context.Context, a Act, target Target) (Pause, e
 // reaches the store. While the job is paused it returns a *PausedError unless
 // the request says otherwise. With a Wait of 0 it returns a *BusyError where something
 // is in the way. A Key that was used for the job before returns that run.
-func (o *Operations) Trigger(ctx context.Context, a Act, r TriggerRequest) (Triggered, error) {
-	a, err := o.act(a)
+func (o *Operations) Trigger(ctx context.Context, a Action, r TriggerRequest) (Triggered, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return Triggered{}, err
 	}
@@ -179,23 +179,23 @@ func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 
 // Specs returns the jobs that were added at run time, by name.
 func (o *Operations) Specs(ctx context.Context) ([]Spec, error) {
-	now, err := o.orders(ctx)
+	now, err := o.controlState(ctx)
 	return slices.Clone(now.Specs), err
 }
 
 // Standing returns the pauses that stand now.
 func (o *Operations) Standing(ctx context.Context) ([]Pause, error) {
-	now, err := o.orders(ctx)
+	now, err := o.controlState(ctx)
 	return slices.Clone(now.Pauses), err
 }
 
-// orders returns what holds for all now. The store tells it anew only where
+// controlState returns what holds for all now. The store tells it anew only where
 // something was done since: pages ask every few seconds.
-func (o *Operations) orders(ctx context.Context) (Orders, error) {
+func (o *Operations) controlState(ctx context.Context) (ControlState, error) {
 	o.mu.Lock()
 	heard := o.heard
 	o.mu.Unlock()
-	now, err := o.options.Control.Orders(ctx, uuid.Nil, heard.Generation)
+	now, err := o.options.Control.ControlState(ctx, uuid.Nil, heard.Generation)
 	if err != nil || now.Generation == heard.Generation && heard.Generation != 0 {
 		return heard, err
 	}
@@ -208,8 +208,8 @@ func (o *Operations) orders(ctx context.Context) (Orders, error) {
 // Cancel ends a run: one that waits at once, one that runs through its replica,
 // whose handler's context ends with ErrCancelled. ErrConflict says that it has
 // ended.
-func (o *Operations) Cancel(ctx context.Context, a Act, run uuid.UUID) (Record, error) {
-	a, err := o.act(a)
+func (o *Operations) Cancel(ctx context.Context, a Action, run uuid.UUID) (Record, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return Record{}, err
 	}
@@ -223,8 +223,8 @@ func (o *Operations) Cancel(ctx context.Context, a Act, run uuid.UUID) (Record, 
 // Release takes a lock away from its holder, who can commit nothing more, and
 // removes it from stage 1. The request's token is the holder's as last seen: where
 // another holds it now, that is ErrConflict.
-func (o *Operations) Release(ctx context.Context, a Act, r ReleaseRequest) (locking.Released, error) {
-	a, err := o.act(a)
+func (o *Operations) Release(ctx context.Context, a Action, r ReleaseRequest) (locking.Released, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return locking.Released{}, err
 	}
@@ -244,8 +244,8 @@ func (o *Operations) Release(ctx context.Context, a Act, r ReleaseRequest) (lock
 
 // Drain has a replica's session start nothing more, or start runs again. What
 // runs goes on. Another session of the replica, after a restart, is not drained.
-func (o *Operations) Drain(ctx context.Context, a Act, session uuid.UUID, drain bool) error {
-	a, err := o.act(a)
+func (o *Operations) Drain(ctx context.Context, a Action, session uuid.UUID, drain bool) error {
+	a, err := o.action(a)
 	if err != nil {
 		return err
 	}
@@ -260,19 +260,19 @@ const AnyVersion = -1
 // has seen it, 0 for a new one, or AnyVersion: of two who add or change one at
 // once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
 // ErrFromConfig that the configuration has the job.
-func (o *Operations) PutJob(ctx context.Context, a Act, text []byte, version int64) (Spec, error) {
+func (o *Operations) PutJob(ctx context.Context, a Action, text []byte, version int64) (Spec, error) {
 	return o.put(ctx, a, "", text, version)
 }
 
 // ChangeJob is PutJob for the job of that name: a text that names another is a
 // *SpecError.
-func (o *Operations) ChangeJob(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
+func (o *Operations) ChangeJob(ctx context.Context, a Action, name string, text []byte, version int64) (Spec, error) {
 	return o.put(ctx, a, name, text, version)
 }
 
 // put adds or changes the job of that name, "" for any.
-func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, version int64) (Spec, error) {
-	a, err := o.act(a)
+func (o *Operations) put(ctx context.Context, a Action, name string, text []byte, version int64) (Spec, error) {
+	a, err := o.action(a)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -304,9 +304,9 @@ func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, v
 		if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
 			return err // what it depends on was removed meanwhile
 		}
-		if followers := o.followers(added, job.Name); len(followers) > 0 && job.Schedule.String() == "" {
+		if dependents := o.dependents(added, job.Name); len(dependents) > 0 && job.Schedule.String() == "" {
 			return &SpecError{Problems: []SpecProblem{{Key: "schedule",
-				Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(followers, " and "))}}}
+				Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(dependents, " and "))}}}
 		}
 		return nil
 	})
@@ -316,8 +316,8 @@ func (o *Operations) put(ctx context.Context, a Act, name string, text []byte, v
 // RemoveJob removes a job that was added. What runs of it goes on, and its
 // history stays. Version is as in PutJob. ErrFollowed says that other added
 // jobs follow it: they would never be due again.
-func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version int64) error {
-	a, err := o.act(a)
+func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, version int64) error {
+	a, err := o.action(a)
 	if err != nil {
 		return err
 	}
@@ -334,9 +334,9 @@ func (o *Operations) RemoveJob(ctx context.Context, a Act, name string, version 
 		}
 	}
 	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version, func(added []Spec) error {
-		if followers := o.followers(added, name); len(followers) > 0 {
+		if dependents := o.dependents(added, name); len(dependents) > 0 {
 			return fmt.Errorf("%w: %s would never be due again; remove first what follows it, or have that follow another",
-				ErrFollowed, strings.Join(followers, " and "))
+				ErrFollowed, strings.Join(dependents, " and "))
 		}
 		return nil
 	}))
@@ -354,8 +354,8 @@ func (o *Operations) schedules(specs []Spec) map[string]schedule.Schedule {
 	return schedules
 }
 
-// followers returns which added jobs follow the job, by name.
-func (o *Operations) followers(specs []Spec, job string) []string {
+// dependents returns which added jobs follow the job, by name.
+func (o *Operations) dependents(specs []Spec, job string) []string {
 	var names []string
 	for name, s := range o.schedules(specs) {
 		if name != job && slices.Contains(s.After(), job) {
@@ -403,12 +403,12 @@ func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Un
 // DeliverAgain has a webhook told once more what it could not be told, within
 // about a second by whichever replica has the webhook. ErrNotFound says that it
 // was told by now, or that it is forgotten.
-func (o *Operations) DeliverAgain(ctx context.Context, a Act, delivery uuid.UUID) (Undelivered, error) {
+func (o *Operations) DeliverAgain(ctx context.Context, a Action, delivery uuid.UUID) (Undelivered, error) {
 	outbox, err := o.outbox()
 	if err != nil {
 		return Undelivered{}, err
 	}
-	if a, err = o.act(a); err != nil {
+	if a, err = o.action(a); err != nil {
 		return Undelivered{}, err
 	}
 	u, err := outbox.DeliverAgain(ctx, a, delivery)

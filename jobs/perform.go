@@ -39,19 +39,19 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 
 	f.tellStarted(run)
 	begun := time.Now()
-	traced, leave := f.trail.handler(ctx, token)
+	traced, leave := f.runSpans.handler(ctx, token)
 	ended, left := f.handle(traced, run, handler)
 	leave(ended)
 	again = f.mayRetry(ended)
 	// Another attempt needs a claim of its own: while the end of this one is
 	// not recorded, the store would answer with the claim that it still has.
 	took := time.Since(begun)
-	finishing := f.trail.now()
+	finishing := f.runSpans.now()
 	recorded := f.record(run, ended, again, left)
-	f.trail.finished(finishing, recorded)
+	f.runSpans.finished(finishing, recorded)
 	again = recorded && again
 	f.release(lock)
-	f.trail.ended(ended.state, ended.reason, ended.err)
+	f.runSpans.ended(ended.state, ended.reason, ended.err)
 	f.logEnd(run, ended, took, again)
 	if recorded && ended.reason != ReasonClaimLost { // else the store knows better how
 		f.tellEnded(run, ended, took, again)

@@ -140,8 +140,8 @@ func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
 	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour, "long ago": 50 * time.Hour, "lately": 5 * time.Minute} {
 		e := entryEvery(t, time.Minute, MisfireSkip)
 		e.Name = name
-		e.standing.register(1)
-		e.standing.decide(now.Add(-behind))
+		e.activeVersion.register(1)
+		e.activeVersion.decide(now.Add(-behind))
 		entries = append(entries, e)
 	}
 	u.table = tableOf(entries...)

@@ -21,13 +21,13 @@ import (
 // pause pauses everything.
 func (c *cluster) pause(by string) (resume func()) {
 	c.t.Helper()
-	act, everything := jobs.Act{Actor: by, Via: "go"}, jobs.Target{Kind: jobs.TargetAll}
-	if _, err := c.store.Pause(context.Background(), act, everything); err != nil {
+	action, everything := jobs.Action{Actor: by, Via: "go"}, jobs.Target{Kind: jobs.TargetAll}
+	if _, err := c.store.Pause(context.Background(), action, everything); err != nil {
 		c.t.Fatal(err)
 	}
 	return func() {
 		c.t.Helper()
-		if _, err := c.store.Resume(context.Background(), act, everything); err != nil {
+		if _, err := c.store.Resume(context.Background(), action, everything); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func (c *cluster) starts(table []jobs.Job) []jobs.Record {
 	return began
 }
 
-func TestOutageIsCaughtUpWithBesideWhatIsScheduledTime(t *testing.T) {
+func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -24,9 +24,9 @@ func (s *Scheduler) SetJobs(jobs []Job) (Revision, error) {
 		return Revision{}, err
 	}
 	revision := s.table.revise(next.all())
-	s.engine.orders.again()
-	signal(s.engine.orders.follower.added)
-	signal(s.engine.orders.follower.revised)
+	s.engine.controlState.again()
+	signal(s.engine.controlState.activation.added)
+	signal(s.engine.controlState.activation.revised)
 	return revision, nil
 }
 

@@ -40,7 +40,7 @@ func (r *retention) run(ctx context.Context) {
 }
 
 // round prunes all that is old by now. What fails is tried again by the next.
-func (r *retention) round(ctx context.Context, session *life) {
+func (r *retention) round(ctx context.Context, session *liveSession) {
 	begun, runs, batches := time.Now(), 0, 0
 	for request := (PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)

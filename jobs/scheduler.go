@@ -121,23 +121,23 @@ func New(o Options) (*Scheduler, error) {
 	s.engine = &engine{
 		replica: o.Replica, store: o.Store, handed: cmp.Or(o.RunStore, o.Store), locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
 		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
-		starts: newLanes(bySession(o.Store.Start)), notes: newLanes(bySession(o.Store.Note)),
-		finishes: newWeighedLanes(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
-		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, audience: newAudience(o.Observer, o.Listeners, log), tracing: o.Tracing,
+		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)),
+		finishes: newWeighedBatcher(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
+		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, eventBus: newEventBus(o.Observer, o.Listeners, log), tracing: o.Tracing,
 	}
-	follower := newFollower(o.Store, table, log)
-	s.engine.doubt = follower.doubt
-	s.engine.orders = &orders{
-		control: o.Store, session: s.Session, table: table, follower: follower, active: running, registry: registry, build: o.Build, log: log,
-		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.orders,
+	activation := newActivation(o.Store, table, log)
+	s.engine.doubt = activation.doubt
+	s.engine.controlState = &controlState{
+		control: o.Store, session: s.Session, table: table, activation: activation, active: running, registry: registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.controlState,
 		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
 	}
 	s.keeper = &keeper{
-		store: o.Store, follower: follower, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash, vitals: s.engine.vitals,
+		store: o.Store, activation: activation, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash, replicaStatus: s.engine.replicaStatus,
 		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
-	s.engine.orders.hurry = s.keeper.hurry
-	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: follower.revised}
+	s.engine.controlState.hurry = s.keeper.hurry
+	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: activation.revised}
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.upkeep = &upkeep{
@@ -173,7 +173,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
-	behind.Go(func() { s.engine.orders.run(background) }) // cancels are heard of until the last run has ended
+	behind.Go(func() { s.engine.controlState.run(background) }) // cancels are heard of until the last run has ended
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
@@ -189,7 +189,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // background is what firings need until the last of them has ended.
 func (s *Scheduler) background() []func(context.Context) {
 	e := s.engine
-	serve := []func(context.Context){e.audience.run}
+	serve := []func(context.Context){e.eventBus.run}
 	if e.locker != nil {
 		serve = append(serve, func(ctx context.Context) {
 			if err := e.locker.Run(ctx); err != nil && ctx.Err() == nil {
@@ -240,7 +240,7 @@ func (s *Scheduler) readiness() error {
 		return fmt.Errorf("%w: it is stopping", ErrNotReady)
 	case s.keeper.session() == nil:
 		return fmt.Errorf("%w: it has no session in the store", ErrNotReady)
-	case s.engine.orders.draining():
+	case s.engine.controlState.draining():
 		return fmt.Errorf("%w: it was drained by an operator", ErrNotReady)
 	}
 	if err := s.engine.clockLimit.check(time.Now()); err != nil {
@@ -295,7 +295,7 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
 // not this replica's to tell of. A firing waits no longer than to the job's next
 // scheduledAt, either.
 func (s *Scheduler) Patience(job string, limit time.Duration) (time.Duration, bool) {
-	return s.table.patience(job, limit)
+	return s.table.waitPolicy(job, limit)
 }
 
 // Scheduled times returns the first scheduled times after from of one job of this replica's cron

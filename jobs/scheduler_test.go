@@ -32,7 +32,7 @@ type cluster struct {
 }
 
 // byHand is who triggers in the tests.
-var byHand = jobs.Act{Actor: "ann", Via: "go"}
+var byHand = jobs.Action{Actor: "ann", Via: "go"}
 
 // newCluster returns a cluster on the store in memory, which does what every store
 // does, as the conformance suite holds it to.

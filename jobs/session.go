@@ -12,9 +12,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// life is one session of this replica. Its context ends, with a cause that
+// liveSession is one session of this replica. Its context ends, with a cause that
 // wraps ErrSessionLost, when the session can no longer be trusted.
-type life struct {
+type liveSession struct {
 	id     uuid.UUID
 	begun  time.Time // before the store was asked for it
 	ctx    context.Context
@@ -26,13 +26,13 @@ type life struct {
 }
 
 // confirm notes that a request was confirmed that was sent then.
-func (l *life) confirm(sent time.Time) {
+func (l *liveSession) confirm(sent time.Time) {
 	l.confirmed.Store(int64(sent.Sub(l.begun)))
 	signal(l.renewed)
 }
 
 // unconfirmed returns how long ago the last confirmed request was sent.
-func (l *life) unconfirmed() time.Duration {
+func (l *liveSession) unconfirmed() time.Duration {
 	return time.Since(l.begun) - time.Duration(l.confirmed.Load())
 }
 
@@ -40,31 +40,31 @@ func (l *life) unconfirmed() time.Duration {
 // is lost. One heartbeat renews all claims at once, and tells when another
 // definition has come into force.
 type keeper struct {
-	store    Sessions
-	follower *follower
-	revoke   func(ctx context.Context, token Token, state State, reason Reason) error
-	replica  string
-	succeeds bool // the first session takes over from former lives
-	version  string
-	servers  string        // see Session.LockServers
-	hash     func() string // see Session.Table
-	vitals   func() Vitals
-	interval time.Duration
-	ttl      time.Duration
-	clock    *clusterClock
-	active   *active
-	log      zerolog.Logger
-	opened   atomic.Int64  // sessions
-	lost     atomic.Int64  // of them, not those that were given back
-	hurry    chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
+	store         Sessions
+	activation    *activation
+	revoke        func(ctx context.Context, token Token, state State, reason Reason) error
+	replica       string
+	succeeds      bool // the first session takes over from former lives
+	version       string
+	servers       string        // see Session.LockServers
+	hash          func() string // see Session.Table
+	replicaStatus func() ReplicaStatus
+	interval      time.Duration
+	ttl           time.Duration
+	clock         *clusterClock
+	active        *active
+	log           zerolog.Logger
+	opened        atomic.Int64  // sessions
+	lost          atomic.Int64  // of them, not those that were given back
+	hurry         chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
 
 	mu      sync.Mutex
-	current *life
+	current *liveSession
 	changed chan struct{} // closed when current changes
 }
 
 // session returns the session that may start runs now, or nil.
-func (k *keeper) session() *life {
+func (k *keeper) session() *liveSession {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.current == nil || k.current.ctx.Err() != nil {
@@ -74,7 +74,7 @@ func (k *keeper) session() *life {
 }
 
 // wait returns the session that may start runs, once there is one.
-func (k *keeper) wait(ctx context.Context) (*life, error) {
+func (k *keeper) wait(ctx context.Context) (*liveSession, error) {
 	for {
 		k.mu.Lock()
 		current, changed := k.current, k.changed
@@ -113,7 +113,7 @@ func (k *keeper) awaitConfirmed(ctx context.Context) bool {
 	return false
 }
 
-func (k *keeper) set(l *life) {
+func (k *keeper) set(l *liveSession) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.current = l
@@ -150,10 +150,10 @@ func (k *keeper) run(ctx context.Context) error {
 
 // open opens a session that carries this replica's definitions. Its trust
 // counts from before the request, so that a slow reply cannot stretch it.
-func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
+func (k *keeper) open(ctx context.Context, succeeds bool) (*liveSession, error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
-	l := &life{id: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1)}
+	l := &liveSession{id: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1)}
 	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash()}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
@@ -174,21 +174,21 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*life, error) {
 
 // prepare does what must be done before anything starts under the session. A
 // large cron table may take all the time that the session has.
-func (k *keeper) prepare(ctx context.Context, l *life) error {
+func (k *keeper) prepare(ctx context.Context, l *liveSession) error {
 	bounded, cancel := context.WithDeadline(ctx, l.begun.Add(k.ttl))
 	defer cancel()
-	if err := k.follower.register(bounded, l.id); err != nil {
+	if err := k.activation.register(bounded, l.id); err != nil {
 		return err
 	}
 	definitions, err := k.renew(ctx, l)
 	if err != nil {
 		return err
 	}
-	return k.follower.follow(ctx, definitions)
+	return k.activation.refresh(ctx, definitions)
 }
 
 // beat renews the session until it is lost or ctx ends.
-func (k *keeper) beat(ctx context.Context, l *life) {
+func (k *keeper) beat(ctx context.Context, l *liveSession) {
 	next := time.NewTimer(k.interval)
 	defer next.Stop()
 	for failures := 0; ; {
@@ -196,11 +196,11 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		select {
 		case <-next.C:
 		case <-k.hurry:
-		case <-k.follower.doubts:
-			k.follower.tryFollow(ctx, unread)
+		case <-k.activation.doubts:
+			k.activation.tryRefresh(ctx, unread)
 			continue
-		case <-k.follower.added:
-			k.follower.tryEnroll(ctx, l.id)
+		case <-k.activation.added:
+			k.activation.tryEnroll(ctx, l.id)
 			continue
 		case <-l.ctx.Done():
 			k.lost.Add(1)
@@ -213,7 +213,7 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 		switch {
 		case err == nil:
 			failures = 0
-			k.follower.tryFollow(ctx, definitions)
+			k.activation.tryRefresh(ctx, definitions)
 		case errors.Is(err, ErrSessionLost):
 			l.cancel(err)
 		case ctx.Err() == nil:
@@ -228,12 +228,12 @@ func (k *keeper) beat(ctx context.Context, l *life) {
 
 // renew sends one heartbeat and acts on its answer. It returns the beat's
 // Definitions.
-func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err error) {
+func (k *keeper) renew(ctx context.Context, l *liveSession) (definitions int64, err error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl/3, batchTimeout))
 	defer cancel()
 	known := k.active.tokens()
 	sent := time.Now()
-	beat, err := k.store.Heartbeat(bounded, l.id, k.vitals())
+	beat, err := k.store.Heartbeat(bounded, l.id, k.replicaStatus())
 	if err != nil {
 		return 0, err
 	}
@@ -262,7 +262,7 @@ func (k *keeper) renew(ctx context.Context, l *life) (definitions int64, err err
 
 // end gives the session back at shutdown, so that nobody has to wait for its
 // expiry.
-func (k *keeper) end(l *life) {
+func (k *keeper) end(l *liveSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 	defer cancel()
 	if err := k.store.End(ctx, l.id); err != nil {

@@ -18,16 +18,16 @@ import (
 // scripted answers heartbeats as a test says.
 type scripted struct {
 	Sessions
-	mu      sync.Mutex
-	opened  []uuid.UUID
-	succeed []bool // what each of them asked for
-	ended   []uuid.UUID
-	fail    error
-	slow    time.Duration
-	ahead   time.Duration // of the store's clock
-	claims  map[Token]uuid.UUID
-	revoked []Token
-	vitals  Vitals // of the last heartbeat
+	mu            sync.Mutex
+	opened        []uuid.UUID
+	succeed       []bool // what each of them asked for
+	ended         []uuid.UUID
+	fail          error
+	slow          time.Duration
+	ahead         time.Duration // of the store's clock
+	claims        map[Token]uuid.UUID
+	revoked       []Token
+	replicaStatus ReplicaStatus // of the last heartbeat
 
 	refuse      error // of registrations
 	definitions int64 // of beats
@@ -61,9 +61,9 @@ func (s *scripted) Versions(context.Context) (map[string]InForce, error) {
 	return maps.Clone(s.versions), s.fail
 }
 
-func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v Vitals) (Beat, error) {
+func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v ReplicaStatus) (Beat, error) {
 	s.mu.Lock()
-	s.vitals = v
+	s.replicaStatus = v
 	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
@@ -130,9 +130,9 @@ func tableOf(entries ...*entry) *cronTable {
 func newTestKeeper(s *scripted) *keeper {
 	table := tableOf(&entry{Job: Job{Name: "job"}, definition: Definition{Name: "job"}})
 	return &keeper{
-		store: s, follower: newFollower(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
+		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
 		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
-		hash: table.hash, vitals: func() Vitals { return Vitals{Workers: 3} },
+		hash: table.hash, replicaStatus: func() ReplicaStatus { return ReplicaStatus{Workers: 3} },
 	}
 }
 
@@ -227,7 +227,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 	s := &scripted{}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		taken, stopTaken := context.WithCancelCause(t.Context())
-		standing, stopStanding := context.WithCancelCause(t.Context())
+		activeVersion, stopStanding := context.WithCancelCause(t.Context())
 		defer stopStanding(nil)
 		k.active.add(1, uuid.New(), stopTaken)
 		k.active.add(2, uuid.New(), stopStanding)
@@ -237,8 +237,8 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		if !errors.Is(context.Cause(taken), ErrClaimLost) {
 			t.Errorf("a run whose claim is gone: %v", context.Cause(taken))
 		}
-		if standing.Err() != nil {
-			t.Errorf("a run whose claim stands: %v", context.Cause(standing))
+		if activeVersion.Err() != nil {
+			t.Errorf("a run whose claim stands: %v", context.Cause(activeVersion))
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -268,14 +268,14 @@ func TestClockFollowsTheStores(t *testing.T) {
 func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		standing := &k.follower.table.get("job").standing
+		activeVersion := &k.activation.table.get("job").activeVersion
 		step := func(what string, change func(*scripted), stale bool, reads int) {
 			t.Helper()
 			s.set(change)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if _, _, got := s.counts(); got != reads || standing.stale() != stale {
-				t.Errorf("%s: versions read %d times, want %d; stale %v, want %v", what, got, reads, standing.stale(), stale)
+			if _, _, got := s.counts(); got != reads || activeVersion.stale() != stale {
+				t.Errorf("%s: versions read %d times, want %d; stale %v, want %v", what, got, reads, activeVersion.stale(), stale)
 			}
 		}
 		time.Sleep(time.Second)
@@ -291,25 +291,25 @@ func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		standing := &k.follower.table.get("job").standing
+		activeVersion := &k.activation.table.get("job").activeVersion
 		time.Sleep(time.Second)
 		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 2} })
 		for range 3 { // firings that are refused together
-			k.follower.doubt()
+			k.activation.doubt()
 		}
 		synctest.Wait()
-		if _, _, reads := s.counts(); !standing.stale() || reads != 2 {
-			t.Errorf("stale %v, versions read %d times, want true and once more", standing.stale(), reads)
+		if _, _, reads := s.counts(); !activeVersion.stale() || reads != 2 {
+			t.Errorf("stale %v, versions read %d times, want true and once more", activeVersion.stale(), reads)
 		}
 		select {
-		case <-k.follower.revised:
+		case <-k.activation.revised:
 		default:
 			t.Error("the dispatcher is not told")
 		}
 		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 1} }) // and no beat tells
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if standing.stale() {
+		if activeVersion.stale() {
 			t.Error("a refused start leaves the job with others for good")
 		}
 	})
@@ -323,7 +323,7 @@ func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 60 {
-			k.follower.doubt()
+			k.activation.doubt()
 			time.Sleep(time.Second)
 		}
 		if l.ctx.Err() != nil {

@@ -84,15 +84,15 @@ func (w *lockWay) DeleteAll(ctx context.Context, keys []string, values [][]byte)
 
 // simulatedHost is where one replica lives, again and again.
 type simulatedHost struct {
-	c      *simulatedCluster
-	name   string
-	random *rand.Rand
-	lives  uint64
-	deploy atomic.Int64 // the table that it is to have
-	orders chan func()  // carried out one after the other
-	closed chan struct{}
-	life   *simulatedLife                // nil while there is none
-	shown  atomic.Pointer[simulatedLife] // the same, for operators
+	c            *simulatedCluster
+	name         string
+	random       *rand.Rand
+	lives        uint64
+	deploy       atomic.Int64 // the table that it is to have
+	controlState chan func()  // carried out one after the other
+	closed       chan struct{}
+	liveSession  *simulatedLife                // nil while there is none
+	shown        atomic.Pointer[simulatedLife] // the same, for operators
 }
 
 // simulatedLife is one process of a replica.
@@ -109,10 +109,10 @@ type simulatedLife struct {
 }
 
 func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
-	h := &simulatedHost{c: c, name: fmt.Sprint("replica-", i), random: rand.New(rand.NewPCG(c.how.seed, 100+uint64(i))), orders: make(chan func(), 10_000), closed: make(chan struct{})}
+	h := &simulatedHost{c: c, name: fmt.Sprint("replica-", i), random: rand.New(rand.NewPCG(c.how.seed, 100+uint64(i))), controlState: make(chan func(), 10_000), closed: make(chan struct{})}
 	go func() {
 		defer close(h.closed)
-		for do := range h.orders {
+		for do := range h.controlState {
 			do()
 		}
 	}()
@@ -120,7 +120,7 @@ func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
 }
 
 // order has something done after all that was ordered before.
-func (h *simulatedHost) order(do func()) { h.orders <- do }
+func (h *simulatedHost) order(do func()) { h.controlState <- do }
 
 // wait waits for all that was ordered before.
 func (h *simulatedHost) wait() {
@@ -155,7 +155,7 @@ func (h *simulatedHost) begin() {
 }
 
 func (h *simulatedHost) live(l *simulatedLife) {
-	h.life = l
+	h.liveSession = l
 	h.shown.Store(l)
 }
 
@@ -211,11 +211,11 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 
 // stop ends the life in good order.
 func (h *simulatedHost) stop() {
-	if h.life == nil {
+	if h.liveSession == nil {
 		return
 	}
-	h.life.cancel()
-	<-h.life.ended
+	h.liveSession.cancel()
+	<-h.liveSession.ended
 	h.live(nil)
 }
 
@@ -223,11 +223,11 @@ func (h *simulatedHost) stop() {
 // from here on. Another begins after a time.
 func (h *simulatedHost) die(after time.Duration) {
 	defer h.c.wrong()()
-	if h.life != nil {
-		h.life.dead.Store(true)
-		h.life.link.SetCut(true)
-		h.life.locks.blind.Store(true)
-		h.life.cancel()
+	if h.liveSession != nil {
+		h.liveSession.dead.Store(true)
+		h.liveSession.link.SetCut(true)
+		h.liveSession.locks.blind.Store(true)
+		h.liveSession.cancel()
 		h.live(nil)
 	}
 	time.Sleep(after)
@@ -243,7 +243,7 @@ func (h *simulatedHost) restart(after time.Duration) {
 
 // renew begins a life with the table that is to be, unless this one has it.
 func (h *simulatedHost) renew() {
-	if h.life != nil && h.life.deploy == h.deploy.Load() {
+	if h.liveSession != nil && h.liveSession.deploy == h.deploy.Load() {
 		return
 	}
 	h.stop()
@@ -252,19 +252,19 @@ func (h *simulatedHost) renew() {
 
 // suffer has something be wrong with the life, for a time.
 func (h *simulatedHost) suffer(e simulation.Event) {
-	l := h.life
+	l := h.liveSession
 	if l == nil {
 		return
 	}
 	over := h.c.wrong
-	if e.Act == simulation.Blind {
+	if e.Action == simulation.Blind {
 		over = h.c.wrongWithLocks
 	}
 	h.c.during(e.For, over(), func(on bool) {
 		if l.dead.Load() {
 			return
 		}
-		switch e.Act {
+		switch e.Action {
 		case simulation.Partition:
 			l.link.SetCut(on)
 			l.locks.blind.Store(on)
@@ -284,7 +284,7 @@ func (h *simulatedHost) suffer(e simulation.Event) {
 
 // heal ends all that is wrong with the life.
 func (h *simulatedHost) heal() {
-	h.life.link.SetCut(false)
-	h.life.locks.blind.Store(false)
-	h.life.link.SetFaults(h.life.rough)
+	h.liveSession.link.SetCut(false)
+	h.liveSession.locks.blind.Store(false)
+	h.liveSession.link.SetFaults(h.liveSession.rough)
 }

@@ -20,13 +20,13 @@ import (
 // other, over a way that is slow and loses replies, and repeat each until they
 // are told what became of it.
 type people struct {
-	c       *simulatedCluster
-	random  *rand.Rand
-	control jobs.Store
-	orders  chan func()
-	closed  chan struct{}
-	acts    int
-	table   []jobs.Job // the newest
+	c            *simulatedCluster
+	random       *rand.Rand
+	control      jobs.Store
+	controlState chan func()
+	closed       chan struct{}
+	actions      int
+	table        []jobs.Job // the newest
 
 	versions map[string]int64   // of the jobs that were added
 	next     int                // the definition that is added next
@@ -40,7 +40,7 @@ func newPeople(c *simulatedCluster) *people {
 	link := c.store.NewLink(c.how.seed)
 	link.SetFaults(simstore.Faults{Slow: 50 * time.Millisecond, Lost: 0.1})
 	o := &people{
-		c: c, random: rand.New(rand.NewPCG(c.how.seed, 5)), control: link, orders: make(chan func(), 10_000), closed: make(chan struct{}), versions: map[string]int64{}, drained: map[uuid.UUID]bool{},
+		c: c, random: rand.New(rand.NewPCG(c.how.seed, 5)), control: link, controlState: make(chan func(), 10_000), closed: make(chan struct{}), versions: map[string]int64{}, drained: map[uuid.UUID]bool{},
 		told: simulation.Evidence{Cancelled: map[uuid.UUID]time.Time{}, Released: map[uuid.UUID]time.Time{}},
 	}
 	if c.how.plant != nil {
@@ -48,7 +48,7 @@ func newPeople(c *simulatedCluster) *people {
 	}
 	go func() {
 		defer close(o.closed)
-		for do := range o.orders {
+		for do := range o.controlState {
 			do()
 		}
 	}()
@@ -56,7 +56,7 @@ func newPeople(c *simulatedCluster) *people {
 }
 
 // order has something done after all that was ordered before.
-func (o *people) order(do func()) { o.orders <- do }
+func (o *people) order(do func()) { o.controlState <- do }
 
 // leave ends all that was begun for a time, and waits until everything is done.
 func (o *people) leave() {
@@ -72,7 +72,7 @@ func (o *people) leave() {
 
 // tell fills in what they were told.
 func (o *people) tell(e *simulation.Evidence) {
-	close(o.orders)
+	close(o.controlState)
 	<-o.closed
 	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.told.Triggered, o.told.Cancelled, o.told.Released, o.told.Changes, o.told.Drains
 }
@@ -90,10 +90,10 @@ func (o *people) after(d time.Duration, do func()) {
 	time.AfterFunc(d, func() { o.order(end) })
 }
 
-// act does what an event says, to the jobs of that table.
-func (o *people) act(e simulation.Event, table []jobs.Job) {
+// action does what an event says, to the jobs of that table.
+func (o *people) action(e simulation.Event, table []jobs.Job) {
 	o.table = table
-	switch e.Act {
+	switch e.Action {
 	case simulation.Trigger:
 		o.trigger()
 	case simulation.Pause:
@@ -112,10 +112,10 @@ func (o *people) act(e simulation.Event, table []jobs.Job) {
 }
 
 // ask repeats an act until there is an answer.
-func (o *people) ask(act func(ctx context.Context) error) error {
+func (o *people) ask(action func(ctx context.Context) error) error {
 	for delay := time.Second; ; delay = min(2*delay, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		err := act(ctx)
+		err := action(ctx)
 		cancel()
 		if !errors.Is(err, jobs.ErrUnavailable) {
 			return err
@@ -125,9 +125,9 @@ func (o *people) ask(act func(ctx context.Context) error) error {
 }
 
 // key is an act that is done once, however often it is asked for.
-func (o *people) key() jobs.Act {
-	o.acts++
-	return jobs.Act{Actor: "somebody", Via: "go", Key: fmt.Sprint("act ", o.acts)}
+func (o *people) key() jobs.Action {
+	o.actions++
+	return jobs.Action{Actor: "somebody", Via: "go", Key: fmt.Sprint("act ", o.actions)}
 }
 
 // trigger runs a job by hand, or asks again for what was triggered before, with
@@ -141,8 +141,8 @@ func (o *people) trigger() {
 			request.Params = o.moment(request.Key + " again")
 		}
 	} else {
-		o.acts++
-		request = jobs.TriggerRequest{Job: o.anyJob(), Key: fmt.Sprint("by hand ", o.acts), EvenPaused: o.random.IntN(2) == 0}
+		o.actions++
+		request = jobs.TriggerRequest{Job: o.anyJob(), Key: fmt.Sprint("by hand ", o.actions), EvenPaused: o.random.IntN(2) == 0}
 		if o.random.IntN(2) == 0 {
 			request.Params = o.moment(request.Key)
 		}
@@ -150,7 +150,7 @@ func (o *people) trigger() {
 	sent := o.c.now()
 	var record jobs.Triggered
 	err := o.ask(func(ctx context.Context) (err error) {
-		record, err = o.control.Trigger(ctx, jobs.Act{Actor: "somebody", Via: "go"}, request)
+		record, err = o.control.Trigger(ctx, jobs.Action{Actor: "somebody", Via: "go"}, request)
 		return err
 	})
 	switch {
@@ -183,18 +183,18 @@ func (o *people) pause(d time.Duration) {
 	default:
 		target = jobs.Target{Kind: jobs.TargetJob, Name: o.anyJob()}
 	}
-	act := o.key()
+	action := o.key()
 	err := o.ask(func(ctx context.Context) error {
-		_, err := o.control.Pause(ctx, act, target)
+		_, err := o.control.Pause(ctx, action, target)
 		return err
 	})
 	if err != nil { // nobody knows the job
 		return
 	}
 	o.after(d, func() {
-		act := o.key()
+		action := o.key()
 		err := o.ask(func(ctx context.Context) error {
-			_, err := o.control.Resume(ctx, act, target)
+			_, err := o.control.Resume(ctx, action, target)
 			return err
 		})
 		if err != nil && !errors.Is(err, jobs.ErrNotFound) { // another has resumed it
@@ -209,9 +209,9 @@ func (o *people) cancel() {
 	if err != nil || len(active) == 0 {
 		return
 	}
-	run, act := active[o.random.IntN(len(active))].ID, o.key()
+	run, action := active[o.random.IntN(len(active))].ID, o.key()
 	err = o.ask(func(ctx context.Context) error {
-		_, err := o.control.Cancel(ctx, act, run)
+		_, err := o.control.Cancel(ctx, action, run)
 		return err
 	})
 	if err == nil {
@@ -225,10 +225,10 @@ func (o *people) release() {
 	if err != nil || len(held) == 0 {
 		return
 	}
-	lock, act := held[o.random.IntN(len(held))], o.key()
+	lock, action := held[o.random.IntN(len(held))], o.key()
 	var run uuid.UUID
 	err = o.ask(func(ctx context.Context) error {
-		released, err := o.control.Release(ctx, act, jobs.ReleaseRequest{Resource: lock.Resource, Token: lock.Token})
+		released, err := o.control.Release(ctx, action, jobs.ReleaseRequest{Resource: lock.Resource, Token: lock.Token})
 		run = released.ID
 		return err
 	})
@@ -250,9 +250,9 @@ func (o *people) put() {
 	versions := make([]int64, len(numbers))
 	var both sync.WaitGroup
 	for i, n := range numbers {
-		act, job := o.key(), o.c.added[n]
-		changes[i] = simulation.Change{Job: job.Name, Description: job.Description, Round: o.acts - i, Sent: o.c.now()}
-		both.Go(func() { versions[i] = o.putOne(act, n, seen, &changes[i]) })
+		action, job := o.key(), o.c.added[n]
+		changes[i] = simulation.Change{Job: job.Name, Description: job.Description, Round: o.actions - i, Sent: o.c.now()}
+		both.Go(func() { versions[i] = o.putOne(action, n, seen, &changes[i]) })
 	}
 	both.Wait()
 	for i, change := range changes {
@@ -263,9 +263,9 @@ func (o *people) put() {
 	o.told.Changes = append(o.told.Changes, changes...)
 }
 
-func (o *people) putOne(act jobs.Act, number int, seen int64, change *simulation.Change) (version int64) {
+func (o *people) putOne(action jobs.Action, number int, seen int64, change *simulation.Change) (version int64) {
 	err := o.ask(func(ctx context.Context) error {
-		put, err := o.control.PutSpec(ctx, act, jobs.Spec{Job: change.Job, Text: o.c.added.Text(number), Version: seen})
+		put, err := o.control.PutSpec(ctx, action, jobs.Spec{Job: change.Job, Text: o.c.added.Text(number), Version: seen})
 		version = put.Version
 		return err
 	})
@@ -283,9 +283,9 @@ func (o *people) remove() {
 		if seen == 0 {
 			continue
 		}
-		act := o.key()
-		change := simulation.Change{Job: job.Name, Round: o.acts, Sent: o.c.now()}
-		if err := o.ask(func(ctx context.Context) error { return o.control.RemoveSpec(ctx, act, job.Name, seen) }); err != nil {
+		action := o.key()
+		change := simulation.Change{Job: job.Name, Round: o.actions, Sent: o.c.now()}
+		if err := o.ask(func(ctx context.Context) error { return o.control.RemoveSpec(ctx, action, job.Name, seen) }); err != nil {
 			o.c.t.Errorf("remove %s: %v", job.Name, err)
 		}
 		change.Told = o.c.now()
@@ -298,15 +298,15 @@ func (o *people) remove() {
 // drain has a replica start nothing more for a time. What it has is the others'
 // then: nothing is wrong unless there are none.
 func (o *people) drain(h *simulatedHost, d time.Duration) {
-	life := h.shown.Load()
-	if life == nil {
+	liveSession := h.shown.Load()
+	if liveSession == nil {
 		return
 	}
-	session, act := life.is.Session(), o.key()
+	session, action := liveSession.is.Session(), o.key()
 	if o.drained[session] {
 		return
 	}
-	if err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, act, session, true) }); err != nil {
+	if err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, action, session, true) }); err != nil {
 		return // it has no session, or not any more
 	}
 	from, over := o.c.now(), func() {}
@@ -314,8 +314,8 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 		over = o.c.wrong()
 	}
 	o.after(d, func() {
-		drained, act := simulation.Drained{Life: life.number, Interval: simulation.Interval{From: from, To: o.c.now()}}, o.key()
-		err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, act, session, false) })
+		drained, action := simulation.Drained{Life: liveSession.number, Interval: simulation.Interval{From: from, To: o.c.now()}}, o.key()
+		err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, action, session, false) })
 		if err != nil && !errors.Is(err, jobs.ErrNotFound) {
 			o.c.t.Errorf("undrain %s: %v", h.name, err)
 		}

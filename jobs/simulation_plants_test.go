@@ -22,15 +22,15 @@ import (
 // planted is a store with a mistake, which it makes once or always.
 type planted struct {
 	jobs.Store
-	note     func(n jobs.Note) (forget bool)
-	misfired func(m *jobs.Misfired) (forget bool)
-	start    func(r *jobs.StartRequest)
-	started  func(r jobs.StartRequest, result *jobs.StartResult)
-	adopted  func(r *jobs.Record)
-	orders   func(o *jobs.Orders)
-	trigger  func(r *jobs.TriggerRequest)
-	put      func(err error) error
-	deaf     map[string]bool // acts that are told to be done, and are not
+	note         func(n jobs.Note) (forget bool)
+	misfired     func(m *jobs.Misfired) (forget bool)
+	start        func(r *jobs.StartRequest)
+	started      func(r jobs.StartRequest, result *jobs.StartResult)
+	adopted      func(r *jobs.Record)
+	controlState func(o *jobs.ControlState)
+	trigger      func(r *jobs.TriggerRequest)
+	put          func(err error) error
+	deaf         map[string]bool // actions that are told to be done, and are not
 }
 
 func (p *planted) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
@@ -43,39 +43,39 @@ func (p *planted) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption)
 	return records, err
 }
 
-func (p *planted) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
-	o, err := p.Store.Orders(ctx, session, since)
-	if p.orders != nil {
-		p.orders(&o)
+func (p *planted) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+	o, err := p.Store.ControlState(ctx, session, since)
+	if p.controlState != nil {
+		p.controlState(&o)
 	}
 	return o, err
 }
 
-func (p *planted) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (p *planted) Trigger(ctx context.Context, action jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if p.trigger != nil {
 		p.trigger(&r)
 	}
-	return p.Store.Trigger(ctx, act, r)
+	return p.Store.Trigger(ctx, action, r)
 }
 
-func (p *planted) PutSpec(ctx context.Context, act jobs.Act, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
-	put, err := p.Store.PutSpec(ctx, act, s, checks...)
+func (p *planted) PutSpec(ctx context.Context, action jobs.Action, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+	put, err := p.Store.PutSpec(ctx, action, s, checks...)
 	if p.put != nil {
 		err = p.put(err)
 	}
 	return put, err
 }
 
-func (p *planted) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+func (p *planted) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
 	if p.deaf["remove"] {
 		return nil
 	}
-	return p.Store.RemoveSpec(ctx, act, job, version, checks...)
+	return p.Store.RemoveSpec(ctx, action, job, version, checks...)
 }
 
-func (p *planted) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+func (p *planted) Release(ctx context.Context, action jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
 	if !p.deaf["release"] {
-		return p.Store.Release(ctx, act, r)
+		return p.Store.Release(ctx, action, r)
 	}
 	held, err := p.Store.Locks(ctx)
 	for _, lock := range held {
@@ -86,11 +86,11 @@ func (p *planted) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseReque
 	return locking.Released{}, jobs.ErrConflict
 }
 
-func (p *planted) Drain(ctx context.Context, act jobs.Act, session uuid.UUID, drain bool) error {
+func (p *planted) Drain(ctx context.Context, action jobs.Action, session uuid.UUID, drain bool) error {
 	if p.deaf["drain"] {
 		return nil
 	}
-	return p.Store.Drain(ctx, act, session, drain)
+	return p.Store.Drain(ctx, action, session, drain)
 }
 
 func (p *planted) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note) ([]bool, error) {
@@ -232,7 +232,7 @@ func plants() []plant {
 		{name: "a trigger's params are lost", want: "ran with params", people: 5, into: planted{adopted: func(r *jobs.Record) { r.Params = nil }}},
 		{name: "a trigger's params are not compared", want: "and then with", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.Params = nil }}},
 		{name: "what is paused is triggered", want: "promised although paused", people: 5, into: planted{trigger: func(r *jobs.TriggerRequest) { r.EvenPaused = true }}},
-		{name: "cancels are not heard of", want: "was asked to end", people: 5, into: planted{orders: func(o *jobs.Orders) { o.Cancels = nil }}},
+		{name: "cancels are not heard of", want: "was asked to end", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Cancels = nil }}},
 		{name: "releases are not made", want: "were taken away", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
 		{name: "drains are not made", want: "which was drained", people: 5, into: planted{deaf: map[string]bool{"drain": true}}},
 		{name: "two add a job at once", want: "won", people: 5, into: planted{put: func(err error) error {
@@ -241,7 +241,7 @@ func plants() []plant {
 			}
 			return err
 		}}},
-		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{orders: func(o *jobs.Orders) { o.Specs = nil }}},
+		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Specs = nil }}},
 		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
 	}
 }

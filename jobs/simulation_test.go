@@ -236,7 +236,7 @@ func (c *simulatedCluster) run() {
 	defer c.wrong()()
 	for _, h := range c.hosts {
 		h.order(h.stop)
-		close(h.orders)
+		close(h.controlState)
 	}
 	for _, h := range c.hosts {
 		<-h.closed
@@ -247,7 +247,7 @@ func (c *simulatedCluster) run() {
 // happen begins what an event says; it waits for nothing.
 func (c *simulatedCluster) happen(e simulation.Event) {
 	h := c.hosts[e.Replica]
-	switch e.Act {
+	switch e.Action {
 	case simulation.Die:
 		h.order(func() { h.die(e.For) })
 	case simulation.Restart:
@@ -273,7 +273,7 @@ func (c *simulatedCluster) happen(e simulation.Event) {
 		}
 	default:
 		table := c.tables[c.deploy]
-		c.people.order(func() { c.people.act(e, table) })
+		c.people.order(func() { c.people.action(e, table) })
 	}
 }
 
@@ -342,11 +342,11 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.Lives() {
-		life := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
+		liveSession := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
 		if l.Ended != nil {
-			life.Gone = l.Ended.Add(time.Hour)
+			liveSession.Gone = l.Ended.Add(time.Hour)
 		}
-		e.Lives = append(e.Lives, life)
+		e.Lives = append(e.Lives, liveSession)
 	}
 	for _, change := range c.store.Changes() {
 		name := change.Definition.Name

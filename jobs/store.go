@@ -72,8 +72,8 @@ type Session struct {
 	Table string
 }
 
-// Vitals are what a replica tells of itself with each heartbeat.
-type Vitals struct {
+// ReplicaStatus are what a replica tells of itself with each heartbeat.
+type ReplicaStatus struct {
 	// ClockOffset is how far the store's clock is ahead of the replica's wall
 	// clock; nil until it was measured.
 	ClockOffset *time.Duration
@@ -100,7 +100,7 @@ type Sessions interface {
 	Open(ctx context.Context, s Session) error
 	// Heartbeat extends a session that is neither ended nor expired by its
 	// TTL, or returns ErrSessionLost. The vitals take the place of those before.
-	Heartbeat(ctx context.Context, session uuid.UUID, v Vitals) (Beat, error)
+	Heartbeat(ctx context.Context, session uuid.UUID, v ReplicaStatus) (Beat, error)
 	// End ends the session: its waiting runs are free to be adopted at
 	// once, its claims, if any are left, are swept as if it had expired. What
 	// it carries counts no longer: from a further transaction on, or where that

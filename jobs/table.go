@@ -18,11 +18,11 @@ import (
 // requests are in normal form.
 type entry struct {
 	Job
-	handle     HandlerFunc
-	requests   []locking.Request
-	definition Definition
-	standing   standing
-	spec       *Spec // of a job that was added at run time
+	handle        HandlerFunc
+	requests      []locking.Request
+	definition    Definition
+	activeVersion activeVersion
+	spec          *Spec // of a job that was added at run time
 }
 
 // cronTable is what a replica fires: the jobs that it was given, and those that
@@ -169,12 +169,12 @@ func CheckAfter(jobs []Job) error {
 
 // unregistered returns the entries that the store was not asked about yet.
 func (t *cronTable) unregistered() []*entry {
-	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.heard() })
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.heard() })
 }
 
 // inForce returns the entries, by name, that are this replica's to fire.
 func (t *cronTable) inForce() []*entry {
-	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.standing.stale() })
+	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.stale() })
 }
 
 // ScheduledFiring is a time at which a job is to be fired.
@@ -189,7 +189,7 @@ type ScheduledFiring struct {
 // not for this replica to say.
 func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	e := t.get(job)
-	if e == nil || e.standing.elsewhere() {
+	if e == nil || e.activeVersion.elsewhere() {
 		return nil
 	}
 	if len(e.Schedule.After()) == 0 {
@@ -208,7 +208,7 @@ func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Tim
 func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	var scheduledTimes []ScheduledFiring
 	for _, e := range t.all() {
-		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() && !e.standing.elsewhere() {
+		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() && !e.activeVersion.elsewhere() {
 			scheduledTimes = append(scheduledTimes, ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(), Resources: e.Resources})
 		}
 	}
@@ -216,11 +216,11 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
-// patience returns how long a firing of the job waits for a lock at most, or
+// waitPolicy returns how long a firing of the job waits for a lock at most, or
 // limit where that is shorter; false where the job is not this replica's to tell of.
-func (t *cronTable) patience(job string, limit time.Duration) (time.Duration, bool) {
+func (t *cronTable) waitPolicy(job string, limit time.Duration) (time.Duration, bool) {
 	e := t.get(job)
-	if e == nil || e.standing.elsewhere() {
+	if e == nil || e.activeVersion.elsewhere() {
 		return 0, false
 	}
 	if e.misfire(ReasonLockHeld) != MisfireSkip {

@@ -13,24 +13,24 @@ func TestUntracedFiringAllocatesNothing(t *testing.T) {
 	found := &blockage{reason: ReasonLockHeld, blocker: &Blocker{Resource: "public/orders"}}
 	if allocated := testing.AllocsPerRun(100, func() {
 		f.follow()
-		begun := f.trail.now()
-		f.trail.step("claim", begun, nil)
-		f.trail.locked(begun, found)
-		f.trail.waited(begun, found)
-		f.trail.asked(begun, 7, nil)
-		traced, leave := f.trail.handler(ctx, 7)
+		begun := f.runSpans.now()
+		f.runSpans.step("claim", begun, nil)
+		f.runSpans.locked(begun, found)
+		f.runSpans.waited(begun, found)
+		f.runSpans.asked(begun, 7, nil)
+		traced, leave := f.runSpans.handler(ctx, 7)
 		leave(verdict{state: Succeeded})
 		if traced != ctx {
 			t.Error("the handler is given another context")
 		}
-		f.trail.finished(begun, true)
-		f.trail.ended(Succeeded, "", nil)
-		f.trail.next()
-		f.trail.finish()
+		f.runSpans.finished(begun, true)
+		f.runSpans.ended(Succeeded, "", nil)
+		f.runSpans.next()
+		f.runSpans.finish()
 	}); allocated != 0 {
 		t.Errorf("%v allocations", allocated)
 	}
-	if !f.trail.now().Equal(time.Time{}) {
+	if !f.runSpans.now().Equal(time.Time{}) {
 		t.Error("it asks for the time")
 	}
 }

@@ -95,14 +95,14 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 // recovered, late, or left by a dead one; of jobs that others fire, others
 // do. It also finds those that are this replica's without its knowledge: a
 // reply of the store was lost, or a firing could not write down how it ended.
-func (u *upkeep) adopt(ctx context.Context, session *life) {
+func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	wanted := Adoption{Limit: u.room(), Late: u.ready.lateRoom()}
 	entries := map[string]*entry{}
 	for _, e := range u.adoptable() {
 		entries[e.Name] = e
 		wanted.Jobs = append(wanted.Jobs, AdoptedJob{Name: e.Name, Priority: e.priority(), Threshold: e.lateAfter()})
 	}
-	if wanted.Limit == 0 || len(entries) == 0 || u.orders.draining() || u.clockLimit.check(time.Now()) != nil {
+	if wanted.Limit == 0 || len(entries) == 0 || u.controlState.draining() || u.clockLimit.check(time.Now()) != nil {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -163,6 +163,6 @@ func (u *upkeep) late(e *entry, r Record) bool {
 
 // stillOurs reports whether an adopted run belongs to the session: one that
 // was adopted under a session since lost may be another's by now.
-func (p pending) stillOurs(session *life) bool {
+func (p pending) stillOurs(session *liveSession) bool {
 	return p.adopted == uuid.Nil || p.session == session.id
 }

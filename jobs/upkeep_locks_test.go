@@ -46,8 +46,8 @@ func TestLocksOfADeadProgramLeaveNothingInStageOne(t *testing.T) {
 		if err := program.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		orders := tables(t, "orders")
-		if _, err := program.TryAcquire(t.Context(), locking.Owner{}, orders); err != nil {
+		controlState := tables(t, "orders")
+		if _, err := program.TryAcquire(t.Context(), locking.Owner{}, controlState); err != nil {
 			t.Fatal(err)
 		}
 		next := locking.Session{ID: uuid.New(), Replica: "program", TTL: time.Hour, Succeeds: true}
@@ -58,7 +58,7 @@ func TestLocksOfADeadProgramLeaveNothingInStageOne(t *testing.T) {
 		o.Store = &lockedStore{c.store, grants}
 		stop := c.start(o)
 		time.Sleep(time.Second) // less than the heartbeat by which the program finds out
-		holders, err := o.Locker.Inspect(t.Context(), []locking.Resource{orders[0].Resource})
+		holders, err := o.Locker.Inspect(t.Context(), []locking.Resource{controlState[0].Resource})
 		if err != nil || len(holders) != 0 {
 			t.Errorf("holders %v, %v", holders, err)
 		}

@@ -30,17 +30,17 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orders, err := locking.Table("orders", "public")
+	controlState, err := locking.Table("orders", "public")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := LostRun{Record: Record{ID: uuid.New(), Job: "theirs"}, Held: []locking.Request{{Resource: orders, Mode: locking.Exclusive}}}
+	lost := LostRun{Record: Record{ID: uuid.New(), Job: "theirs"}, Held: []locking.Request{{Resource: controlState, Mode: locking.Exclusive}}}
 	if _, err := locker.TryAcquire(t.Context(), locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()}, lost.Held); err != nil {
 		t.Fatal(err)
 	}
 	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()}, table: tableOf()}
 	u.sweep(t.Context())
-	if held, err := locker.Inspect(t.Context(), []locking.Resource{orders}); err != nil || len(held) != 0 {
+	if held, err := locker.Inspect(t.Context(), []locking.Resource{controlState}); err != nil || len(held) != 0 {
 		t.Errorf("held after the sweep: %+v, %v", held, err)
 	}
 }
@@ -53,8 +53,8 @@ func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 	} {
 		e := entryEvery(t, time.Minute, MisfireSkip)
 		e.Name = name
-		e.standing.register(1)
-		e.standing.decide(now.Add(-behind))
+		e.activeVersion.register(1)
+		e.activeVersion.decide(now.Add(-behind))
 		u.table.put(e)
 	}
 	checks := u.undecided(now)

@@ -4,7 +4,7 @@ import "time"
 
 // OffsetMilliseconds returns the offset as stores keep it and pages show it;
 // nil where it is not known.
-func (v Vitals) OffsetMilliseconds() *int64 {
+func (v ReplicaStatus) OffsetMilliseconds() *int64 {
 	if v.ClockOffset == nil {
 		return nil
 	}
@@ -12,9 +12,9 @@ func (v Vitals) OffsetMilliseconds() *int64 {
 	return &ms
 }
 
-// vitals returns what the next heartbeat tells of this replica.
-func (e *engine) vitals() Vitals {
-	v := Vitals{Workers: e.workers.all, Busy: int(e.workers.busy.Load())}
+// replicaStatus returns what the next heartbeat tells of this replica.
+func (e *engine) replicaStatus() ReplicaStatus {
+	v := ReplicaStatus{Workers: e.workers.all, Busy: int(e.workers.busy.Load())}
 	if offset, measured := e.clock.offset(time.Now()); measured {
 		v.ClockOffset = &offset
 	}

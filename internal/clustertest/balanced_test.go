@@ -125,9 +125,9 @@ func (b *balanced) cookie(tab context.Context) *network.Cookie {
 	return kept.Cookies[at]
 }
 
-// act posts JSON from within a page, as whoever has signed in there, and returns
+// action posts JSON from within a page, as whoever has signed in there, and returns
 // when it was answered.
-func (b *balanced) act(tab context.Context, path, body string) time.Time {
+func (b *balanced) action(tab context.Context, path, body string) time.Time {
 	b.t.Helper()
 	answer := browsertest.Await[struct {
 		Status int
@@ -141,9 +141,9 @@ func (b *balanced) act(tab context.Context, path, body string) time.Time {
 	return time.UnixMilli(answer.At)
 }
 
-// actOn posts JSON to a replica itself, as the balancer would, with a sign-in of
+// actionOn posts JSON to a replica itself, as the balancer would, with a sign-in of
 // another, and returns when it was answered.
-func (b *balanced) actOn(replica string, cookie *network.Cookie, path, body string) time.Time {
+func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body string) time.Time {
 	b.t.Helper()
 	status, answer := b.post(b.replicas[replica], path, body, "Content-Type", "application/json", "X-Forwarded-Proto", "https", "Cookie", cookie.Name+"="+cookie.Value)
 	if status != http.StatusOK {
@@ -177,7 +177,7 @@ func TestThreeReplicasAreOne(t *testing.T) {
 	for i := range tries {
 		job := fmt.Sprintf("hold-%d", i)
 		b.watch(tab, "c", fmt.Sprintf(`#live a[href="/jobs/%s"]`, job))
-		acted := b.actOn("b", cookie, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
+		acted := b.actionOn("b", cookie, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
 		took = append(took, b.shown(tab).Sub(acted))
 	}
 	slices.Sort(took)
@@ -188,16 +188,16 @@ func TestThreeReplicasAreOne(t *testing.T) {
 
 	held := b.begun("hold-0", 0)
 	b.watch(tab, "c", `#live .badge.cancelled`)
-	b.actOn("b", cookie, "/api/v1/runs/"+held.ID+"/cancel", `{}`)
+	b.actionOn("b", cookie, "/api/v1/runs/"+held.ID+"/cancel", `{}`)
 	b.expect(b.awaitEnd(held.ID), "cancelled", "cancelled")
 	b.shown(tab)
-	b.expectActs("trigger b", "trigger b", "trigger b", "cancel b")
+	b.expectActions("trigger b", "trigger b", "trigger b", "cancel b")
 	b.audit()
 }
 
-// expectActs holds who did what, and through which replica: the youngest first
+// expectActions holds who did what, and through which replica: the youngest first
 // in the log.
-func (b *balanced) expectActs(want ...string) {
+func (b *balanced) expectActions(want ...string) {
 	b.t.Helper()
 	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster, `SELECT actor, via, action, replica FROM holdfast.audit ORDER BY at, id`)
 	if err != nil {
@@ -241,7 +241,7 @@ func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 			t.Errorf("the page knows %q", who)
 		}
 	}
-	b.act(tab, "/api/v1/jobs/hold/trigger", `{}`)
+	b.action(tab, "/api/v1/jobs/hold/trigger", `{}`)
 	if held := b.begun("hold", 0); held.Replica == "c" {
 		t.Error("the dead replica runs the job")
 	}
@@ -295,13 +295,13 @@ func TestEveryPageOfAClusterIsSound(t *testing.T) {
 	tab := b.tab()
 	b.signIn(tab)
 	for _, job := range []string{"hold", "burning"} {
-		b.act(tab, "/api/v1/jobs/"+job+"/trigger", `{}`)
+		b.action(tab, "/api/v1/jobs/"+job+"/trigger", `{}`)
 	}
 	b.begun("hold", 0)
-	b.act(tab, "/api/v1/jobs/wait/trigger", `{}`)
+	b.action(tab, "/api/v1/jobs/wait/trigger", `{}`)
 	b.awaitRun("job = 'wait' AND state = 'waiting' AND blocker IS NOT NULL")
 	b.awaitRun("job = 'burning' AND state = 'failed'")
-	b.act(tab, "/api/v1/jobs/burning/pause", `{}`)
+	b.action(tab, "/api/v1/jobs/burning/pause", `{}`)
 
 	shapes := map[string]bool{}
 	pages := []string{"/"}

@@ -83,7 +83,7 @@ func (c *cluster) triggerWithLimits(held run) {
 	}
 	// Where no replica took it up within its second, its time was over before it met the other run.
 	c.awaitValue("the run gives up", `SELECT state = 'skipped' AND reason IN ('overlap', 'deadline') FROM holdfast.runs WHERE id = $1`, limited.ID)
-	c.act(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`, "Idempotency-Key", "now")
+	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`, "Idempotency-Key", "now")
 	if !again.Created || again.ID == limited.ID || again.StartBy == nil {
 		c.t.Errorf("the key of a skipped run: %+v, expected a run other than %s", again, limited.ID)
 	}

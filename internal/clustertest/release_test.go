@@ -48,7 +48,7 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 		Token     jobs.Token `json:"token"`
 		Resources []any      `json:"resources"`
 	}
-	c.act(c.replicas["b"], &released, "/api/v1/locks/release", release+`, "end_transaction": true}`)
+	c.action(c.replicas["b"], &released, "/api/v1/locks/release", release+`, "end_transaction": true}`)
 	if int64(released.Token) != held.Token || len(released.Resources) == 0 {
 		t.Errorf("released %+v", released)
 	}

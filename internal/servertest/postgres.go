@@ -273,8 +273,8 @@ func (p *Postgres) Resume() error {
 
 // each acts on the server first, so that a stopped one starts no further
 // children, and then on each of its children, which are in no group of its.
-func (p *Postgres) each(act func(pid int) error) error {
-	if err := act(p.process.pid()); err != nil {
+func (p *Postgres) each(action func(pid int) error) error {
+	if err := action(p.process.pid()); err != nil {
 		return err
 	}
 	pids, err := children(p.process.pid())
@@ -282,7 +282,7 @@ func (p *Postgres) each(act func(pid int) error) error {
 		return err
 	}
 	for _, pid := range pids {
-		if err := act(pid); err != nil {
+		if err := action(pid); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ type Options[T any] struct {
 	Begin func(l *Life[T]) T
 	// Beat sends a heartbeat, and returns what to do with its answer once the
 	// trust was extended. An error that wraps ErrLost ends the session.
-	Beat func(ctx context.Context, l *Life[T]) (act func(context.Context), err error)
+	Beat func(ctx context.Context, l *Life[T]) (action func(context.Context), err error)
 	// Lost is called once, as soon as a session's context has ended, before
 	// the session is ended in the store or another is opened.
 	Lost func(l *Life[T], cause error)
@@ -215,12 +215,12 @@ func (k *Keeper[T]) renew(ctx context.Context, l *Life[T]) error {
 	bounded, cancel := context.WithTimeout(ctx, min(k.options.TTL/3, callTimeout))
 	defer cancel()
 	sent := time.Now()
-	act, err := k.options.Beat(bounded, l)
+	action, err := k.options.Beat(bounded, l)
 	if err != nil {
 		return err
 	}
 	l.expiry.Reset(time.Until(sent.Add(k.options.TTL))) // at once, if that has passed
-	act(bounded)
+	action(bounded)
 	return nil
 }
 

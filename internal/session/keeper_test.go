@@ -24,15 +24,15 @@ type life = session.Life[string]
 
 // scripted is a store that answers as a test says.
 type scripted struct {
-	mu     sync.Mutex
-	fail   error         // of opening and of heartbeats
-	slow   time.Duration // before a heartbeat is answered
-	events []string
-	opened []uuid.UUID
-	firsts []bool
-	causes []error
-	beats  int
-	acts   int
+	mu      sync.Mutex
+	fail    error         // of opening and of heartbeats
+	slow    time.Duration // before a heartbeat is answered
+	events  []string
+	opened  []uuid.UUID
+	firsts  []bool
+	causes  []error
+	beats   int
+	actions int
 }
 
 func (s *scripted) set(change func(*scripted)) {
@@ -43,15 +43,15 @@ func (s *scripted) set(change func(*scripted)) {
 
 // seen is what a store was asked, and was told.
 type seen struct {
-	events      []string
-	causes      []error
-	beats, acts int
+	events         []string
+	causes         []error
+	beats, actions int
 }
 
 func (s *scripted) seen() seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return seen{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.acts}
+	return seen{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.actions}
 }
 
 func (s *scripted) open(_ context.Context, id uuid.UUID, first bool) error {
@@ -74,7 +74,7 @@ func (s *scripted) beat(ctx context.Context, _ *life) (func(context.Context), er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return func(context.Context) { s.set(func(s *scripted) { s.acts++ }) }, fail
+	return func(context.Context) { s.set(func(s *scripted) { s.actions++ }) }, fail
 }
 
 func (s *scripted) lost(l *life, cause error) {
@@ -239,8 +239,8 @@ func TestHeartbeats(t *testing.T) {
 		wait(t, k)
 		time.Sleep(3*interval - time.Nanosecond)
 		synctest.Wait()
-		if got := s.seen(); got.beats != 3 || got.acts != 3 { // one as it was opened
-			t.Errorf("%d heartbeats, %d acted on", got.beats, got.acts)
+		if got := s.seen(); got.beats != 3 || got.actions != 3 { // one as it was opened
+			t.Errorf("%d heartbeats, %d acted on", got.beats, got.actions)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
@@ -249,8 +249,8 @@ func TestHeartbeats(t *testing.T) {
 		s.set(func(s *scripted) { s.fail = nil })
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := s.seen(); got.beats != 9 || got.acts != 5 { // one failed, and was tried again each second
-			t.Errorf("%d heartbeats, %d acted on", got.beats, got.acts)
+		if got := s.seen(); got.beats != 9 || got.actions != 5 { // one failed, and was tried again each second
+			t.Errorf("%d heartbeats, %d acted on", got.beats, got.actions)
 		}
 	})
 }

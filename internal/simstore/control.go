@@ -35,23 +35,23 @@ func newControl() control {
 	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{}, keys: map[string]keyed{}, listeners: map[*func()]bool{}}
 }
 
-// deed is an act while it is done, under the store's lock.
-type deed struct {
-	now    time.Time
-	detail map[string]any
-	orders bool // replicas obey it
-	silent bool // it did nothing, and has no line
+// actionTx is an act while it is done, under the store's lock.
+type actionTx struct {
+	now          time.Time
+	detail       map[string]any
+	controlState bool // replicas obey it
+	silent       bool // it did nothing, and has no line
 }
 
-// act does what an operator asks for, with its line in the audit log.
-func act[T any](ctx context.Context, s *Store, a jobs.Act, action, target string, do func(d *deed) (T, error)) (outcome T, err error) {
+// action does what an operator asks for, with its line in the audit log.
+func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target string, do func(d *actionTx) (T, error)) (outcome T, err error) {
 	if err := a.Check(); err != nil {
 		return outcome, fmt.Errorf("%s: %w", action, err)
 	}
 	if err := s.enter(ctx); err != nil {
 		return outcome, err
 	}
-	outcome, err = actAlone(s, a, action, target, do)
+	outcome, err = actionAlone(s, a, action, target, do)
 	var heard []func()
 	for listener := range s.control.listeners {
 		heard = append(heard, *listener)
@@ -66,7 +66,7 @@ func act[T any](ctx context.Context, s *Store, a jobs.Act, action, target string
 	return outcome, nil
 }
 
-func actAlone[T any](s *Store, a jobs.Act, action, target string, do func(d *deed) (T, error)) (outcome T, err error) {
+func actionAlone[T any](s *Store, a jobs.Action, action, target string, do func(d *actionTx) (T, error)) (outcome T, err error) {
 	c := &s.control
 	if did, known := c.keys[a.Key]; known && a.Key != "" {
 		if did.action != action || did.target != target {
@@ -74,7 +74,7 @@ func actAlone[T any](s *Store, a jobs.Act, action, target string, do func(d *dee
 		}
 		return did.outcome.(T), nil
 	}
-	d := &deed{now: s.instant()}
+	d := &actionTx{now: s.instant()}
 	if outcome, err = do(d); err != nil || d.silent {
 		return outcome, err
 	}
@@ -88,27 +88,27 @@ func actAlone[T any](s *Store, a jobs.Act, action, target string, do func(d *dee
 	if a.Key != "" {
 		c.keys[a.Key] = keyed{action, target, outcome}
 	}
-	if d.orders {
+	if d.controlState {
 		c.generation++
 	}
 	return outcome, nil
 }
 
 // byWhom says who did something, and why, for the detail of a run.
-func byWhom(what string, a jobs.Act) string {
+func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}
 	return what + " by " + a.Actor + ": " + a.Reason
 }
 
-// Orders implements jobs.Control.
-func (s *Store) Orders(ctx context.Context, id uuid.UUID, since int64) (jobs.Orders, error) {
+// ControlState implements jobs.Control.
+func (s *Store) ControlState(ctx context.Context, id uuid.UUID, since int64) (jobs.ControlState, error) {
 	if err := s.enter(ctx); err != nil {
-		return jobs.Orders{}, err
+		return jobs.ControlState{}, err
 	}
 	defer s.mu.Unlock()
-	o := jobs.Orders{Generation: s.control.generation}
+	o := jobs.ControlState{Generation: s.control.generation}
 	if l := s.sessions[id]; l != nil {
 		o.Draining = l.draining
 		for run, by := range s.control.cancels {

@@ -10,13 +10,13 @@ import (
 )
 
 // Openings implements jobs.Following.
-func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	inForce, scheduledTimes := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
-	for _, f := range followers {
+	for _, f := range dependents {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
 				inForce[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
@@ -26,12 +26,12 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
-	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
 }
 
 // openScheduledTimes returns the scheduled times behind since for which the follower has no run, and
 // each of those that it follows has one that may still succeed, or has.
-func (s *Store) openScheduledTimes(f jobs.Follower, since time.Time) []jobs.Opening {
+func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Opening {
 	open := []jobs.Opening{}
 	first := s.jobs[f.After[0]]
 	if first == nil {

@@ -154,7 +154,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		views = append(views, jobs.ReplicaView{
 			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
 			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table, Draining: l.draining,
-			ClockOffset: l.vitals.OffsetMilliseconds(), Workers: l.vitals.Workers, Busy: l.vitals.Busy, NotReady: l.vitals.NotReady,
+			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers, Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
 		})
 	}
 	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {

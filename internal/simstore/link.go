@@ -115,7 +115,7 @@ func (l *Link) Open(ctx context.Context, o jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Sessions.
-func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session, v) })
 	beat.Now = beat.Now.Add(l.now().Misread)
 	return beat, err
@@ -178,43 +178,43 @@ func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, fi
 }
 
 // Trigger implements jobs.Control.
-func (l *Link) Trigger(ctx context.Context, act jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
-	return ask(ctx, l, func() (jobs.Triggered, error) { return l.Store.Trigger(ctx, act, r) })
+func (l *Link) Trigger(ctx context.Context, action jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+	return ask(ctx, l, func() (jobs.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
 }
 
 // Pause implements jobs.Control.
-func (l *Link) Pause(ctx context.Context, act jobs.Act, target jobs.Target) (jobs.Pause, error) {
-	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Pause(ctx, act, target) })
+func (l *Link) Pause(ctx context.Context, action jobs.Action, target jobs.Target) (jobs.Pause, error) {
+	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Pause(ctx, action, target) })
 }
 
 // Resume implements jobs.Control.
-func (l *Link) Resume(ctx context.Context, act jobs.Act, target jobs.Target) (jobs.Pause, error) {
-	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Resume(ctx, act, target) })
+func (l *Link) Resume(ctx context.Context, action jobs.Action, target jobs.Target) (jobs.Pause, error) {
+	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Resume(ctx, action, target) })
 }
 
 // Cancel implements jobs.Control.
-func (l *Link) Cancel(ctx context.Context, act jobs.Act, run uuid.UUID) (jobs.Record, error) {
-	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Cancel(ctx, act, run) })
+func (l *Link) Cancel(ctx context.Context, action jobs.Action, run uuid.UUID) (jobs.Record, error) {
+	return ask(ctx, l, func() (jobs.Record, error) { return l.Store.Cancel(ctx, action, run) })
 }
 
 // Release implements jobs.Control.
-func (l *Link) Release(ctx context.Context, act jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
-	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, act, r) })
+func (l *Link) Release(ctx context.Context, action jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, action, r) })
 }
 
 // Drain implements jobs.Control.
-func (l *Link) Drain(ctx context.Context, act jobs.Act, session uuid.UUID, drain bool) error {
-	return tell(ctx, l, func() error { return l.Store.Drain(ctx, act, session, drain) })
+func (l *Link) Drain(ctx context.Context, action jobs.Action, session uuid.UUID, drain bool) error {
+	return tell(ctx, l, func() error { return l.Store.Drain(ctx, action, session, drain) })
 }
 
 // PutSpec implements jobs.Control.
-func (l *Link) PutSpec(ctx context.Context, act jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
-	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, act, spec, checks...) })
+func (l *Link) PutSpec(ctx context.Context, action jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, action, spec, checks...) })
 }
 
 // RemoveSpec implements jobs.Control.
-func (l *Link) RemoveSpec(ctx context.Context, act jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
-	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, act, job, version, checks...) })
+func (l *Link) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, action, job, version, checks...) })
 }
 
 // Listen implements jobs.Control.
@@ -225,9 +225,9 @@ func (l *Link) Listen(ctx context.Context, heard func()) error {
 	return l.Store.Listen(ctx, heard)
 }
 
-// Orders implements jobs.Control.
-func (l *Link) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
-	return ask(ctx, l, func() (jobs.Orders, error) { return l.Store.Orders(ctx, session, since) })
+// ControlState implements jobs.Control.
+func (l *Link) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+	return ask(ctx, l, func() (jobs.ControlState, error) { return l.Store.ControlState(ctx, session, since) })
 }
 
 // Revoke implements jobs.Upkeep.
@@ -241,8 +241,8 @@ func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest
 }
 
 // Openings implements jobs.Following.
-func (l *Link) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
-	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, followers) })
+func (l *Link) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, dependents) })
 }
 
 // Follow implements jobs.Following.

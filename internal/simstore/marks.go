@@ -33,7 +33,7 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 func (s *Store) replicasMark() string {
 	var lives []string
 	for id, l := range s.sessions {
-		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.vitals.Workers, l.vitals.NotReady))
+		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers, l.replicaStatus.NotReady))
 	}
 	slices.SortFunc(lives, cmp.Compare[string])
 	return fmt.Sprint(lives)

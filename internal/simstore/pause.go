@@ -13,11 +13,11 @@ import (
 )
 
 // Pause implements jobs.Control.
-func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	if err := target.Check(); err != nil {
 		return jobs.Pause{}, fmt.Errorf("pause: %w", err)
 	}
-	return act(ctx, s, a, "pause", target.String(), func(d *deed) (jobs.Pause, error) {
+	return action(ctx, s, a, "pause", target.String(), func(d *actionTx) (jobs.Pause, error) {
 		if target.Kind == jobs.TargetJob && !s.isKnown(target.Name) {
 			return jobs.Pause{}, fmt.Errorf("job %s: %w", target.Name, jobs.ErrNotFound)
 		}
@@ -26,7 +26,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 			d.detail = map[string]any{"paused_already_by": p.By}
 			return p, nil
 		}
-		d.orders = true
+		d.controlState = true
 		p := jobs.Pause{ID: uuid.New(), Target: target, At: d.now, By: a.Actor, Reason: a.Reason}
 		s.control.pauses = append(s.control.pauses, p)
 		return p, nil
@@ -34,17 +34,17 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 }
 
 // Resume implements jobs.Control.
-func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	if err := target.Check(); err != nil {
 		return jobs.Pause{}, fmt.Errorf("resume: %w", err)
 	}
-	return act(ctx, s, a, "resume", target.String(), func(d *deed) (jobs.Pause, error) {
+	return action(ctx, s, a, "resume", target.String(), func(d *actionTx) (jobs.Pause, error) {
 		i := s.standing(target)
 		if i < 0 {
 			return jobs.Pause{}, fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
 		}
 		p := &s.control.pauses[i]
-		d.orders, d.detail = true, map[string]any{"paused_at": p.At, "paused_by": p.By}
+		d.controlState, d.detail = true, map[string]any{"paused_at": p.At, "paused_by": p.By}
 		p.ResumedAt, p.ResumedBy = &d.now, a.Actor
 		return *p, nil
 	})
@@ -113,10 +113,10 @@ func (s *Store) groupOf(name string) string {
 }
 
 // Drain implements jobs.Control.
-func (s *Store) Drain(ctx context.Context, a jobs.Act, id uuid.UUID, drain bool) error {
-	action := "drain"
+func (s *Store) Drain(ctx context.Context, a jobs.Action, id uuid.UUID, drain bool) error {
+	verb := "drain"
 	if !drain {
-		action = "undrain"
+		verb = "undrain"
 	}
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -124,10 +124,10 @@ func (s *Store) Drain(ctx context.Context, a jobs.Act, id uuid.UUID, drain bool)
 	l, lives := s.living(id)
 	s.mu.Unlock()
 	if !lives {
-		return fmt.Errorf("%s: living session %s: %w", action, id, jobs.ErrNotFound)
+		return fmt.Errorf("%s: living session %s: %w", verb, id, jobs.ErrNotFound)
 	}
-	_, err := act(ctx, s, a, action, "replica "+l.Replica, func(d *deed) (struct{}, error) {
-		d.orders, d.detail = true, map[string]any{"session": id}
+	_, err := action(ctx, s, a, verb, "replica "+l.Replica, func(d *actionTx) (struct{}, error) {
+		d.controlState, d.detail = true, map[string]any{"session": id}
 		l.draining = drain
 		return struct{}{}, nil
 	})

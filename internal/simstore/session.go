@@ -22,7 +22,7 @@ type session struct {
 	ended                  *time.Time
 	stopped                bool // its replica ended it, and it had no claims
 	draining               bool
-	vitals                 jobs.Vitals
+	replicaStatus          jobs.ReplicaStatus
 	carried                map[string]int64
 	took                   map[string]time.Time // since when it carried each, and also when it has ended
 	claims                 map[jobs.Token]uuid.UUID
@@ -61,7 +61,7 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Sessions.
-func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -70,7 +70,7 @@ func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.Vitals) (job
 	if !lives {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrSessionLost)
 	}
-	l.beat, l.vitals = s.instant(), v
+	l.beat, l.replicaStatus = s.instant(), v
 	l.expires = l.beat.Add(l.TTL)
 	claims := make(map[jobs.Token]uuid.UUID, len(l.claims))
 	for token, run := range l.claims {

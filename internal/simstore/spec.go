@@ -10,11 +10,11 @@ import (
 )
 
 // PutSpec implements jobs.Control.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, fmt.Errorf("put_job: %w", err)
 	}
-	return act(ctx, s, a, "put_job", "job "+spec.Job, func(d *deed) (jobs.Spec, error) {
+	return action(ctx, s, a, "put_job", "job "+spec.Job, func(d *actionTx) (jobs.Spec, error) {
 		known := s.control.specs[spec.Job]
 		if err := s.checkSpecs(checks); err != nil {
 			return jobs.Spec{}, err
@@ -32,17 +32,17 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks 
 			put.Version = known.Version + 1
 		}
 		s.control.specs[spec.Job] = &put
-		d.orders, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
 		return put, nil
 	})
 }
 
 // RemoveSpec implements jobs.Control.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: name}).Check(); err != nil {
 		return fmt.Errorf("remove_job: %w", err)
 	}
-	_, err := act(ctx, s, a, "remove_job", "job "+name, func(d *deed) (struct{}, error) {
+	_, err := action(ctx, s, a, "remove_job", "job "+name, func(d *actionTx) (struct{}, error) {
 		known := s.control.specs[name]
 		if err := s.checkSpecs(checks); err != nil {
 			return struct{}{}, err
@@ -63,7 +63,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, name string, version
 			}
 		}
 		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, d.now, a.Actor
-		d.orders, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": cancelled}
+		d.controlState, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": cancelled}
 		s.putOutOfForce(name, d)
 		return struct{}{}, nil
 	})
@@ -89,7 +89,7 @@ func (s *Store) checkSpecs(checks []jobs.SpecCheck) error {
 
 // putOutOfForce has nobody carry the job any more. A version that is negative
 // is no definition's.
-func (s *Store) putOutOfForce(name string, d *deed) {
+func (s *Store) putOutOfForce(name string, d *actionTx) {
 	for _, l := range s.sessions {
 		delete(l.carried, name)
 		delete(l.took, name)

@@ -51,7 +51,7 @@ func (s *Store) cancelLeft() {
 		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil || s.jobs[r.Job].version >= 0 {
 			continue
 		}
-		s.cancel(r, &deed{now: s.instant()}, "its job was removed")
+		s.cancel(r, &actionTx{now: s.instant()}, "its job was removed")
 	}
 }
 

@@ -15,12 +15,12 @@ import (
 )
 
 // Trigger implements jobs.Control.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if err := r.Check(); err != nil {
 		return jobs.Triggered{}, fmt.Errorf("trigger: %w", err)
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	return act(ctx, s, a, "trigger", "job "+r.Job, func(d *deed) (jobs.Triggered, error) {
+	return action(ctx, s, a, "trigger", "job "+r.Job, func(d *actionTx) (jobs.Triggered, error) {
 		f := jobs.Firing{Job: r.Job, ScheduledAt: d.now, Key: r.Key}
 		for f.Recovery = jobs.MaxRecoveries; f.Recovery >= 0; f.Recovery-- {
 			if known := s.firings[firingOf(f)]; known != nil {
@@ -79,8 +79,8 @@ func (s *Store) inTheWay(r *run, since time.Time) (*jobs.Obstacle, error) {
 }
 
 // Cancel implements jobs.Control.
-func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Record, error) {
-	return act(ctx, s, a, "cancel", "run "+id.String(), func(d *deed) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a jobs.Action, id uuid.UUID) (jobs.Record, error) {
+	return action(ctx, s, a, "cancel", "run "+id.String(), func(d *actionTx) (jobs.Record, error) {
 		r := s.runs[id]
 		if r == nil {
 			return jobs.Record{}, fmt.Errorf("run %s: %w", id, jobs.ErrNotFound)
@@ -90,7 +90,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Reco
 		case jobs.Waiting:
 			s.cancel(r, d, byWhom("cancelled", a))
 		case jobs.Running:
-			d.orders = true
+			d.controlState = true
 			if _, asked := s.control.cancels[id]; !asked {
 				s.control.cancels[id] = a.Actor
 			}
@@ -102,19 +102,19 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, id uuid.UUID) (jobs.Reco
 }
 
 // cancel ends a run that waits.
-func (s *Store) cancel(r *run, d *deed, detail string) {
+func (s *Store) cancel(r *run, d *actionTx, detail string) {
 	s.unblock(r, nil, jobs.Cancelled, d.now, d.now)
 	s.settled(r, jobs.Cancelled)
 	r.Reason, r.Detail, r.FinishedAt = jobs.ReasonCancelled, detail, &d.now
 }
 
 // Release implements jobs.Control. No transaction is ever open here.
-func (s *Store) Release(ctx context.Context, a jobs.Act, q jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action, q jobs.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {
 		return locking.Released{}, fmt.Errorf("release: %w", err)
 	}
 	target := string(q.Resource.Kind()) + " " + q.Resource.Path()
-	return act(ctx, s, a, "release", target, func(d *deed) (locking.Released, error) {
+	return action(ctx, s, a, "release", target, func(d *actionTx) (locking.Released, error) {
 		c := s.claims[q.Token]
 		holds := false
 		if c != nil {

@@ -24,7 +24,7 @@ type collective struct {
 // in force, and then through what is recorded of none of them.
 func (o *oracle) judgeScheduledTimes(name string, h *History) {
 	if len(h.Forces[0].Job.Schedule.After()) > 0 {
-		o.judgeFollower(name, h)
+		o.judgeDependent(name, h)
 		return
 	}
 	tellers := o.collectives(name)

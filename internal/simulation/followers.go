@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// judgeFollower asks that a job that follows others has a record of each scheduled time for
+// judgeDependent asks that a job that follows others has a record of each scheduled time for
 // which all of them succeeded, but for those that a calendar excludes, and none
 // of others.
-func (o *oracle) judgeFollower(name string, h *History) {
+func (o *oracle) judgeDependent(name string, h *History) {
 	tellers := o.collectives(name)
 	schedule, from := h.Forces[0].Job.Schedule, h.Forces[0].Counted
 	names := schedule.After()

@@ -68,7 +68,7 @@ func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.
 		e := l.begin(run, life, definition(w, run.Job), w)
 		err := l.work(ctx, run, w, func(ctx context.Context) {
 			if stands(ctx, run.Token) {
-				l.act(e)
+				l.action(e)
 			}
 		})
 		now := l.Now()
@@ -91,21 +91,21 @@ func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work)
 	return e
 }
 
-// act writes down that the claim stands.
-func (l *Ledger) act(e *Execution) {
+// action writes down that the claim stands.
+func (l *Ledger) action(e *Execution) {
 	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Acted = now
 }
 
-func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(context.Context)) error {
+func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, action func(context.Context)) error {
 	takes, fails, stubborn := l.fate(run, w)
 	heed := ctx
 	if stubborn {
 		heed = context.WithoutCancel(ctx)
 	}
-	act(heed)
+	action(heed)
 	for range 2 {
 		timer := time.NewTimer(takes / 2)
 		select {
@@ -114,7 +114,7 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, act func(conte
 			timer.Stop()
 			return context.Cause(ctx)
 		}
-		act(heed)
+		action(heed)
 	}
 	if fails {
 		return errFailed

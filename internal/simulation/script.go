@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Act is a kind of thing that happens to the cluster.
-type Act string
+// Action is a kind of thing that happens to the cluster.
+type Action string
 
 // The acts. Those of the first group are of one replica.
 const (
-	Die       Act = "die"       // it is gone, and its session with it only when that runs out; after For another life of it begins
-	Restart   Act = "restart"   // it is stopped in good order, and begins again after For
-	Partition Act = "partition" // it reaches neither store nor locks
-	Cut       Act = "cut"       // it does not reach the store
-	Blind     Act = "blind"     // it does not reach the locks
-	Rough     Act = "rough"     // its way to the store is slow and loses replies
+	Die       Action = "die"       // it is gone, and its session with it only when that runs out; after For another life of it begins
+	Restart   Action = "restart"   // it is stopped in good order, and begins again after For
+	Partition Action = "partition" // it reaches neither store nor locks
+	Cut       Action = "cut"       // it does not reach the store
+	Blind     Action = "blind"     // it does not reach the locks
+	Rough     Action = "rough"     // its way to the store is slow and loses replies
 
-	Outage  Act = "outage"  // the store is down
-	NoLocks Act = "nolocks" // the locks can't be asked by anybody
-	Flush   Act = "flush"   // the locks forget everything
-	Deploy  Act = "deploy"  // replica after replica is restarted with the next table
-	Retreat Act = "retreat" // a deploy reaches some replicas and is taken back
-	Trigger Act = "trigger" // somebody triggers a job, or repeats an earlier trigger
-	Pause   Act = "pause"   // a job, a group or everything is paused for a time
-	Cancel  Act = "cancel"  // somebody cancels a run
-	Release Act = "release" // somebody takes a lock away from its holder
-	Put     Act = "put"     // somebody adds a job, or changes one that was added; or two do at once
-	Remove  Act = "remove"  // somebody removes a job that was added
-	Drain   Act = "drain"   // a replica is drained for a time
+	Outage  Action = "outage"  // the store is down
+	NoLocks Action = "nolocks" // the locks can't be asked by anybody
+	Flush   Action = "flush"   // the locks forget everything
+	Deploy  Action = "deploy"  // replica after replica is restarted with the next table
+	Retreat Action = "retreat" // a deploy reaches some replicas and is taken back
+	Trigger Action = "trigger" // somebody triggers a job, or repeats an earlier trigger
+	Pause   Action = "pause"   // a job, a group or everything is paused for a time
+	Cancel  Action = "cancel"  // somebody cancels a run
+	Release Action = "release" // somebody takes a lock away from its holder
+	Put     Action = "put"     // somebody adds a job, or changes one that was added; or two do at once
+	Remove  Action = "remove"  // somebody removes a job that was added
+	Drain   Action = "drain"   // a replica is drained for a time
 )
 
 // Event is one thing that happens to the cluster.
 type Event struct {
 	After   time.Duration // since the beginning
-	Act     Act
+	Action  Action
 	Replica int           // which, from 0
 	For     time.Duration // how long it lasts, where it does
 	Deploy  int           // which table, of a deploy
@@ -46,12 +46,12 @@ type Event struct {
 
 // String tells the event.
 func (e Event) String() string {
-	return fmt.Sprintf("%s %s of replica %d for %s", e.After, e.Act, e.Replica, e.For)
+	return fmt.Sprintf("%s %s of replica %d for %s", e.After, e.Action, e.Replica, e.For)
 }
 
 // Rate is how often an act is drawn.
 type Rate struct {
-	Act           Act
+	Action        Action
 	Number        float64 // on average, over the whole time
 	Short, Longer time.Duration
 }
@@ -87,8 +87,8 @@ type Often struct {
 }
 
 // of returns it for the act.
-func (o Often) of(act Act) float64 {
-	switch act {
+func (o Often) of(action Action) float64 {
+	switch action {
 	case Trigger, Pause, Cancel, Release, Put, Remove, Drain:
 		return o.People
 	default:
@@ -107,7 +107,7 @@ func NewScript(seed uint64, replicas, tables int, within time.Duration, often Of
 	}
 	somewhen := func() time.Duration { return time.Duration(random.Float64() * float64(within)) }
 	for _, r := range rates {
-		number := r.Number * often.of(r.Act)
+		number := r.Number * often.of(r.Action)
 		n := int(number)
 		if random.Float64() < number-float64(n) {
 			n++
@@ -115,12 +115,12 @@ func NewScript(seed uint64, replicas, tables int, within time.Duration, often Of
 		for range n {
 			lasts := r.Short + time.Duration(random.ExpFloat64()*float64(r.Longer-r.Short)/3)
 			lasts = min(lasts, max(r.Longer, r.Short), within/4)
-			script = append(script, Event{After: somewhen(), Act: r.Act, Replica: random.IntN(replicas), For: lasts, Pick: random.Uint64()})
+			script = append(script, Event{After: somewhen(), Action: r.Action, Replica: random.IntN(replicas), For: lasts, Pick: random.Uint64()})
 		}
 	}
 	for deploy := 1; deploy < tables; deploy++ { // in order, one after the other
 		after := time.Duration(float64(within) * (float64(deploy) - 0.5 + 0.4*random.Float64()) / float64(tables))
-		script = append(script, Event{After: after, Act: Deploy, For: time.Duration(random.Int64N(int64(rollout))), Deploy: deploy})
+		script = append(script, Event{After: after, Action: Deploy, For: time.Duration(random.Int64N(int64(rollout))), Deploy: deploy})
 	}
 	slices.SortStableFunc(script, func(a, b Event) int { return cmp.Compare(a.After, b.After) })
 	return script

@@ -72,7 +72,7 @@ func NewTables(seed uint64, n, deploys int, from, until time.Time, dense bool) (
 		if err != nil {
 			return nil, err
 		}
-		if i%followers == followers-1 {
+		if i%dependents == dependents-1 {
 			job.Name = fmt.Sprintf("after-%03d", i)
 			job.Schedule, err = d.after(table[i-2].Name, table[i-1].Name)
 		}
@@ -141,8 +141,8 @@ func (d *drawer) change(before []jobs.Job, deploy int) ([]jobs.Job, error) {
 	return after, nil
 }
 
-// followers is how many jobs there are to one that follows others.
-const followers = 15
+// dependents is how many jobs there are to one that follows others.
+const dependents = 15
 
 // after draws a schedule that follows one of the two jobs, or both.
 func (d *drawer) after(first, second string) (schedule.Schedule, error) {

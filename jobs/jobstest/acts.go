@@ -21,18 +21,18 @@ func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
 }
 
 // keyed is an act with a key.
-func keyed(key string) jobs.Act { return jobs.Act{Actor: "ann", Via: "api", Key: key} }
+func keyed(key string) jobs.Action { return jobs.Action{Actor: "ann", Via: "api", Key: key} }
 
 // overlong are texts that can't be kept.
 var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b", "a line break": "a\nb", "no UTF-8": "a\xffb"}
 
-var actRules = []rule{
+var actionRules = []rule{
 	{"every act has its line: who, by what way, what and why", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
-		_, err := c.Store.Pause(c.ctx, jobs.Act{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
+		_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
 		c.must(err)
-		run, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "bob", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
+		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
 		c.must(err)
 		lines := c.audit(jobs.AuditFilter{})
 		if len(lines) != 2 {
@@ -51,7 +51,7 @@ var actRules = []rule{
 		c.register("h", "a", "b")
 		for _, actor := range []string{"ann", "bob"} {
 			for _, name := range []string{"a", "b"} {
-				_, err := c.Store.Pause(c.ctx, jobs.Act{Actor: actor, Via: "go"}, jobs.Target{Kind: jobs.TargetJob, Name: name})
+				_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: actor, Via: "go"}, jobs.Target{Kind: jobs.TargetJob, Name: name})
 				c.must(err)
 			}
 		}
@@ -134,7 +134,7 @@ var actRules = []rule{
 		var all sync.WaitGroup
 		for i := range told {
 			store := []jobs.Store{c.Store, c.Second}[i%2]
-			all.Go(func() { told[i], errs[i] = store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k"}) })
+			all.Go(func() { told[i], errs[i] = store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k"}) })
 		}
 		all.Wait()
 		for i := range told {
@@ -147,24 +147,24 @@ var actRules = []rule{
 	{"what can't be kept is refused, and nothing is written", func(c *check) {
 		c.register("h", "a")
 		for name, bad := range overlong {
-			for field, a := range map[string]jobs.Act{
+			for field, a := range map[string]jobs.Action{
 				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad}, "reason": {Actor: "ann", Via: "go", Reason: bad},
 				"replica": {Actor: "ann", Via: "go", Replica: bad}, "via": {Actor: "ann", Via: bad},
 			} {
 				_, err := c.Store.Pause(c.ctx, a, jobA)
 				c.refused(field+" with "+name, err, jobs.ErrBadInput)
 			}
-			_, err := c.Store.Pause(c.ctx, act, jobs.Target{Kind: jobs.TargetGroup, Name: bad})
+			_, err := c.Store.Pause(c.ctx, action, jobs.Target{Kind: jobs.TargetGroup, Name: bad})
 			c.refused("group with "+name, err, jobs.ErrBadInput)
-			_, err = c.Store.Resume(c.ctx, act, jobs.Target{Kind: jobs.TargetJob, Name: bad})
+			_, err = c.Store.Resume(c.ctx, action, jobs.Target{Kind: jobs.TargetJob, Name: bad})
 			c.refused("job with "+name, err, jobs.ErrBadInput)
 			_, err = c.trigger(bad, "k")
 			c.refused("trigger of a job with "+name, err, jobs.ErrBadInput)
 			_, err = c.trigger("a", bad)
 			c.refused("trigger's key with "+name, err, jobs.ErrBadInput)
-			_, err = c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
+			_, err = c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
 			c.refused("spec's job with "+name, err, jobs.ErrBadInput)
-			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, act, bad, 1), jobs.ErrBadInput)
+			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, action, bad, 1), jobs.ErrBadInput)
 			_, err = c.Store.Audit(c.ctx, jobs.AuditFilter{Actor: bad})
 			c.refused("audit filter with "+name, err, jobs.ErrBadInput)
 		}
@@ -172,29 +172,29 @@ var actRules = []rule{
 			"nothing": "", "half of an object": `{"a":`, "two objects": `{} {}`, "a list": `[]`, "null": "null", "NUL": `{"a": "\u0000"}`,
 			"half of a character": `{"a": "\ud800"}`, "the other half": `{"\udc00x": 1}`, "no UTF-8": "{\"a\": \"\xff\"}", "too much": `{"a": "` + strings.Repeat("x", jobs.MaxTextBytes) + `"}`,
 		} {
-			_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "b", Text: json.RawMessage(text)})
+			_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "b", Text: json.RawMessage(text)})
 			c.refused("spec with "+name, err, jobs.ErrBadInput)
 			if text != "" {
-				_, err = c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
+				_, err = c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
 				c.refused("params with "+name, err, jobs.ErrBadInput)
 			}
 		}
-		_, err := c.Store.Pause(c.ctx, jobs.Act{Via: "go"}, jobA)
+		_, err := c.Store.Pause(c.ctx, jobs.Action{Via: "go"}, jobA)
 		c.refused("nobody", err, jobs.ErrBadInput)
-		_, err = c.Store.Pause(c.ctx, act, jobs.Target{Kind: "planet", Name: "a"})
+		_, err = c.Store.Pause(c.ctx, action, jobs.Target{Kind: "planet", Name: "a"})
 		c.refused("an unknown kind", err, jobs.ErrBadInput)
-		_, err = c.Store.Pause(c.ctx, act, jobs.Target{Kind: jobs.TargetAll, Name: "a"})
+		_, err = c.Store.Pause(c.ctx, action, jobs.Target{Kind: jobs.TargetAll, Name: "a"})
 		c.refused("everything with a name", err, jobs.ErrBadInput)
-		_, err = c.Store.Release(c.ctx, act, jobs.ReleaseRequest{Token: 1})
+		_, err = c.Store.Release(c.ctx, action, jobs.ReleaseRequest{Token: 1})
 		c.refused("a release of nothing", err, jobs.ErrBadInput)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
 		equal(c, "runs", len(c.runs(jobs.RunFilter{})), 0)
-		equal(c, "orders", c.orders(uuid.Nil, -1).Generation, 0)
+		equal(c, "orders", c.controlState(uuid.Nil, -1).Generation, 0)
 	}},
 	{"whatever is plain text is kept as it is", func(c *check) {
 		c.register("h", "a")
 		text := json.RawMessage(`{"a": "\u00e4\\u0000 \ud83d\ude00", "b": {"c": [1, 2.50, true, null]}}`)
-		run, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`}, jobs.TriggerRequest{Job: "a", Params: text})
+		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`}, jobs.TriggerRequest{Job: "a", Params: text})
 		c.must(err)
 		if got := c.record(run.ID, jobs.Waiting); !jobs.SameParams(got.Params, text) || !strings.Contains(got.Detail, "Ännä 😀") {
 			c.Errorf("params %s, detail %s", got.Params, got.Detail)

@@ -82,7 +82,7 @@ var blockageRules = []rule{
 		waiter.WaitSince = c.now().Add(-time.Minute)
 		c.granted(s, holder)
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
-		_, err := c.Store.Cancel(c.ctx, act, waiter.Run)
+		_, err := c.Store.Cancel(c.ctx, action, waiter.Run)
 		c.must(err)
 		if sums := c.blockages(); len(sums) != 1 || sums[0].Unrun != 1 || sums[0].Waited < time.Minute {
 			c.Errorf("blockages are %+v", sums)

@@ -12,7 +12,7 @@ import (
 // cancel cancels the run.
 func (c *check) cancel(run uuid.UUID) jobs.Record {
 	c.Helper()
-	record, err := c.Store.Cancel(c.ctx, jobs.Act{Actor: "ann", Via: "go", Reason: "too long"}, run)
+	record, err := c.Store.Cancel(c.ctx, jobs.Action{Actor: "ann", Via: "go", Reason: "too long"}, run)
 	c.must(err)
 	return record
 }
@@ -49,13 +49,13 @@ var cancelRules = []rule{
 		token := c.granted(one, r)
 		equal(c, "state", c.cancel(r.Run).State, jobs.Running)
 		c.cancel(r.Run)
-		equal(c, "cancels", c.orders(one, -1).Cancels[r.Run], "ann")
-		equal(c, "cancels of another session", len(c.orders(two, -1).Cancels), 0)
-		equal(c, "cancels of all", len(c.orders(uuid.Nil, -1).Cancels), 0)
+		equal(c, "cancels", c.controlState(one, -1).Cancels[r.Run], "ann")
+		equal(c, "cancels of another session", len(c.controlState(two, -1).Cancels), 0)
+		equal(c, "cancels of all", len(c.controlState(uuid.Nil, -1).Cancels), 0)
 		c.finished(r, token, jobs.Cancelled)
-		equal(c, "cancels of what has ended", len(c.orders(one, -1).Cancels), 0)
+		equal(c, "cancels of what has ended", len(c.controlState(one, -1).Cancels), 0)
 		c.sweep()
-		equal(c, "cancels after a sweep", len(c.orders(one, -1).Cancels), 0)
+		equal(c, "cancels after a sweep", len(c.controlState(one, -1).Cancels), 0)
 	}},
 	{"a cancel outlives the attempt that it came in, and a sweep", func(c *check) {
 		one := c.session("one")
@@ -63,11 +63,11 @@ var cancelRules = []rule{
 		token := c.granted(one, r)
 		c.cancel(r.Run)
 		c.finished(r, token, jobs.Waiting)
-		equal(c, "cancels of what waits", len(c.orders(one, -1).Cancels), 0)
+		equal(c, "cancels of what waits", len(c.controlState(one, -1).Cancels), 0)
 		c.sweep()
 		r.Attempt = 2
 		c.granted(one, r)
-		equal(c, "cancels of the next attempt", len(c.orders(one, -1).Cancels), 1)
+		equal(c, "cancels of the next attempt", len(c.controlState(one, -1).Cancels), 1)
 	}},
 	{"a run that was to be cancelled and is lost is not recovered", func(c *check) {
 		c.recovering("a")
@@ -87,9 +87,9 @@ var cancelRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
-		_, err := c.Store.Cancel(c.ctx, act, r.Run)
+		_, err := c.Store.Cancel(c.ctx, action, r.Run)
 		c.refused("a run that has ended", err, jobs.ErrConflict)
-		_, err = c.Store.Cancel(c.ctx, act, uuid.New())
+		_, err = c.Store.Cancel(c.ctx, action, uuid.New())
 		c.refused("an unknown run", err, jobs.ErrNotFound)
 		c.record(r.Run, jobs.Succeeded)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
@@ -101,7 +101,7 @@ var cancelRules = []rule{
 			r := c.waiting(s, "a", n)
 			done := make(chan jobs.Record, 1)
 			go func() {
-				record, err := c.Second.Cancel(c.ctx, act, r.Run)
+				record, err := c.Second.Cancel(c.ctx, action, r.Run)
 				if err != nil {
 					c.Errorf("cancel: %v", err)
 				}
@@ -112,7 +112,7 @@ var cancelRules = []rule{
 			switch {
 			case result.Outcome == jobs.StartGranted && told.State == jobs.Running:
 				started.Add(1)
-				equal(c, "cancels", len(c.orders(s, -1).Cancels), 1)
+				equal(c, "cancels", len(c.controlState(s, -1).Cancels), 1)
 				c.finished(r, result.Token, jobs.Cancelled)
 			case result.Outcome == jobs.StartDuplicate && told.State == jobs.Cancelled:
 				cancelled.Add(1)

@@ -450,7 +450,7 @@ func (c *check) inForce(job string, version int64) {
 // definitions returns what a beat of the session says of them.
 func (c *check) definitions(session uuid.UUID) int64 {
 	c.Helper()
-	beat, err := c.Store.Heartbeat(c.ctx, session, jobs.Vitals{})
+	beat, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{})
 	c.must(err)
 	return beat.Definitions
 }

@@ -8,7 +8,7 @@ import (
 
 func (c *check) drain(session uuid.UUID, drain bool) {
 	c.Helper()
-	c.must(c.Store.Drain(c.ctx, act, session, drain))
+	c.must(c.Store.Drain(c.ctx, action, session, drain))
 }
 
 var drainRules = []rule{
@@ -16,8 +16,8 @@ var drainRules = []rule{
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
 		c.drain(one, true)
-		equal(c, "draining", c.orders(one, -1).Draining, true)
-		equal(c, "the other drains", c.orders(two, -1).Draining, false)
+		equal(c, "draining", c.controlState(one, -1).Draining, true)
+		equal(c, "the other drains", c.controlState(two, -1).Draining, false)
 		r, byHand := request("a", 1), request("a", 2)
 		byHand.Firing.Key = "k"
 		c.outcome(one, r, jobs.StartPaused)
@@ -27,7 +27,7 @@ var drainRules = []rule{
 		r.Run = uuid.New()
 		c.granted(two, r)
 		c.drain(one, false)
-		equal(c, "draining", c.orders(one, -1).Draining, false)
+		equal(c, "draining", c.controlState(one, -1).Draining, false)
 		c.granted(one, request("a", 3))
 		replicas, err := c.Store.Replicas(c.ctx)
 		c.must(err)
@@ -60,13 +60,13 @@ var drainRules = []rule{
 		c.outcome(one, before, jobs.StartDuplicate)
 	}},
 	{"only a living session drains", func(c *check) {
-		c.refused("an unknown session", c.Store.Drain(c.ctx, act, uuid.New(), true), jobs.ErrNotFound)
+		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true), jobs.ErrNotFound)
 		s := c.session("one")
 		c.Expire(s)
-		c.refused("an expired session", c.Store.Drain(c.ctx, act, s, true), jobs.ErrNotFound)
+		c.refused("an expired session", c.Store.Drain(c.ctx, action, s, true), jobs.ErrNotFound)
 		s = c.session("two")
 		c.must(c.Store.End(c.ctx, s))
-		c.refused("an ended session", c.Store.Drain(c.ctx, act, s, true), jobs.ErrNotFound)
+		c.refused("an ended session", c.Store.Drain(c.ctx, action, s, true), jobs.ErrNotFound)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)
 	}},
 }

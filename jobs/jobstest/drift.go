@@ -45,7 +45,7 @@ var driftRules = []rule{
 		a := c.compared("a")
 		c.carry(a, "h", "x")
 		c.carry(c.compared("b"), "h", "x")
-		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 		c.must(err)
 		added := definition("added", "h")
 		added.Source = jobs.FromStore

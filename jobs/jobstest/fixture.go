@@ -55,7 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
 		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
 		{"Rests", restRules},
-		{"Acts", actRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
+		{"Acts", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
@@ -247,12 +247,12 @@ func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, na
 	return records
 }
 
-// act is what everybody does in the tests.
-var act = jobs.Act{Actor: "ann", Via: "go"}
+// action is what everybody does in the tests.
+var action = jobs.Action{Actor: "ann", Via: "go"}
 
 // trigger triggers the job with a key.
 func (c *check) trigger(job, key string) (jobs.Record, error) {
-	answer, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key})
+	answer, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key})
 	return answer.Record, err
 }
 

@@ -109,7 +109,7 @@ var followingRules = []rule{
 		until := c.now().Add(time.Hour)
 		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)}, func(string, jobs.Cursor) []jobs.Misfired { return nil })
 		c.must(err)
-		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 1, After: []string{"one", "unknown", "other"}}})
+		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 1, After: []string{"one", "unknown", "other"}}})
 		c.must(err)
 		versions, f := c.versions(), told["f"]
 		if len(told) != 1 || len(f.InForce) != 2 || f.InForce["one"] != versions["one"] || f.InForce["other"] != versions["other"] {
@@ -120,7 +120,7 @@ var followingRules = []rule{
 	{"followers of which another version is in force are left out, and unknown ones", func(c *check) {
 		_, s := c.follows()
 		c.succeeded(s, c.later("one", 1))
-		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 2, After: []string{"one"}}, {Job: "nobody", Version: 1, After: []string{"one"}}})
+		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}}, {Job: "nobody", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		equal(c, "told of", len(told), 0)
 	}},
@@ -130,8 +130,8 @@ var followingRules = []rule{
 		one := c.later("one", 1)
 		before := c.now()
 		c.succeeded(s, one)
-		g := jobs.Follower{Job: "g", Version: 1, After: []string{"one"}}
-		told, err := c.Store.Openings(c.ctx, []jobs.Follower{f, g})
+		g := jobs.Dependent{Job: "g", Version: 1, After: []string{"one"}}
+		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{f, g})
 		c.must(err)
 		c.sameOpenings(told["f"].ScheduledTimes)
 		c.sameOpenings(told["g"].ScheduledTimes, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
@@ -146,7 +146,7 @@ var followingRules = []rule{
 			}
 			c.start(s, requests...)
 		}
-		told, err := c.Store.Openings(c.ctx, []jobs.Follower{{Job: "f", Version: 1, After: []string{"one"}}})
+		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		scheduledTimes := told["f"].ScheduledTimes
 		if len(scheduledTimes) != jobs.MaxBatch || !scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).Firing.ScheduledAt) ||
@@ -202,13 +202,13 @@ var followingRules = []rule{
 
 // follows registers f, which follows one and other, and returns it with a
 // session for runs.
-func (c *check) follows() (jobs.Follower, uuid.UUID) {
+func (c *check) follows() (jobs.Dependent, uuid.UUID) {
 	c.Helper()
 	c.register("h", "f", "one")
 	if _, known := c.versions()["other"]; !known {
 		c.register("h", "other")
 	}
-	return jobs.Follower{Job: "f", Version: 1, After: []string{"one", "other"}}, c.session("replica")
+	return jobs.Dependent{Job: "f", Version: 1, After: []string{"one", "other"}}, c.session("replica")
 }
 
 // later asks for a firing of the job that is due an hour from the test's
@@ -235,9 +235,9 @@ func (c *check) follow(followed ...jobs.Followed) {
 
 // openings fails the test unless the follower has these: ready behind the
 // instants given, or not.
-func (c *check) openings(f jobs.Follower, want ...jobs.Opening) []jobs.Opening {
+func (c *check) openings(f jobs.Dependent, want ...jobs.Opening) []jobs.Opening {
 	c.Helper()
-	told, err := c.Store.Openings(c.ctx, []jobs.Follower{f})
+	told, err := c.Store.Openings(c.ctx, []jobs.Dependent{f})
 	c.must(err)
 	if _, there := told[f.Job]; !there || len(told) != 1 {
 		c.Fatalf("told of %+v, expected %s", told, f.Job)

@@ -172,9 +172,9 @@ var listingRules = []rule{
 		}
 		_, err := c.Store.Register(c.ctx, c.session("registrar"), definitions)
 		c.must(err)
-		act := jobs.Act{Actor: "anna", Via: "go", Reason: "closing"}
+		action := jobs.Action{Actor: "anna", Via: "go", Reason: "closing"}
 		pause := func(target jobs.Target) {
-			_, err := c.Store.Pause(c.ctx, act, target)
+			_, err := c.Store.Pause(c.ctx, action, target)
 			c.must(err)
 		}
 		yes, no := true, false
@@ -199,7 +199,7 @@ var listingRules = []rule{
 		}
 		pause(jobs.Target{Kind: jobs.TargetAll})
 		lists(jobs.JobFilter{Paused: &yes}, "a b c d")
-		_, err = c.Store.Resume(c.ctx, act, jobs.Target{Kind: jobs.TargetAll})
+		_, err = c.Store.Resume(c.ctx, action, jobs.Target{Kind: jobs.TargetAll})
 		c.must(err)
 		lists(jobs.JobFilter{Paused: &no}, "c")
 		groups, err := c.Store.Groups(c.ctx)
@@ -302,7 +302,7 @@ var listingRules = []rule{
 		none, err := c.Store.FiringRuns(c.ctx, triggered)
 		c.must(err)
 		equal(c, "runs of a trigger that was not", len(none), 0)
-		record, err := c.Store.Trigger(c.ctx, jobs.Act{Actor: "anna", Via: "go"}, jobs.TriggerRequest{Job: "a", Key: "by hand"})
+		record, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "anna", Via: "go"}, jobs.TriggerRequest{Job: "a", Key: "by hand"})
 		c.must(err)
 		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 || found[0].ID != record.ID {
 			c.Errorf("runs of a trigger are %+v, %v", found, err)

@@ -33,7 +33,7 @@ var markRules = []rule{
 		c.moved("a drain", func() { c.drain(one, true) }, jobs.TopicReplicas, jobs.TopicAudit)
 		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) }, jobs.TopicRuns, jobs.TopicAudit)
 		c.moved("a job more", func() {
-			_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+			_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 			c.must(err)
 		}, jobs.TopicJobs, jobs.TopicAudit)
 	}},
@@ -61,7 +61,7 @@ var markRules = []rule{
 		r := request("a", 1, table("s/t"))
 		c.granted(one, r)
 		before := c.marks(c.Store)
-		_, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{Busy: 3})
+		_, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{Busy: 3})
 		c.must(err)
 		c.locks()
 		c.sweep()

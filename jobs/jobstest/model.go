@@ -256,7 +256,7 @@ func (m *model) note(t *rapid.T) {
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
 	m.c.Expire(dead)
-	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
 	swept, err := m.c.Store.Sweep(m.c.ctx)

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// orders returns what the session is to obey.
-func (c *check) orders(session uuid.UUID, since int64) jobs.Orders {
+// controlState returns what the session is to obey.
+func (c *check) controlState(session uuid.UUID, since int64) jobs.ControlState {
 	c.Helper()
-	o, err := c.Second.Orders(c.ctx, session, since)
+	o, err := c.Second.ControlState(c.ctx, session, since)
 	c.must(err)
 	return o
 }
@@ -21,14 +21,14 @@ func (c *check) orders(session uuid.UUID, since int64) jobs.Orders {
 var orderRules = []rule{
 	{"orders tell what stands, and how far they go", func(c *check) {
 		c.register("h", "a")
-		first := c.orders(uuid.Nil, -1)
+		first := c.controlState(uuid.Nil, -1)
 		if len(first.Pauses) != 0 || len(first.Specs) != 0 || first.Draining {
 			c.Errorf("first orders %+v", first)
 		}
 		p := c.pause(jobA)
-		spec, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
+		spec, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
 		c.must(err)
-		o := c.orders(uuid.Nil, first.Generation)
+		o := c.controlState(uuid.Nil, first.Generation)
 		if o.Generation <= first.Generation || len(o.Pauses) != 1 || len(o.Specs) != 1 {
 			c.Fatalf("orders %+v after %+v", o, first)
 		}
@@ -38,13 +38,13 @@ var orderRules = []rule{
 		if got := o.Specs[0]; got.Job != spec.Job || !jobs.SameParams(got.Text, spec.Text) || got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) || got.ChangedBy != "ann" {
 			c.Errorf("spec %+v, expected %+v", got, spec)
 		}
-		same := c.orders(uuid.Nil, o.Generation)
+		same := c.controlState(uuid.Nil, o.Generation)
 		if same.Generation != o.Generation || same.Pauses != nil || same.Specs != nil {
 			c.Errorf("orders %+v, expected the generation alone", same)
 		}
 		c.resume(jobA)
-		c.must(c.Store.RemoveSpec(c.ctx, act, "added", spec.Version))
-		if last := c.orders(uuid.Nil, o.Generation); last.Generation <= o.Generation || len(last.Pauses) != 0 || len(last.Specs) != 0 {
+		c.must(c.Store.RemoveSpec(c.ctx, action, "added", spec.Version))
+		if last := c.controlState(uuid.Nil, o.Generation); last.Generation <= o.Generation || len(last.Pauses) != 0 || len(last.Specs) != 0 {
 			c.Errorf("orders %+v", last)
 		}
 	}},
@@ -54,7 +54,7 @@ var orderRules = []rule{
 		c.granted(s, r)
 		c.cancel(r.Run)
 		c.drain(s, true)
-		o := c.orders(s, c.orders(s, -1).Generation)
+		o := c.controlState(s, c.controlState(s, -1).Generation)
 		if !o.Draining || len(o.Cancels) != 1 {
 			c.Errorf("orders %+v", o)
 		}
@@ -67,15 +67,15 @@ var orderRules = []rule{
 		for name, do := range map[string]func(){
 			"pause": func() { c.pause(jobA) }, "cancel": func() { c.cancel(r.Run) }, "drain": func() { c.drain(s, true) },
 		} {
-			if do(); c.orders(s, -1).Generation <= last {
+			if do(); c.controlState(s, -1).Generation <= last {
 				c.Errorf("%s is not told", name)
 			}
-			last = c.orders(s, -1).Generation
+			last = c.controlState(s, -1).Generation
 		}
 		c.pause(jobA)
-		_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", EvenPaused: true})
+		_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", EvenPaused: true})
 		c.must(err)
-		equal(c, "generation", c.orders(s, -1).Generation, last)
+		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},
 	{"who listens hears of acts, until it ends", func(c *check) {
 		c.register("h", "a")

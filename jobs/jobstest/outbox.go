@@ -71,7 +71,7 @@ func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
 }
 
 // operator is who acts.
-var operator = jobs.Act{Actor: "operator", Via: "go"}
+var operator = jobs.Action{Actor: "operator", Via: "go"}
 
 var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}
 
@@ -356,7 +356,7 @@ var outboxRules = []rule{
 		equal(c, "delivered", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.refused("a delivery that was made", err, jobs.ErrNotFound)
-		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, jobs.Act{Via: "go"}, d.ID)
+		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, jobs.Action{Via: "go"}, d.ID)
 		c.refused("nobody", err, jobs.ErrBadInput)
 	}},
 	{"a try that fails after its delivery was to be made again does not put it off", func(c *check) {

@@ -24,14 +24,14 @@ var (
 // pause pauses the target.
 func (c *check) pause(target jobs.Target) jobs.Pause {
 	c.Helper()
-	p, err := c.Store.Pause(c.ctx, act, target)
+	p, err := c.Store.Pause(c.ctx, action, target)
 	c.must(err)
 	return p
 }
 
 func (c *check) resume(target jobs.Target) jobs.Pause {
 	c.Helper()
-	p, err := c.Store.Resume(c.ctx, act, target)
+	p, err := c.Store.Resume(c.ctx, action, target)
 	c.must(err)
 	return p
 }
@@ -69,17 +69,17 @@ var pauseRules = []rule{
 	{"a pause tells who paused what, and stands until it is resumed", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
-		first, err := c.Store.Pause(c.ctx, jobs.Act{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
+		first, err := c.Store.Pause(c.ctx, jobs.Action{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
 		c.must(err)
 		if first.ID == uuid.Nil || first.Target != jobA || first.By != "ann" || first.Reason != "the vendor is down" || first.ResumedAt != nil {
 			c.Errorf("pause %+v", first)
 		}
 		within(c, "paused at", first.At, before, c.now())
-		again, err := c.Second.Pause(c.ctx, jobs.Act{Actor: "bob", Via: "cli"}, jobA)
+		again, err := c.Second.Pause(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "pause that stands", again.ID, first.ID)
 		equal(c, "paused by", again.By, "ann")
-		ended, err := c.Second.Resume(c.ctx, jobs.Act{Actor: "bob", Via: "cli"}, jobA)
+		ended, err := c.Second.Resume(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobA)
 		c.must(err)
 		equal(c, "pause that ended", ended.ID, first.ID)
 		equal(c, "resumed by", ended.ResumedBy, "bob")
@@ -89,13 +89,13 @@ var pauseRules = []rule{
 		}
 	}},
 	{"a job must be known, a group need not, and only what is paused is resumed", func(c *check) {
-		if _, err := c.Store.Pause(c.ctx, act, jobA); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("pause of an unknown job: %v", err)
 		}
 		c.pause(night)
 		c.pause(everything)
 		for _, target := range []jobs.Target{jobA, {Kind: jobs.TargetGroup, Name: "a"}} {
-			if _, err := c.Store.Resume(c.ctx, act, target); !errors.Is(err, jobs.ErrNotFound) {
+			if _, err := c.Store.Resume(c.ctx, action, target); !errors.Is(err, jobs.ErrNotFound) {
 				c.Errorf("resume of %s: %v", target, err)
 			}
 		}
@@ -259,7 +259,7 @@ var pauseRules = []rule{
 				c.Fatalf("trigger of %s: %v, expected to be told of the pause", job, err)
 			}
 			equal(c, "runs", len(c.runs(jobs.RunFilter{Job: job})), 0)
-			run, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
+			run, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
 			c.must(err)
 			again, err := c.trigger(job, "k") // the key's run is there
 			c.must(err)

@@ -129,10 +129,10 @@ var pruneRules = []rule{
 	{"a scheduled time that a job which follows has not handled stays, until it has, or nobody has the job", func(c *check) {
 		s := c.session("one")
 		c.register("h", "load")
-		follower := definition("report", "h")
-		follower.After = []string{"load", "other"}
+		dependent := definition("report", "h")
+		dependent.After = []string{"load", "other"}
 		carries := c.session("carries")
-		_, err := c.Store.Register(c.ctx, carries, []jobs.Definition{follower})
+		_, err := c.Store.Register(c.ctx, carries, []jobs.Definition{dependent})
 		c.must(err)
 		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "report"})
 		cursor := c.versions()["report"].CheckedUntil

@@ -108,7 +108,7 @@ var recoveryRules = []rule{
 			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) { c.finished(r, token, jobs.Lost) },
 		} {
 			c.recovering(job)
-			triggered, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
+			triggered, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
 			c.must(err)
 			one, two := c.session("one"), c.session("two")
 			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)

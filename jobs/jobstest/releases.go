@@ -17,7 +17,7 @@ var releaseRules = []rule{
 		waits := request("b", 2, table("s/u"))
 		c.blocked(two, waits, jobs.ReasonLockHeld, r)
 		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token}
-		a := jobs.Act{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
+		a := jobs.Action{Actor: "ann", Via: "go", Reason: "stuck", Key: "k"}
 		released, err := c.Store.Release(c.ctx, a, ask)
 		c.must(err)
 		requests, err := locking.Normalize(r.Requests)
@@ -32,7 +32,7 @@ var releaseRules = []rule{
 			c.Errorf("released run %+v", record)
 		}
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		c.granted(two, waits)
@@ -55,16 +55,16 @@ var releaseRules = []rule{
 		seen := c.granted(s, first)
 		c.finished(first, seen, jobs.Succeeded)
 		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: seen, EndTransaction: true}
-		_, err := c.Store.Release(c.ctx, act, ask)
+		_, err := c.Store.Release(c.ctx, action, ask)
 		c.refused("what nobody holds", err, jobs.ErrConflict)
 		token := c.granted(s, second)
-		_, err = c.Store.Release(c.ctx, act, ask)
+		_, err = c.Store.Release(c.ctx, action, ask)
 		c.refused("what another holds", err, jobs.ErrConflict)
 		if !strings.Contains(err.Error(), "b on one") {
 			c.Errorf("told %q, expected the holder", err)
 		}
 		ask.Token, ask.Resource = token, table("s/other").Resource
-		_, err = c.Store.Release(c.ctx, act, ask)
+		_, err = c.Store.Release(c.ctx, action, ask)
 		c.refused("another resource", err, jobs.ErrConflict)
 		c.finished(second, token, jobs.Succeeded)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 0)

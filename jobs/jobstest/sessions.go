@@ -14,7 +14,7 @@ var sessionRules = []rule{
 	{"an open session beats by the store's clock", func(c *check) {
 		s := c.session("one")
 		before := c.now()
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
 		c.must(err)
 		within(c, "the beat's time", beat.Now, before, c.now())
 		equal(c, "claims", len(beat.Claims), 0)
@@ -22,7 +22,7 @@ var sessionRules = []rule{
 	{"a heartbeat extends the session", func(c *check) {
 		s := c.session("one")
 		before := c.replica(s)
-		_, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
+		_, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
 		c.must(err)
 		after := c.replica(s)
 		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
@@ -34,7 +34,7 @@ var sessionRules = []rule{
 		s := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl}
 		c.must(c.Store.Open(c.ctx, s))
 		c.must(c.Store.Open(c.ctx, s))
-		_, err := c.Store.Heartbeat(c.ctx, s.ID, jobs.Vitals{})
+		_, err := c.Store.Heartbeat(c.ctx, s.ID, jobs.ReplicaStatus{})
 		c.must(err)
 		c.must(c.Store.End(c.ctx, s.ID))
 		c.must(c.Store.Open(c.ctx, s))
@@ -58,7 +58,7 @@ var sessionRules = []rule{
 			c.Errorf("before a heartbeat: %+v", r)
 		}
 		offset := -1500*time.Millisecond - 600*time.Microsecond
-		for _, v := range []jobs.Vitals{
+		for _, v := range []jobs.ReplicaStatus{
 			{ClockOffset: &offset, Workers: 32, Busy: 7, NotReady: "its clock is off"},
 			{Workers: 32},
 		} {
@@ -147,7 +147,7 @@ var sessionRules = []rule{
 		later := c.session("one")
 		c.must(c.Store.Open(c.ctx, s)) // its reply was lost: what was opened since lives
 		for _, living := range []uuid.UUID{s.ID, other, later} {
-			_, err := c.Store.Heartbeat(c.ctx, living, jobs.Vitals{})
+			_, err := c.Store.Heartbeat(c.ctx, living, jobs.ReplicaStatus{})
 			c.must(err)
 		}
 		if lost := c.sweep().Lost; len(lost) != 1 || lost[0].ID != mine.Run {
@@ -163,7 +163,7 @@ var sessionRules = []rule{
 		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")), request("c", 1, table("s/c"))
 		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
 		c.granted(two, other)
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
 		c.must(err)
 		if len(beat.Claims) != 2 {
 			c.Fatalf("claims %v, expected %v", beat.Claims, want)
@@ -176,7 +176,7 @@ var sessionRules = []rule{
 		s := c.session("one")
 		a := request("a", 1, table("s/a"))
 		c.finished(a, c.granted(s, a), jobs.Succeeded)
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 	}},
@@ -209,7 +209,7 @@ var sessionRules = []rule{
 // dead fails the test unless the session is lost to all that a replica does.
 func (c *check) dead(session uuid.UUID) {
 	c.Helper()
-	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
 		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
 	}
 	r := request("of-the-dead", 1, table("s/of-the-dead"))

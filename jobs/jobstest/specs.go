@@ -15,7 +15,7 @@ import (
 // put adds the job, or changes it.
 func (c *check) put(job string, version int64) jobs.Spec {
 	c.Helper()
-	s, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)), Version: version})
+	s, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)), Version: version})
 	c.must(err)
 	return s
 }
@@ -41,14 +41,14 @@ var specRules = []rule{
 			}
 			return refusal
 		}
-		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
+		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
 		c.refused("an addition that a check refuses", err, refusal)
-		c.refused("a removal that a check refuses", c.Store.RemoveSpec(c.ctx, act, "first", first.Version, refuse), refusal)
+		c.refused("a removal that a check refuses", c.Store.RemoveSpec(c.ctx, action, "first", first.Version, refuse), refusal)
 		equal(c, "seen", strings.Join(seen, ", "), fmt.Sprintf("first %d, first %[1]d", first.Version))
-		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 1)
+		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
 		agree := func([]jobs.Spec) error { return nil }
-		c.must(c.Store.RemoveSpec(c.ctx, act, "first", first.Version, agree))
-		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 0)
+		c.must(c.Store.RemoveSpec(c.ctx, action, "first", first.Version, agree))
+		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 0)
 	}},
 	{"a job is added, changed and removed at the version that was seen", func(c *check) {
 		before := c.now()
@@ -62,27 +62,27 @@ var specRules = []rule{
 			c.Errorf("changed %+v after %+v", second, first)
 		}
 		for _, seen := range []int64{0, first.Version, second.Version + 1} {
-			_, err := c.Store.PutSpec(c.ctx, jobs.Act{Actor: "bob", Via: "go"}, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
+			_, err := c.Store.PutSpec(c.ctx, jobs.Action{Actor: "bob", Via: "go"}, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
 			c.refused(fmt.Sprint("a change of version ", seen), err, jobs.ErrConflict)
 			if !strings.Contains(err.Error(), "ann") {
 				c.Errorf("told %q, expected by whom it was changed", err)
 			}
-			c.refused(fmt.Sprint("a removal of version ", seen), c.Store.RemoveSpec(c.ctx, act, "a", seen), jobs.ErrConflict)
+			c.refused(fmt.Sprint("a removal of version ", seen), c.Store.RemoveSpec(c.ctx, action, "a", seen), jobs.ErrConflict)
 		}
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", second.Version))
-		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", second.Version))
+		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
 		c.refused("a change of what was removed", err, jobs.ErrConflict)
-		c.refused("another removal", c.Store.RemoveSpec(c.ctx, act, "a", second.Version), jobs.ErrConflict)
+		c.refused("another removal", c.Store.RemoveSpec(c.ctx, action, "a", second.Version), jobs.ErrConflict)
 		if again := c.put("a", 0); again.Version <= second.Version {
 			c.Errorf("added again %+v, after %+v", again, second)
 		}
-		equal(c, "specs", len(c.orders(uuid.Nil, -1).Specs), 1)
+		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{Target: "job a"})), 4)
 	}},
 	{"what was never added is neither changed nor removed", func(c *check) {
-		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
+		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
 		c.refused("a change", err, jobs.ErrNotFound)
-		c.refused("a removal", c.Store.RemoveSpec(c.ctx, act, "a", 1), jobs.ErrNotFound)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrNotFound)
 	}},
 	{"of many that add or change a job at once one wins, the others are told", func(c *check) {
 		version := int64(0)
@@ -93,7 +93,7 @@ var specRules = []rule{
 			for i := range put {
 				store := []jobs.Store{c.Store, c.Second}[i%2]
 				all.Go(func() {
-					put[i], errs[i] = store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)), Version: version})
+					put[i], errs[i] = store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)), Version: version})
 				})
 			}
 			all.Wait()
@@ -108,17 +108,17 @@ var specRules = []rule{
 				}
 			}
 			equal(c, "winners", winners, 1)
-			equal(c, "version", c.orders(uuid.Nil, -1).Specs[0].Version, version)
+			equal(c, "version", c.controlState(uuid.Nil, -1).Specs[0].Version, version)
 		}
 	}},
 	{"a job of the configuration is changed there", func(c *check) {
 		s := c.session("one")
 		c.carry(s, "h", "a")
-		_, err := c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change", err, jobs.ErrFromConfig)
-		c.refused("a removal", c.Store.RemoveSpec(c.ctx, act, "a", 1), jobs.ErrFromConfig)
+		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrFromConfig)
 		c.must(c.Store.End(c.ctx, s))
-		_, err = c.Store.PutSpec(c.ctx, act, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		_, err = c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.refused("a change while nobody lives", err, jobs.ErrFromConfig)
 		c.carry(c.session("two"), "h", "b") // a is in no configuration any more
 		c.put("a", 0)
@@ -130,7 +130,7 @@ var specRules = []rule{
 		r.Version = version
 		token := c.granted(one, r)
 		definitions := c.definitions(one)
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		if c.definitions(one) <= definitions {
 			c.Error("a beat does not tell that what is in force has changed")
 		}
@@ -152,7 +152,7 @@ var specRules = []rule{
 		if _, err := c.trigger("a", "k"); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("trigger of a removed job: %v", err)
 		}
-		if _, err := c.Store.Pause(c.ctx, act, jobA); !errors.Is(err, jobs.ErrNotFound) {
+		if _, err := c.Store.Pause(c.ctx, action, jobA); !errors.Is(err, jobs.ErrNotFound) {
 			c.Errorf("pause of a removed job: %v", err)
 		}
 		c.finished(r, token, jobs.Waiting) // what runs ends by itself
@@ -165,7 +165,7 @@ var specRules = []rule{
 		waits := c.waiting(s, "a", 1)
 		triggered, err := c.trigger("a", "k")
 		c.must(err)
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		for _, run := range []uuid.UUID{waits.Run, triggered.ID} {
 			record := c.record(run, jobs.Cancelled)
 			if record.Reason != jobs.ReasonCancelled || !strings.Contains(record.Detail, "removed by ann") {
@@ -179,7 +179,7 @@ var specRules = []rule{
 		c.carryAdded(s, "h", "a")
 		r := request("a", 1)
 		token := c.granted(s, r)
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		c.finished(r, token, jobs.Waiting)
 		c.sweep()
 		c.record(r.Run, jobs.Waiting)
@@ -191,7 +191,7 @@ var specRules = []rule{
 	{"a removed job that is added again fires again, from then on", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		version := c.carryAdded(s, "h", "a")
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		c.put("a", 0)
 		before := c.now()
 		equal(c, "version", c.carryAdded(s, "h", "a"), version)
@@ -205,7 +205,7 @@ var specRules = []rule{
 	{"a job of the configuration fires although one of its name was removed", func(c *check) {
 		spec, s := c.put("a", 0), c.session("one")
 		c.carryAdded(s, "h1", "a")
-		c.must(c.Store.RemoveSpec(c.ctx, act, "a", spec.Version))
+		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		r := request("a", 1)
 		r.Version = c.carry(s, "h2", "a")["a"]
 		c.inForce("a", r.Version)
@@ -225,16 +225,16 @@ var specRules = []rule{
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
 		params := json.RawMessage(`{"account": "acme", "n": 1e3}`)
-		run, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
+		run, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
 		c.must(err)
 		if !jobs.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) || !strings.Contains(string(run.Params), "acme") {
 			c.Errorf("params %s", run.Params)
 		}
-		again, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
+		again, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
 		c.must(err)
 		equal(c, "run", again.ID, run.ID)
 		for _, other := range []string{"", `{}`, `{"account": "globex"}`} {
-			_, err = c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
+			_, err = c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
 			c.refused("params "+other, err, jobs.ErrConflict)
 		}
 		adopted := c.adopt(one, 10, "a")

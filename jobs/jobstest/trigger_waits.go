@@ -108,7 +108,7 @@ var triggerWaitRules = []rule{
 		for i := range errs {
 			store := []jobs.Store{c.Store, c.Second}[i%2]
 			go func() {
-				_, errs[i] = store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
+				_, errs[i] = store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
 				done <- i
 			}()
 		}
@@ -138,7 +138,7 @@ var triggerWaitRules = []rule{
 	{"a wait that can't be is refused", func(c *check) {
 		c.register("h", "a")
 		for _, wait := range []time.Duration{-1, 1, time.Second - 1} {
-			_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: "a", Wait: &wait})
+			_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Wait: &wait})
 			c.refused("a wait of "+wait.String(), err, jobs.ErrBadInput)
 		}
 	}},
@@ -166,7 +166,7 @@ var triggerWaitRules = []rule{
 	{"a triggered run that was cancelled keeps its key", func(c *check) {
 		c.register("h", "a")
 		answer := c.triggered("a", "k", nil)
-		_, err := c.Store.Cancel(c.ctx, act, answer.ID)
+		_, err := c.Store.Cancel(c.ctx, action, answer.ID)
 		c.must(err)
 		equal(c, "run", c.triggered("a", "k", nil).ID, answer.ID)
 	}},
@@ -175,7 +175,7 @@ var triggerWaitRules = []rule{
 // triggered triggers the job with a key and a wait, which must be accepted.
 func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
 	c.Helper()
-	answer, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
+	answer, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
 	c.must(err)
 	return answer
 }
@@ -191,7 +191,7 @@ func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.Star
 // busy checks that a trigger that is not to wait is refused because of the holder.
 func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request, holder jobs.StartRequest) {
 	c.Helper()
-	_, err := c.Store.Trigger(c.ctx, act, jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
+	_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
 	var busy *jobs.BusyError
 	if !errors.As(err, &busy) || !errors.Is(err, jobs.ErrBusy) || busy.Job != job {
 		c.Fatalf("found the error %v, expected a *BusyError of job %s", err, job)

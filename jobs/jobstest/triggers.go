@@ -100,7 +100,7 @@ var triggerRules = []rule{
 		s := c.session("one")
 		c.adopts(s, first)
 		c.adopts(s, second)
-		_, err := c.Store.Cancel(c.ctx, act, first.Run)
+		_, err := c.Store.Cancel(c.ctx, action, first.Run)
 		c.must(err)
 		c.granted(s, second)
 	}},
@@ -138,7 +138,7 @@ var revokeRules = []rule{
 		if record.Reason != jobs.ReasonCancelled || record.FinishedAt == nil {
 			c.Errorf("revoked run %+v", record)
 		}
-		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 0)
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
@@ -156,7 +156,7 @@ var revokeRules = []rule{
 		a, b := request("a", 1), request("b", 1)
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.must(c.Store.Revoke(c.ctx, tokenA, jobs.Lost, jobs.ReasonClaimLost))
-		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.Vitals{})
+		beat, err := c.Store.Heartbeat(c.ctx, s, jobs.ReplicaStatus{})
 		c.must(err)
 		equal(c, "claims", len(beat.Claims), 1)
 		equal(c, "claim", beat.Claims[tokenB], b.Run)

@@ -18,14 +18,14 @@ var watchRules = []rule{
 		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
 			c.must(c.Second.Watch(c.ctx, run))
 		}
-		if got := c.orders(one, c.orders(one, -1).Generation).Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
+		if got := c.controlState(one, c.controlState(one, -1).Generation).Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
 			c.Errorf("watched %s, expected %s alone", got, looked.Run)
 		}
-		if got := c.orders(two, -1).Watched; len(got) > 0 {
+		if got := c.controlState(two, -1).Watched; len(got) > 0 {
 			c.Errorf("another session is told of %s", got)
 		}
 		c.finished(looked, token, jobs.Succeeded)
-		if got := c.orders(one, -1).Watched; len(got) > 0 {
+		if got := c.controlState(one, -1).Watched; len(got) > 0 {
 			c.Errorf("watched after its end: %s", got)
 		}
 	}},

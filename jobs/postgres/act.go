@@ -15,40 +15,40 @@ import (
 const (
 	// A client that is paused in the midst of an act must not hold what it has
 	// locked for long.
-	beginAct = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '5s', true)`
+	beginAction = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '5s', true)`
 
 	// Of two acts with one key the second sees what the first has done.
 	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast act ' || $1 || ' ' || $2, 0))`
 
-	actByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
+	actionByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
 
 	writeAudit = `
 INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, detail, key, outcome)
 VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
 	// Everybody locks meta last, and until the commit that is sent with this.
-	raiseOrders = `UPDATE holdfast.meta SET orders = orders + 1 WHERE one`
+	raiseControlState = `UPDATE holdfast.meta SET orders = orders + 1 WHERE one`
 
 	notify = `SELECT pg_notify($1, $2)`
 )
 
-// deed is an act while it is done, in a transaction of its own.
-type deed struct {
+// actionTx is an act while it is done, in a transaction of its own.
+type actionTx struct {
 	pgx.Tx
-	detail any       // of its line in the audit log
-	orders bool      // replicas obey it: what they know of orders is old
-	silent bool      // it did nothing, and has no line
-	last   pgx.Batch // what is to be sent with the commit, because others wait for what it locks
+	detail       any       // of its line in the audit log
+	controlState bool      // replicas obey it: what they know of orders is old
+	silent       bool      // it did nothing, and has no line
+	last         pgx.Batch // what is to be sent with the commit, because others wait for what it locks
 }
 
-// act does what an operator asks for, together with its line in the audit log.
+// action does what an operator asks for, together with its line in the audit log.
 // One whose key was used for the same does nothing, and has outcome, a pointer,
 // filled in as it was then.
-func (s *Store) act(ctx context.Context, a jobs.Act, action, target string, outcome any, do func(ctx context.Context, d *deed) error) error {
-	return wrap(action, s.actOnce(ctx, a, action, target, outcome, do))
+func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(ctx context.Context, d *actionTx) error) error {
+	return wrap(action, s.actionOnce(ctx, a, action, target, outcome, do))
 }
 
-func (s *Store) actOnce(ctx context.Context, a jobs.Act, action, target string, outcome any, do func(ctx context.Context, d *deed) error) error {
+func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(ctx context.Context, d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
@@ -62,28 +62,28 @@ func (s *Store) actOnce(ctx context.Context, a jobs.Act, action, target string, 
 		return err
 	}
 	defer rollback(ctx, conn, tx)
-	before, err := s.beginAct(ctx, tx, a.Key)
+	before, err := s.beginAction(ctx, tx, a.Key)
 	if err != nil {
 		return err
 	}
 	if before != nil {
 		return before.tell(a.Key, action, target, outcome)
 	}
-	d := &deed{Tx: tx}
+	d := &actionTx{Tx: tx}
 	if err := do(ctx, d); err != nil || d.silent {
 		return err
 	}
-	return s.commitAct(ctx, d, a, action, target, outcome)
+	return s.commitAction(ctx, d, a, action, target, outcome)
 }
 
-// formerAct is what was done with a key.
-type formerAct struct {
+// formerAction is what was done with a key.
+type formerAction struct {
 	action, target string
 	outcome        []byte
 }
 
 // tell fills in the outcome of an act that was done before.
-func (f *formerAct) tell(key, action, target string, outcome any) error {
+func (f *formerAction) tell(key, action, target string, outcome any) error {
 	if f.action != action || f.target != target {
 		return fmt.Errorf("the key %q was used to %s %s: %w", key, f.action, f.target, jobs.ErrConflict)
 	}
@@ -93,14 +93,14 @@ func (f *formerAct) tell(key, action, target string, outcome any) error {
 	return json.Unmarshal(f.outcome, outcome)
 }
 
-// beginAct returns what was done with the key before, if anything was.
-func (s *Store) beginAct(ctx context.Context, tx pgx.Tx, key string) (before *formerAct, err error) {
+// beginAction returns what was done with the key before, if anything was.
+func (s *Store) beginAction(ctx context.Context, tx pgx.Tx, key string) (before *formerAction, err error) {
 	b := &pgx.Batch{}
-	b.Queue(beginAct, s.lockTimeout)
+	b.Queue(beginAction, s.lockTimeout)
 	if key != "" {
 		b.Queue(lockKey, s.cluster.String(), key)
-		b.Queue(actByKey, key).Query(func(rows pgx.Rows) error {
-			var f formerAct
+		b.Queue(actionByKey, key).Query(func(rows pgx.Rows) error {
+			var f formerAction
 			_, err := pgx.ForEachRow(rows, []any{&f.action, &f.target, &f.outcome}, func() error {
 				before = &f
 				return nil
@@ -111,8 +111,8 @@ func (s *Store) beginAct(ctx context.Context, tx pgx.Tx, key string) (before *fo
 	return before, tx.SendBatch(ctx, b).Close()
 }
 
-// commitAct writes the act down and commits, in one round trip.
-func (s *Store) commitAct(ctx context.Context, d *deed, a jobs.Act, action, target string, outcome any) error {
+// commitAction writes the act down and commits, in one round trip.
+func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string, outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func (s *Store) commitAct(ctx context.Context, d *deed, a jobs.Act, action, targ
 	}
 	b := &d.last
 	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail, a.Key, told)
-	if d.orders {
-		b.Queue(raiseOrders)
+	if d.controlState {
+		b.Queue(raiseControlState)
 	}
 	b.Queue(notify, s.channel(), action)
 	b.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
@@ -146,7 +146,7 @@ func encodeOrNull(v any) (*string, error) {
 }
 
 // byWhom says who did something, and why, for the detail of a run.
-func byWhom(what string, a jobs.Act) string {
+func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}

@@ -106,7 +106,7 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", kept.Token)
 	beat := func() jobs.Beat {
 		t.Helper()
-		beat, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{})
+		beat, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,14 +152,14 @@ func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
 	s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 100)")
 	age := func() { s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'") }
 	age()
-	if _, err := s.b.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil { // it notes what was drawn
+	if _, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil { // it notes what was drawn
 		t.Fatal(err)
 	}
 	resume()
 	s.expect(done, jobs.StartGranted)
 	age()
 	for range 2 {
-		beat, err := s.b.Heartbeat(t.Context(), session, jobs.Vitals{})
+		beat, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
 		if err != nil || len(beat.Claims) != 1 {
 			t.Errorf("claims %v, %v", beat.Claims, err)
 		}

@@ -59,10 +59,10 @@ DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r WHERE 
 var errMoved = errors.New("run has moved")
 
 // Cancel ends a waiting run, and asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	for {
 		var record jobs.Record
-		err := s.act(ctx, a, "cancel", "run "+run.String(), &record, func(ctx context.Context, d *deed) (err error) {
+		err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(ctx context.Context, d *actionTx) (err error) {
 			record, err = cancelRun(ctx, d, a, run)
 			return err
 		})
@@ -74,7 +74,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 
 // cancelRun locks the run's place among the waiting before the run, as
 // everybody does: a start or a note under way comes before it or after it.
-func cancelRun(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+func cancelRun(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	place, err := d.Exec(ctx, lockPlaces, []rawID{run})
 	if err != nil {
 		return jobs.Record{}, err
@@ -92,7 +92,7 @@ func cancelRun(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID) (jobs.Re
 			return record, err
 		}
 	case record.State == jobs.Running:
-		d.orders = true
+		d.controlState = true
 		if _, err := d.Exec(ctx, askToCancel, run, a.Actor); err != nil {
 			return record, err
 		}

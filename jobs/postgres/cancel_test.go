@@ -142,9 +142,9 @@ func TestPauseInTheMidstOfAStartLeavesNoRunBehind(t *testing.T) {
 	s.expect(done, jobs.StartGranted)
 }
 
-// TestActsAndRegistrationsDontStandInEachOthersWay: both count in the one row
+// TestActionsAndRegistrationsDontStandInEachOthersWay: both count in the one row
 // of meta, and each locks much before it.
-func TestActsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
+func TestActionsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	ctx, cancel := context.WithTimeout(t.Context(), soak.Pick(time.Second, 3*time.Second))

@@ -91,7 +91,7 @@ func BenchmarkDeploy(b *testing.B) {
 	})
 	b.Run("a heartbeat", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := store.Heartbeat(b.Context(), before[0], jobs.Vitals{}); err != nil {
+			if _, err := store.Heartbeat(b.Context(), before[0], jobs.ReplicaStatus{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -28,7 +28,7 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.state =
 
 // Drain asks a living session to start nothing more, or to start again. What
 // waits in it others may adopt from then on.
-func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
 		action = "undrain"
@@ -40,8 +40,8 @@ func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain 
 	} else if err != nil {
 		return wrap(action, err)
 	}
-	return s.act(ctx, a, action, "replica "+replica, nil, func(ctx context.Context, d *deed) error {
-		d.orders, d.detail = true, map[string]any{"session": session}
+	return s.action(ctx, a, action, "replica "+replica, nil, func(ctx context.Context, d *actionTx) error {
+		d.controlState, d.detail = true, map[string]any{"session": session}
 		tag, err := d.Exec(ctx, setDraining, session, drain)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = lost

@@ -17,8 +17,8 @@ const (
 	followCursors = `SELECT name, version, checked_until FROM holdfast.jobs WHERE name = ANY($1)`
 
 	// openScheduledTimes looks at each row of the first job that is followed behind the
-	// follower's cursor, and for it at one row of every other and at the
-	// follower's own. The last is a subquery and no join, which might be made by
+	// dependent's cursor, and for it at one row of every other and at the
+	// dependent's own. The last is a subquery and no join, which might be made by
 	// reading a job's whole history. Of a firing's rows one at most is in the
 	// states asked for: a recovery has the others lost.
 	openScheduledTimes = `
@@ -47,8 +47,8 @@ WHERE (
 )
 
 // Openings returns the openings of each follower.
-func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
-	columns, names, err := followerColumns(followers)
+func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+	columns, names, err := dependentColumns(dependents)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 	if err != nil {
 		return nil, err
 	}
-	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
 }
 
 // collectOpenings adds to each follower that is told of its openings, if any.
@@ -97,13 +97,13 @@ func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) er
 	return err
 }
 
-// followerColumns returns the columns of openScheduledTimes, and the names of all jobs
+// dependentColumns returns the columns of openScheduledTimes, and the names of all jobs
 // that they name.
-func followerColumns(followers []jobs.Follower) (columns []any, all []string, err error) {
-	n := len(followers)
+func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string, err error) {
+	n := len(dependents)
 	names, versions, groups := make([]string, n), make([]int64, n), make([]string, n)
 	firsts, others := make([]string, n), make([]string, n)
-	for i, f := range followers {
+	for i, f := range dependents {
 		names[i], versions[i], groups[i], firsts[i] = f.Job, f.Version, f.Group, f.After[0]
 		encoded, err := json.Marshal(f.After[1:])
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPausedFollowersHaveNoOpenings pauses them one way after the other.
-func TestPausedFollowersHaveNoOpenings(t *testing.T) {
+// TestPausedDependentsHaveNoOpenings pauses them one way after the other.
+func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	s := newStage(t)
 	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', 'one']) AS n (name)")
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestPausedFollowersHaveNoOpenings(t *testing.T) {
 				s.exec("UPDATE holdfast.pauses SET resumed_at = now()")
 			}
 			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
-				openings, err := s.a.Openings(t.Context(), []jobs.Follower{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+				openings, err := s.a.Openings(t.Context(), []jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
 				}
@@ -48,15 +48,15 @@ INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, created_at, fi
 SELECT gen_random_uuid(), name, $1::timestamptz + n * interval '1 second', 1, 'succeeded', now(), now()
 FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-5000, 30) n`, begun)
 	s.exec("ANALYZE holdfast.runs")
-	var followers []jobs.Follower
+	var dependents []jobs.Dependent
 	for i := range 20 {
-		followers = append(followers, jobs.Follower{Job: fmt.Sprintf("f%d", i+1), Version: 1, After: []string{"one", "other"}})
+		dependents = append(dependents, jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1, After: []string{"one", "other"}})
 	}
-	openings, err := s.a.Openings(t.Context(), followers)
+	openings, err := s.a.Openings(t.Context(), dependents)
 	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 || len(openings["f3"].ScheduledTimes) != 30 {
 		t.Fatalf("%d followers, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
 	}
-	columns, _, err := followerColumns(followers)
+	columns, _, err := dependentColumns(dependents)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,13 +78,13 @@ func (r storedRelease) released() (locking.Released, error) {
 }
 
 // Release takes a lock away from its holder.
-func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, err
 	}
 	var told storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err := s.act(ctx, a, "release", target, &told, func(ctx context.Context, d *deed) error {
+	err := s.action(ctx, a, "release", target, &told, func(ctx context.Context, d *actionTx) error {
 		if err := requireGrant(ctx, d, r); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 			return requireGrant(ctx, d, r)
 		}
 		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner, Requests: storedRequests(released.Requests)}
-		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
+		d.controlState, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
 		return err
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // operator is who acts in the tests.
-var operator = jobs.Act{Actor: "ann", Via: "go"}
+var operator = jobs.Action{Actor: "ann", Via: "go"}
 
 // TestReleaseOfARunInsideATransactionIsToldOrEndsIt: until the transaction has
 // ended its run may commit.

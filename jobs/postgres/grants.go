@@ -77,7 +77,7 @@ func (g grants) Heartbeat(ctx context.Context, session uuid.UUID) (locking.Beat,
 	var beat jobs.Beat
 	var waiting []uuid.UUID
 	err := wrapLocks("heartbeat", g.store.beat(ctx, func(b *pgx.Batch) {
-		queueHeartbeat(b, session, jobs.Vitals{}, &beat)
+		queueHeartbeat(b, session, jobs.ReplicaStatus{}, &beat)
 		b.Queue(sessionPlaces, session).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			return err

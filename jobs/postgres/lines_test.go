@@ -24,7 +24,7 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := s.a.Heartbeat(ctx, session, jobs.Vitals{}); err != nil {
+	if _, err := s.a.Heartbeat(ctx, session, jobs.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat while all connections are in use: %v", err)
 	}
 	if _, err := s.a.Grants().Heartbeat(ctx, program); err != nil {
@@ -45,7 +45,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				if _, err := proxied.Heartbeat(ctx, session, jobs.Vitals{}); err != nil {
+				if _, err := proxied.Heartbeat(ctx, session, jobs.ReplicaStatus{}); err != nil {
 					t.Errorf("heartbeat: %v", err)
 				}
 			}
@@ -70,7 +70,7 @@ func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
 	conn := s.a.beats.kept()
@@ -81,7 +81,7 @@ func TestHeartbeatLeavesAServerThatIsReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.a.beats.give(conn, false)
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Errorf("heartbeat after a failover: %v", err)
 	}
 }

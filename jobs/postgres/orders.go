@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// readOrders is one statement, so that all of it is of one moment. A run that
+// readControlState is one statement, so that all of it is of one moment. A run that
 // is to be cancelled may by now have gone from the session that it ran in to
 // another, with a further attempt: its claim tells whose it is.
-const readOrders = `
+const readControlState = `
 SELECT m.orders,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
     (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
@@ -29,18 +29,18 @@ SELECT m.orders,
         FROM holdfast.specs s WHERE NOT s.removed) END
 FROM holdfast.meta m`
 
-// Orders returns what the session is to obey.
-func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
-	rows, err := s.pool.Query(ctx, readOrders, session, since)
+// ControlState returns what the session is to obey.
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+	rows, err := s.pool.Query(ctx, readControlState, session, since)
 	if err != nil {
-		return jobs.Orders{}, wrap("orders", err)
+		return jobs.ControlState{}, wrap("orders", err)
 	}
-	orders, err := pgx.CollectExactlyOneRow(rows, scanOrders)
-	return orders, wrap("orders", err)
+	controlState, err := pgx.CollectExactlyOneRow(rows, scanControlState)
+	return controlState, wrap("orders", err)
 }
 
-func scanOrders(row pgx.CollectableRow) (jobs.Orders, error) {
-	var o jobs.Orders
+func scanControlState(row pgx.CollectableRow) (jobs.ControlState, error) {
+	var o jobs.ControlState
 	var cancels, watched, pauses, specs []byte
 	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &watched, &pauses, &specs); err != nil {
 		return o, err

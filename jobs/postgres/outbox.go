@@ -162,8 +162,8 @@ func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
 }
 
 // DeliverAgain has a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Act, delivery uuid.UUID) (u jobs.Undelivered, err error) {
-	err = s.act(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(ctx context.Context, d *deed) error {
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action, delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(ctx context.Context, d *actionTx) error {
 		tag, err := d.Exec(ctx, deliverAgain, delivery)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)

@@ -52,12 +52,12 @@ standing AS MATERIALIZED (
 )
 
 // Pause pauses the target, or returns the pause that stands.
-func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
-	err := s.act(ctx, a, "pause", target.String(), &pause, func(ctx context.Context, d *deed) error {
+	err := s.action(ctx, a, "pause", target.String(), &pause, func(ctx context.Context, d *actionTx) error {
 		if target.Kind == jobs.TargetJob {
 			if err := requireJob(ctx, d, target.Name); err != nil {
 				return err
@@ -65,7 +65,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 		}
 		for found := false; !found; { // one that stands may end between the two
 			var err error
-			if pause, d.orders, err = pauseBy(ctx, d, addPause, target.Kind, target.Name, a.Actor, a.Reason); err != nil || d.orders {
+			if pause, d.controlState, err = pauseBy(ctx, d, addPause, target.Kind, target.Name, a.Actor, a.Reason); err != nil || d.controlState {
 				return err
 			}
 			if pause, found, err = pauseBy(ctx, d, standingPause, target.Kind, target.Name); err != nil {
@@ -79,13 +79,13 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 }
 
 // Resume ends the target's own pause.
-func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
-	err := s.act(ctx, a, "resume", target.String(), &pause, func(ctx context.Context, d *deed) (err error) {
-		if pause, d.orders, err = pauseBy(ctx, d, endPause, target.Kind, target.Name, a.Actor); err == nil && !d.orders {
+	err := s.action(ctx, a, "resume", target.String(), &pause, func(ctx context.Context, d *actionTx) (err error) {
+		if pause, d.controlState, err = pauseBy(ctx, d, endPause, target.Kind, target.Name, a.Actor); err == nil && !d.controlState {
 			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
 		}
 		d.detail = map[string]any{"paused_at": pause.At, "paused_by": pause.By}

@@ -90,7 +90,7 @@ func openColumns(session jobs.Session, locks bool) []any {
 }
 
 // Heartbeat renews a session and returns its claims.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	var beat jobs.Beat
 	err := wrap("heartbeat", s.beat(ctx, func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
 	return beat, err
@@ -98,7 +98,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 
 // queueHeartbeat adds the renewal of a session, which fails with
 // ErrSessionLost, and the look at its claims.
-func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.Vitals, beat *jobs.Beat) {
+func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.ReplicaStatus, beat *jobs.Beat) {
 	// Nothing is left of a try that broke.
 	*beat = jobs.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
 	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).QueryRow(func(row pgx.Row) error {

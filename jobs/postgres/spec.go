@@ -60,19 +60,19 @@ UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SEL
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, err
 	}
 	var put jobs.Spec
-	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(ctx context.Context, d *deed) (err error) {
+	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put, func(ctx context.Context, d *actionTx) (err error) {
 		if err := refuseConfigured(ctx, d, spec.Job); err != nil {
 			return err
 		}
 		if err := s.checkSpecs(ctx, d, checks); err != nil {
 			return err
 		}
-		d.orders = true
+		d.controlState = true
 		if spec.Version == 0 {
 			put, err = specBy(ctx, d, addSpec, spec.Job, spec.Version, spec.Job, string(spec.Text), a.Actor)
 		} else {
@@ -86,11 +86,11 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks 
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return err
 	}
-	return s.act(ctx, a, "remove_job", "job "+job, nil, func(ctx context.Context, d *deed) error {
+	return s.action(ctx, a, "remove_job", "job "+job, nil, func(ctx context.Context, d *actionTx) error {
 		if err := refuseConfigured(ctx, d, job); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 			return err
 		}
 		cancelled, err := cancelWaitingOf(ctx, d, job, byWhom("its job was removed", a))
-		d.orders, d.detail = true, map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
+		d.controlState, d.detail = true, map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
 		d.last.Queue(lockDefinitions, s.cluster.String())
 		d.last.Queue(dropCarriers, job)
 		d.last.Queue(putOutOfForce, job)

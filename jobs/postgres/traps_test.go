@@ -238,13 +238,13 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	s.expire(session)
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat of an expired session: %v", err)
 	}
 	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat of an ended session: %v", err)
 	}
 }

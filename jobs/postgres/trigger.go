@@ -55,13 +55,13 @@ SELECT ` + refusalReason + `, ` + toldBlocker + ` FROM blocked b`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
 		return answer, err
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	err := s.act(ctx, a, "trigger", "job "+r.Job, nil, func(ctx context.Context, d *deed) (err error) {
+	err := s.action(ctx, a, "trigger", "job "+r.Job, nil, func(ctx context.Context, d *actionTx) (err error) {
 		answer, err = s.triggered(ctx, d, a, r)
 		return err
 	})
@@ -69,7 +69,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) 
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func (s *Store) triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	record, found, err := triggeredBefore(ctx, d, r)
 	if found || err != nil {
 		d.silent = true
@@ -90,7 +90,7 @@ func (s *Store) triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.Trigg
 }
 
 // refuseTrigger returns why the job can't be triggered now.
-func (s *Store) refuseTrigger(ctx context.Context, d *deed, r jobs.TriggerRequest) error {
+func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRequest) error {
 	if err := requireJob(ctx, d, r.Job); err != nil {
 		return err
 	}

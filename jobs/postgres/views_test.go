@@ -57,7 +57,7 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	for s.a.views.Stat().AcquiredConns() < viewConnections {
 		time.Sleep(time.Millisecond) // until pages have all that they may have
 	}
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Error(err)
 	}
 	stop()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // parseCron reads a cron expression or a descriptor.
@@ -42,7 +42,7 @@ func parseDescriptor(text string, zone *time.Location) (rule, error) {
 	if expression == "" {
 		known := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every"}
 		hint := ""
-		if near := nearest.Of(words[0], known); near != "" && near != words[0] {
+		if near := suggest.Of(words[0], known); near != "" && near != words[0] {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		return nil, fmt.Errorf("unknown descriptor: expected %s and a duration%s", strings.Join(known, ", "), hint)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // AfterMistake is one mistake in the jobs that a job follows.
@@ -32,7 +32,7 @@ func (m *AfterMistake) Text(name string) string {
 	case m.itself:
 		return "found the job itself, expected others"
 	case m.known != nil:
-		return fmt.Sprintf("unknown job %s%s", name, nearest.Hint(m.Name, m.known))
+		return fmt.Sprintf("unknown job %s%s", name, suggest.Hint(m.Name, m.known))
 	}
 	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no scheduled times that another could follow", name)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // guard checks one item of a field's list and returns it in a form that
@@ -86,7 +86,7 @@ func (k fieldKind) value(text string) (int, error) {
 	if k.names != "" {
 		expected += " or one of " + k.names
 	}
-	if near := nearest.Of(text, strings.Fields(k.names)); near != "" {
+	if near := suggest.Of(text, strings.Fields(k.names)); near != "" {
 		expected += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return 0, fmt.Errorf("found %q, expected %s", text, expected)

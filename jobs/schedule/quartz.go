@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // parseQuartz reads an expression as Quartz 2.3.2's CronExpression does, its
@@ -161,7 +161,7 @@ func (k quartzKind) name(text string) (int, error) {
 			return i + 1, nil
 		}
 	}
-	return 0, fmt.Errorf("found the name %q%s", three, nearest.Hint(three, names))
+	return 0, fmt.Errorf("found the name %q%s", three, suggest.Hint(three, names))
 }
 
 // expected says what the field takes.

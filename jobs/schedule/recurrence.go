@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // Recurrence is a schedule in words, part by part: "every 20m between 09:00 and
@@ -71,7 +71,7 @@ func splitRecurrence(text string) (Recurrence, error) {
 		for _, part := range parts() {
 			isPart = isPart || word == part
 		}
-		if near := nearest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" && len(word) > 3 {
+		if near := suggest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" && len(word) > 3 {
 			return r, &PartError{Part: name, Err: fmt.Errorf("found %q behind it; did you mean %q?", word, near)}
 		}
 		if !isPart {
@@ -296,7 +296,7 @@ func parseAmount(text string) (amount, error) {
 	}
 	if !isUnit(unit) {
 		units := []string{"second", "minute", "hour", "day", "week", "month", "year"}
-		return amount{}, fmt.Errorf("found the unit %q%s", words[0], nearest.Hint(unit, units))
+		return amount{}, fmt.Errorf("found the unit %q%s", words[0], suggest.Hint(unit, units))
 	}
 	if count > maxCount {
 		return amount{}, fmt.Errorf("found %d, expected 1 to %d %ss", count, maxCount, unit)

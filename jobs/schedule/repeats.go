@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // repeats is a recurrence rule of iCalendar (RFC 5545, 3.3.10), as far as it
@@ -182,7 +182,7 @@ func (r *repeats) part(name, value string) (err error) {
 		return err
 	default:
 		known := []string{"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYMONTH", "BYMONTHDAY", "BYDAY", "WKST"}
-		return fmt.Errorf("not supported%s", nearest.Hint(name, known))
+		return fmt.Errorf("not supported%s", suggest.Hint(name, known))
 	}
 	return err
 }

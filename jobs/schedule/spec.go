@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 // ErrNeverFires says that an expression is well formed, but that no date
@@ -112,8 +112,8 @@ func checkKind(text string) error {
 		return nil
 	}
 	kinds := []string{"quartz", "every", "at", "after"}
-	if word := text[:end]; text[end] == ':' || nearest.Of(word, kinds) != "" {
-		return fmt.Errorf("found the kind %q%s", word, nearest.Hint(word, kinds))
+	if word := text[:end]; text[end] == ':' || suggest.Of(word, kinds) != "" {
+		return fmt.Errorf("found the kind %q%s", word, suggest.Hint(word, kinds))
 	}
 	return nil
 }

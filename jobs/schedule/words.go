@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/nearest"
+	"github.com/holdfast-dev/holdfast/internal/suggest"
 )
 
 const (
@@ -26,10 +26,10 @@ func named(text, names string, spelt func(int) string) (int, error) {
 			return i, nil
 		}
 	}
-	if near := nearest.Of(text, long); near != "" {
+	if near := suggest.Of(text, long); near != "" {
 		return 0, fmt.Errorf("found %q; did you mean %q?", text, near)
 	}
-	return 0, fmt.Errorf("found %q%s", text, nearest.Hint(text, short))
+	return 0, fmt.Errorf("found %q%s", text, suggest.Hint(text, short))
 }
 
 // weekdaySet has Sunday as bit 0.

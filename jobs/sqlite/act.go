@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	actByKey = `SELECT action, target, outcome FROM holdfast_audit WHERE key = ?1 AND key <> ''`
+	actionByKey = `SELECT action, target, outcome FROM holdfast_audit WHERE key = ?1 AND key <> ''`
 
 	writeAudit = `
 INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key, outcome)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
 
-	raiseOrders = `UPDATE holdfast_meta SET orders = orders + 1`
+	raiseControlState = `UPDATE holdfast_meta SET orders = orders + 1`
 )
 
-// deed is an act while it is done, in a transaction of its own.
-type deed struct {
+// actionTx is an act while it is done, in a transaction of its own.
+type actionTx struct {
 	*sql.Tx
-	now    int64
-	detail any  // of its line in the audit log
-	orders bool // replicas obey it: what they know of orders is old
-	silent bool // it did nothing, and has no line
+	now          int64
+	detail       any  // of its line in the audit log
+	controlState bool // replicas obey it: what they know of orders is old
+	silent       bool // it did nothing, and has no line
 }
 
-// act does what an operator asks for, together with its line in the audit log.
+// action does what an operator asks for, together with its line in the audit log.
 // One whose key was used for the same does nothing, and has outcome, a pointer,
 // filled in as it was then.
-func (s *Store) act(ctx context.Context, a jobs.Act, action, target string, outcome any, do func(d *deed) error) error {
+func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return wrap(action, err)
 	}
 	err := s.write(ctx, action, func(tx *sql.Tx) error {
-		d := &deed{Tx: tx, now: micros(time.Now())}
+		d := &actionTx{Tx: tx, now: micros(time.Now())}
 		done, err := d.before(ctx, a.Key, action, target, outcome)
 		if err != nil || done {
 			return err
@@ -57,10 +57,10 @@ func (s *Store) act(ctx context.Context, a jobs.Act, action, target string, outc
 }
 
 // before fills in the outcome of an act that was done before with the key.
-func (d *deed) before(ctx context.Context, key, action, target string, outcome any) (bool, error) {
+func (d *actionTx) before(ctx context.Context, key, action, target string, outcome any) (bool, error) {
 	var didAction, didTarget string
 	var told sql.NullString
-	err := d.QueryRowContext(ctx, actByKey, key).Scan(&didAction, &didTarget, &told)
+	err := d.QueryRowContext(ctx, actionByKey, key).Scan(&didAction, &didTarget, &told)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -73,7 +73,7 @@ func (d *deed) before(ctx context.Context, key, action, target string, outcome a
 	return err == nil, err
 }
 
-func (d *deed) writeDown(ctx context.Context, a jobs.Act, action, target string, outcome any) error {
+func (d *actionTx) writeDown(ctx context.Context, a jobs.Action, action, target string, outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (d *deed) writeDown(ctx context.Context, a jobs.Act, action, target string,
 		return err
 	}
 	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action, target, a.Reason, detail, a.Key, told)
-	if err == nil && d.orders {
-		_, err = d.ExecContext(ctx, raiseOrders)
+	if err == nil && d.controlState {
+		_, err = d.ExecContext(ctx, raiseControlState)
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func changed(ctx context.Context, tx *sql.Tx, statement string, args ...any) (bo
 }
 
 // byWhom says who did something, and why, for the detail of a run.
-func byWhom(what string, a jobs.Act) string {
+func byWhom(what string, a jobs.Action) string {
 	if a.Reason == "" {
 		return what + " by " + a.Actor
 	}

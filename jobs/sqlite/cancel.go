@@ -26,9 +26,9 @@ DELETE FROM holdfast_cancels WHERE run NOT IN (
 )
 
 // Cancel ends a waiting run, and asks the replica of a running one to end it.
-func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	var record jobs.Record
-	err := s.act(ctx, a, "cancel", "run "+run.String(), &record, func(d *deed) error {
+	err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(d *actionTx) error {
 		runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 		if err == nil && len(runs) == 0 {
 			err = fmt.Errorf("run %s: %w", run, jobs.ErrNotFound)
@@ -42,7 +42,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 		case jobs.Waiting:
 			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, byWhom("cancelled", a), d.now)
 		case jobs.Running:
-			d.orders = true
+			d.controlState = true
 			_, err = d.ExecContext(ctx, askToCancel, run, found.Session, d.now, a.Actor)
 		default:
 			err = fmt.Errorf("run %s has ended as %s: %w", run, found.State, jobs.ErrConflict)

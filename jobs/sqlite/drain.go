@@ -19,7 +19,7 @@ const (
 
 // Drain asks a living session to start nothing more, or to start again. What
 // waits in it others may adopt from then on.
-func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	action := "drain"
 	if !drain {
 		action = "undrain"
@@ -28,8 +28,8 @@ func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain 
 	if err != nil {
 		return wrap(action, err)
 	}
-	return s.act(ctx, a, action, "replica "+replica, nil, func(d *deed) error {
-		d.orders, d.detail = true, map[string]any{"session": session}
+	return s.action(ctx, a, action, "replica "+replica, nil, func(d *actionTx) error {
+		d.controlState, d.detail = true, map[string]any{"session": session}
 		_, err := d.ExecContext(ctx, setDraining, session, drain)
 		return err
 	})

@@ -226,7 +226,7 @@ func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 		if err := insertSale(tx); err != nil {
 			return err
 		}
-		beat, err := r.Heartbeat(t.Context(), r.session, jobs.Vitals{})
+		beat, err := r.Heartbeat(t.Context(), r.session, jobs.ReplicaStatus{})
 		if err != nil || beat.Claims[r.run.Token] != r.run.ID {
 			t.Errorf("beat %+v (%v)", beat, err)
 		}

@@ -17,7 +17,7 @@ SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k JOIN json_ea
 CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
 
 	// openScheduledTimes looks at each row of the first job that is followed behind the
-	// follower's cursor, and for it at those of the others and the follower's
+	// dependent's cursor, and for it at those of the others and the follower's
 	// own. Of a firing's rows one at most is in the states asked for.
 	openScheduledTimes = `
 SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
@@ -36,13 +36,13 @@ ORDER BY r.scheduled_at DESC LIMIT ?5`
 
 // Openings returns the openings of each follower. Cursors are read first: of
 // what is behind one each scheduled time that there will be has a row then.
-func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
-	inForce, err := s.followCursors(ctx, followers)
+func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+	inForce, err := s.followCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("openings", err)
 	}
 	scheduledTimes := map[string][]jobs.Opening{}
-	for _, f := range followers {
+	for _, f := range dependents {
 		if inForce[f.Job].Version != f.Version {
 			continue
 		}
@@ -57,14 +57,14 @@ func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[st
 			return nil, wrap("openings", err)
 		}
 	}
-	return jobs.OpeningsOf(followers, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
 }
 
 // followCursors returns what is in force of the followers and of the jobs that
 // they follow, by name.
-func (s *Store) followCursors(ctx context.Context, followers []jobs.Follower) (map[string]jobs.InForce, error) {
+func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.InForce, error) {
 	var names []string
-	for _, f := range followers {
+	for _, f := range dependents {
 		names = append(append(names, f.Job), f.After...)
 	}
 	slices.Sort(names)
@@ -83,7 +83,7 @@ func (s *Store) followCursors(ctx context.Context, followers []jobs.Follower) (m
 	return inForce, err
 }
 
-func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Follower, since time.Time) ([]jobs.Opening, error) {
+func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent, since time.Time) ([]jobs.Opening, error) {
 	others, err := encode(f.After[1:])
 	if err != nil {
 		return nil, err

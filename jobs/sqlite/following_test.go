@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// TestPausedFollowersHaveNoOpenings pauses them one way after the other.
-func TestPausedFollowersHaveNoOpenings(t *testing.T) {
+// TestPausedDependentsHaveNoOpenings pauses them one way after the other.
+func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	s := open(t)
 	session := uuid.New()
 	if err := s.Open(t.Context(), jobs.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
@@ -32,7 +32,7 @@ func TestPausedFollowersHaveNoOpenings(t *testing.T) {
 				}
 			}
 			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
-				openings, err := s.Openings(t.Context(), []jobs.Follower{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+				openings, err := s.Openings(t.Context(), []jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
 				}

@@ -44,7 +44,7 @@ func (r storedRelease) released() (locking.Released, error) {
 
 // Release takes a run's claim away. A job's transaction under way has the one
 // writer: unless it is to be ended, the claim is not taken from it.
-func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
@@ -54,7 +54,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 	}
 	var told storedRelease
 	target := string(r.Resource.Kind()) + " " + r.Resource.Path()
-	err = s.act(ctx, a, "release", target, &told, func(d *deed) error {
+	err = s.action(ctx, a, "release", target, &told, func(d *actionTx) error {
 		var run uuid.UUID
 		err := d.QueryRowContext(ctx, runHolding, r.Resource.Key(), r.Token).Scan(&run)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -66,7 +66,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 		if told, err = takeAway(ctx, d, a, run, r.Token); err != nil {
 			return err
 		}
-		d.orders, d.detail = true, map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+		d.controlState, d.detail = true, map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
 		return nil
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 }
 
 // takeAway ends a run without a successor.
-func takeAway(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID, token jobs.Token) (storedRelease, error) {
+func takeAway(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID, token jobs.Token) (storedRelease, error) {
 	runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 	if err != nil {
 		return storedRelease{}, err
@@ -93,7 +93,7 @@ func takeAway(ctx context.Context, d *deed, a jobs.Act, run uuid.UUID, token job
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
-func heldByOthers(ctx context.Context, d *deed, r jobs.ReleaseRequest) error {
+func heldByOthers(ctx context.Context, d *actionTx, r jobs.ReleaseRequest) error {
 	var holders []string
 	err := each(ctx, d, resourceHolders, []any{r.Resource.Key()}, func(rows *sql.Rows) error {
 		var job, replica string

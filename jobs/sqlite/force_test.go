@@ -14,7 +14,7 @@ import (
 )
 
 // byHand is who acts in the tests.
-var byHand = jobs.Act{Actor: "ann", Via: "cli"}
+var byHand = jobs.Action{Actor: "ann", Via: "cli"}
 
 func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	r := startRun(t)
@@ -63,9 +63,9 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	}
 }
 
-// TestAToolActsBesideAScheduler: what the command line does the scheduler finds
+// TestAToolActionsBesideAScheduler: what the command line does the scheduler finds
 // by asking, and obeys.
-func TestAToolActsBesideAScheduler(t *testing.T) {
+func TestAToolActionsBesideAScheduler(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	session := openSession(t, s)
@@ -80,7 +80,7 @@ func TestAToolActsBesideAScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tool.Close()
-	before, err := s.Orders(t.Context(), session, -1)
+	before, err := s.ControlState(t.Context(), session, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAToolActsBesideAScheduler(t *testing.T) {
 	if err := tool.Drain(t.Context(), byHand, session, true); err != nil {
 		t.Fatal(err)
 	}
-	after, err := s.Orders(t.Context(), session, before.Generation)
+	after, err := s.ControlState(t.Context(), session, before.Generation)
 	if err != nil || len(after.Pauses) != 1 || len(after.Cancels) != 1 || !after.Draining {
 		t.Errorf("orders %+v (%v)", after, err)
 	}
@@ -110,7 +110,7 @@ func TestAToolActsBesideAScheduler(t *testing.T) {
 	if _, err := tool.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if beat, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil || len(beat.Claims) != 0 {
+	if beat, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil || len(beat.Claims) != 0 {
 		t.Errorf("beat %+v (%v)", beat, err)
 	}
 }

@@ -256,7 +256,7 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		}
 		if known, live := s.lives.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
-			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.vitals.OffsetMilliseconds(), known.vitals.Workers, known.vitals.Busy, known.vitals.NotReady
+			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(), known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
 		}
 		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)

@@ -13,7 +13,7 @@ import (
 type life struct {
 	jobs.Session
 	started, beat, expires time.Time
-	vitals                 jobs.Vitals
+	replicaStatus          jobs.ReplicaStatus
 	ended                  bool
 }
 
@@ -54,7 +54,7 @@ func (l *lives) succeed(s jobs.Session) {
 }
 
 // renew extends the session if it lives.
-func (l *lives) renew(id uuid.UUID, v jobs.Vitals) (life, bool) {
+func (l *lives) renew(id uuid.UUID, v jobs.ReplicaStatus) (life, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -62,7 +62,7 @@ func (l *lives) renew(id uuid.UUID, v jobs.Vitals) (life, bool) {
 	if known == nil || !known.live(now) {
 		return life{}, false
 	}
-	known.beat, known.expires, known.vitals = now, now.Add(known.TTL), v
+	known.beat, known.expires, known.replicaStatus = now, now.Add(known.TTL), v
 	return *known, true
 }
 

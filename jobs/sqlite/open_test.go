@@ -39,7 +39,7 @@ func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); err == nil {
 		t.Fatal("opened twice")
 	}
-	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Error(err)
 	}
 	startFinish(t, s, session, 1)
@@ -134,7 +134,7 @@ func TestCloseIsIdempotentAndFinal(t *testing.T) {
 	s.Close()
 	s.Close()
 	_, started := s.Start(t.Context(), session, batch(t, 1))
-	_, beat := s.Heartbeat(t.Context(), session, jobs.Vitals{})
+	_, beat := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{})
 	_, read := s.Runs(t.Context(), jobs.RunFilter{})
 	for what, err := range map[string]error{"start": started, "heartbeat": beat, "runs": read} {
 		if !errors.Is(err, jobs.ErrUnavailable) {
@@ -161,7 +161,7 @@ func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
 // and the third waited.
 func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest, granted []jobs.StartResult) {
 	t.Helper()
-	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
 		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
 	}
 	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 || replicas[0].ExpiresAt.After(time.Now()) {
@@ -289,7 +289,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() || !locks[0].Expires.After(time.Now()) {
 		t.Errorf("locks %+v (%v)", locks, err)
 	}
-	triggered, err := tool.Trigger(t.Context(), jobs.Act{Actor: "test", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k"})
+	triggered, err := tool.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	}
 	refuseSessions(t, tool, session)
 	before := beatOf(t, tool, session)
-	if _, err := s.Heartbeat(t.Context(), session, jobs.Vitals{}); err != nil {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := beatOf(t, tool, session); !after.After(before) {
@@ -309,7 +309,7 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 func refuseSessions(t *testing.T, tool *sqlite.Store, session uuid.UUID) {
 	t.Helper()
 	ctx := t.Context()
-	_, beat := tool.Heartbeat(ctx, session, jobs.Vitals{})
+	_, beat := tool.Heartbeat(ctx, session, jobs.ReplicaStatus{})
 	_, start := tool.Start(ctx, session, batch(t, 1))
 	_, note := tool.Note(ctx, session, nil)
 	_, sweep := tool.Sweep(ctx)

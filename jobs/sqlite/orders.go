@@ -19,9 +19,9 @@ const (
 SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
 )
 
-// Orders returns what the session is to obey, all of one moment.
-func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
-	var o jobs.Orders
+// ControlState returns what the session is to obey, all of one moment.
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+	var o jobs.ControlState
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return o, wrap("orders", err)
@@ -39,7 +39,7 @@ func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (job
 }
 
 // sessionOrders fills in what concerns the session alone.
-func sessionOrders(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.Orders) error {
+func sessionOrders(ctx context.Context, tx *sql.Tx, session uuid.UUID, o *jobs.ControlState) error {
 	err := tx.QueryRowContext(ctx, isDraining, session).Scan(&o.Draining)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err

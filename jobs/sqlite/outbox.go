@@ -187,8 +187,8 @@ func undeliveredBy(ctx context.Context, from queryer, query string, args ...any)
 }
 
 // DeliverAgain has a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Act, delivery uuid.UUID) (u jobs.Undelivered, err error) {
-	err = s.act(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(d *deed) error {
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action, delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(d *actionTx) error {
 		found, err := changed(ctx, d.Tx, deliverAgain, delivery, d.now)
 		if err == nil && !found {
 			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)

@@ -35,12 +35,12 @@ WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?
 )
 
 // Pause pauses the target, or returns the pause that stands.
-func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
 		return pause, wrap("pause", err)
 	}
-	err := s.act(ctx, a, "pause", target.String(), &pause, func(d *deed) error {
+	err := s.action(ctx, a, "pause", target.String(), &pause, func(d *actionTx) error {
 		if target.Kind == jobs.TargetJob {
 			if err := requireJob(ctx, d.Tx, target.Name); err != nil {
 				return err
@@ -55,7 +55,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 			return nil
 		}
 		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor, Reason: a.Reason}
-		d.orders = true
+		d.controlState = true
 		_, err = d.ExecContext(ctx, addPause, pause.ID, target.Kind, target.Name, d.now, a.Actor, a.Reason)
 		return err
 	})
@@ -63,12 +63,12 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 }
 
 // Resume ends the target's own pause.
-func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	var pause jobs.Pause
 	if err := target.Check(); err != nil {
 		return pause, wrap("resume", err)
 	}
-	err := s.act(ctx, a, "resume", target.String(), &pause, func(d *deed) error {
+	err := s.action(ctx, a, "resume", target.String(), &pause, func(d *actionTx) error {
 		standing, err := pausesBy(ctx, d, standingPause, target.Kind, target.Name)
 		if err == nil && len(standing) == 0 {
 			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
@@ -79,7 +79,7 @@ func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (job
 		now := fromMicros(d.now)
 		pause = standing[0]
 		pause.ResumedAt, pause.ResumedBy = &now, a.Actor
-		d.orders, d.detail = true, map[string]any{"paused_at": pause.At, "paused_by": pause.By}
+		d.controlState, d.detail = true, map[string]any{"paused_at": pause.At, "paused_by": pause.By}
 		_, err = d.ExecContext(ctx, endPause, pause.ID, d.now, a.Actor)
 		return err
 	})

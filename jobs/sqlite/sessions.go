@@ -70,7 +70,7 @@ func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, er
 
 // Heartbeat renews a session and returns its claims. It does not wait for the
 // writer.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals)
 func (s *Store) persistBeat(ctx context.Context, renewed life) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat), micros(renewed.expires),
-			renewed.vitals.OffsetMilliseconds(), renewed.vitals.Workers, renewed.vitals.Busy, renewed.vitals.NotReady)
+			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers, renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady)
 		return err
 	})
 	if err != nil {

@@ -39,12 +39,12 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, wrap("put_job", err)
 	}
 	var put jobs.Spec
-	err := s.act(ctx, a, "put_job", "job "+spec.Job, &put, func(d *deed) error {
+	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put, func(d *actionTx) error {
 		known, found, err := changeable(ctx, d, spec.Job, checks)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks 
 			return known.Conflict(spec.Version)
 		}
 		put = jobs.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1, ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
-		d.orders, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
+		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
 		return d.writeSpec(ctx, put)
 	})
 	return put, err
@@ -64,11 +64,11 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks 
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return wrap("remove_job", err)
 	}
-	return s.act(ctx, a, "remove_job", "job "+job, nil, func(d *deed) error {
+	return s.action(ctx, a, "remove_job", "job "+job, nil, func(d *actionTx) error {
 		known, found, err := changeable(ctx, d, job, checks)
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 			return err
 		}
 		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, fromMicros(d.now), a.Actor
-		d.orders, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
+		d.controlState, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
 		if err := d.writeSpec(ctx, known); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 }
 
 // putOutOfForce has nobody carry the job any more.
-func (d *deed) putOutOfForce(ctx context.Context, job string) error {
+func (d *actionTx) putOutOfForce(ctx context.Context, job string) error {
 	if _, err := d.ExecContext(ctx, dropCarriers, job); err != nil {
 		return err
 	}
@@ -107,14 +107,14 @@ func (d *deed) putOutOfForce(ctx context.Context, job string) error {
 	return err
 }
 
-func (d *deed) writeSpec(ctx context.Context, s jobs.Spec) error {
+func (d *actionTx) writeSpec(ctx context.Context, s jobs.Spec) error {
 	_, err := d.ExecContext(ctx, writeSpec, s.Job, string(s.Text), s.Version, d.now, s.ChangedBy, s.Removed)
 	return err
 }
 
 // changeable returns the job's spec, if it has one, unless the job comes from
 // the configuration or a check objects.
-func changeable(ctx context.Context, d *deed, job string, checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
+func changeable(ctx context.Context, d *actionTx, job string, checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
 	var configured bool
 	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
 		return spec, false, err

@@ -28,13 +28,13 @@ WHERE j.name = ?1`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
 		return answer, wrap("trigger", err)
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	err := s.act(ctx, a, "trigger", "job "+r.Job, nil, func(d *deed) (err error) {
+	err := s.action(ctx, a, "trigger", "job "+r.Job, nil, func(d *actionTx) (err error) {
 		answer, err = triggered(ctx, d, a, r)
 		return err
 	})
@@ -42,7 +42,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) 
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func triggered(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
 	if err != nil || answer.State != jobs.Waiting {
 		return answer, err
@@ -55,7 +55,7 @@ func triggered(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) 
 }
 
 // runOfTrigger returns the key's run, and whether it was added.
-func runOfTrigger(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
+func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
 	var id uuid.UUID
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
 	if err == nil {
@@ -103,7 +103,7 @@ func runOfTrigger(ctx context.Context, d *deed, a jobs.Act, r jobs.TriggerReques
 
 // inTheWay returns what is in the way of a run that waits, by the definition in force of
 // its job. Of a job that no replica has registered yet only its own name is known.
-func inTheWay(ctx context.Context, d *deed, run jobs.Record) (*jobs.Obstacle, error) {
+func inTheWay(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: run.Job}
 	var resources string
 	err := d.QueryRowContext(ctx, lockedByJob, run.Job).Scan(&resources, &definition.MayOverlap)

@@ -354,7 +354,7 @@ func TestDeliveredAgain(t *testing.T) {
 		}
 	}
 	found := s.undelivered("one that was given up", givenUp(2))
-	if _, err := s.store.DeliverAgain(t.Context(), jobs.Act{Actor: "ann", Via: "go"}, found[0].ID); err != nil {
+	if _, err := s.store.DeliverAgain(t.Context(), jobs.Action{Actor: "ann", Via: "go"}, found[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	s.undelivered("one that was given up again, after two tries more", givenUp(4))

@@ -154,7 +154,7 @@ func (f *Faulty) note(op Op, n int) {
 	f.counts[op] += n
 }
 
-func (f *Faulty) do(ctx context.Context, op Op, key string, act func(context.Context) error) error {
+func (f *Faulty) do(ctx context.Context, op Op, key string, action func(context.Context) error) error {
 	fault, after := f.next(op, key)
 	if after != nil {
 		defer after()
@@ -167,15 +167,15 @@ func (f *Faulty) do(ctx context.Context, op Op, key string, act func(context.Con
 	case LoseRequest:
 		return fmt.Errorf("%w: planned", locking.ErrUnclear)
 	case LoseReply:
-		_ = act(ctx) // whatever it says is what gets lost
+		_ = action(ctx) // whatever it says is what gets lost
 		return fmt.Errorf("%w: planned", locking.ErrUnclear)
 	case Late:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.late = append(f.late, func() { _ = act(context.WithoutCancel(ctx)) })
+		f.late = append(f.late, func() { _ = action(context.WithoutCancel(ctx)) })
 		return fmt.Errorf("%w: planned", locking.ErrUnclear)
 	}
-	return act(ctx)
+	return action(ctx)
 }
 
 func (f *Faulty) next(op Op, key string) (fault Fault, after func()) {

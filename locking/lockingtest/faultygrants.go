@@ -90,16 +90,16 @@ func (f *FaultyGrants) next(op Op) Fault {
 	return f.choose(op)
 }
 
-func (f *FaultyGrants) do(ctx context.Context, op Op, act func(context.Context) error) error {
+func (f *FaultyGrants) do(ctx context.Context, op Op, action func(context.Context) error) error {
 	switch f.next(op) {
 	case None:
-		return act(ctx)
+		return action(ctx)
 	case LoseReply:
-		_ = act(ctx) // whatever it says is what gets lost
+		_ = action(ctx) // whatever it says is what gets lost
 	case Late:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.late = append(f.late, func() { _ = act(context.WithoutCancel(ctx)) })
+		f.late = append(f.late, func() { _ = action(context.WithoutCancel(ctx)) })
 	}
 	return fmt.Errorf("%w: planned", locking.ErrUnavailable)
 }

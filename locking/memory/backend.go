@@ -108,7 +108,7 @@ func (b *Backend) Len() int {
 
 // do runs act alone, unless ctx has ended or a key is not one that any backend
 // takes: what works here must work elsewhere.
-func (b *Backend) do(ctx context.Context, keys []string, act func(now time.Time) error) error {
+func (b *Backend) do(ctx context.Context, keys []string, action func(now time.Time) error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
 	}
@@ -122,7 +122,7 @@ func (b *Backend) do(ctx context.Context, keys []string, act func(now time.Time)
 	if b.items == nil {
 		b.items = map[string]item{}
 	}
-	return act(time.Now())
+	return action(time.Now())
 }
 
 func (b *Backend) live(key string, now time.Time) (item, bool) {

@@ -32,8 +32,8 @@ func operate(mux *http.ServeMux, replica *holdfast.Replica) {
 }
 
 // by says who acts, for the audit log.
-func by(r *http.Request) jobs.Act {
-	return jobs.Act{Actor: r.FormValue("user"), Via: "api", Reason: "asked of the service"}
+func by(r *http.Request) jobs.Action {
+	return jobs.Action{Actor: r.FormValue("user"), Via: "api", Reason: "asked of the service"}
 }
 
 func answer(w http.ResponseWriter, done any, err error) {

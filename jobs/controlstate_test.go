@@ -42,7 +42,7 @@ func (j *openLog) String() string {
 // operators gives orders as a test says.
 type operators struct {
 	mu    sync.Mutex
-	now   jobs.Orders
+	now   jobs.ControlState
 	deaf  bool // nobody hears of acts at once
 	fail  error
 	asked int
@@ -55,20 +55,20 @@ type obeying struct {
 	operators *operators
 }
 
-func (o obeying) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
-	return o.operators.Orders(ctx, session, since)
+func (o obeying) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+	return o.operators.ControlState(ctx, session, since)
 }
 
 func (o obeying) Listen(ctx context.Context, heard func()) error {
 	return o.operators.Listen(ctx, heard)
 }
 
-func (o *operators) Orders(_ context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+func (o *operators) ControlState(_ context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
 	if o.fail != nil {
-		return jobs.Orders{}, o.fail
+		return jobs.ControlState{}, o.fail
 	}
 	now := o.now
 	if now.Generation == since {
@@ -91,7 +91,7 @@ func (o *operators) Listen(ctx context.Context, heard func()) error {
 }
 
 // order changes what is wanted, and lets all replicas act on what they heard.
-func (o *operators) order(change func(*jobs.Orders)) {
+func (o *operators) order(change func(*jobs.ControlState)) {
 	o.mu.Lock()
 	change(&o.now)
 	o.now.Generation++
@@ -108,13 +108,13 @@ func (o *operators) set(change func(*operators)) {
 	change(o)
 }
 
-func pausing(kind jobs.TargetKind, name string) func(*jobs.Orders) {
-	return func(o *jobs.Orders) {
+func pausing(kind jobs.TargetKind, name string) func(*jobs.ControlState) {
+	return func(o *jobs.ControlState) {
 		o.Pauses = append(slices.Clone(o.Pauses), jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: time.Now(), By: "anna"})
 	}
 }
 
-func resuming(o *jobs.Orders) { o.Pauses = nil }
+func resuming(o *jobs.ControlState) { o.Pauses = nil }
 
 // built makes a job of a spec's text, which names an interval and a handler.
 func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
@@ -241,11 +241,11 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 			stops = append(stops, c.start(o))
 		}
 		time.Sleep(5 * time.Second)
-		ops.order(func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("added", "10s", "work", 1)} })
+		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", "10s", "work", 1)} })
 		time.Sleep(26 * time.Second) // 31 s: it runs
-		ops.order(func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("added", "20s", "work", 2)} })
+		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", "20s", "work", 2)} })
 		time.Sleep(30 * time.Second) // 61 s: it runs again
-		ops.order(func(o *jobs.Orders) { o.Specs = nil })
+		ops.order(func(o *jobs.ControlState) { o.Specs = nil })
 		time.Sleep(time.Minute)
 		for _, stop := range stops {
 			stop()
@@ -272,10 +272,10 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 		stop, stopDeaf := c.start(hears), c.start(deaf)
 		time.Sleep(5 * time.Second)
 		for version, every := range []string{"10s", "20s", "10s"} {
-			orders := func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("added", every, "work", int64(version+1))} }
-			ops.order(orders)
+			controlState := func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", every, "work", int64(version+1))} }
+			ops.order(controlState)
 			if version < 2 { // the last change does not reach it
-				stale.order(orders)
+				stale.order(controlState)
 			}
 		}
 		time.Sleep(30 * time.Second)
@@ -295,7 +295,7 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
-		ops.order(func(o *jobs.Orders) {
+		ops.order(func(o *jobs.ControlState) {
 			o.Specs = []jobs.Spec{spec("added", "10s", "work", 1), spec("wrong", "soon", "work", 1), spec("renamed", "10s", "work", 1)}
 			o.Specs[2].Job = "alias"
 		})
@@ -329,9 +329,9 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
 		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
 		stop := c.start(o)
-		ops.order(func(o *jobs.Orders) { o.Specs = []jobs.Spec{spec("job", "1s", "work", 1)} })
+		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("job", "1s", "work", 1)} })
 		time.Sleep(15 * time.Second)
-		ops.order(func(o *jobs.Orders) { o.Specs = nil })
+		ops.order(func(o *jobs.ControlState) { o.Specs = nil })
 		time.Sleep(10 * time.Second)
 		stop()
 		c.expectScheduledTimes(begun, "job", 10, 20)
@@ -358,7 +358,7 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 		if run.State != jobs.Running {
 			t.Fatalf("run: %+v", run)
 		}
-		ops.order(func(o *jobs.Orders) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		ops.order(func(o *jobs.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled || !strings.Contains(r.Detail, "anna") {
@@ -420,7 +420,7 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		stop, begun := c.start(o), time.Now()
 		time.Sleep(15 * time.Second)
 		run := c.runs("job")[0]
-		ops.order(func(o *jobs.Orders) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
+		ops.order(func(o *jobs.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(7 * time.Second)
 		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 || r.FinishedAt.Sub(begun) > 21*time.Second {
 			t.Errorf("run: %+v", r)
@@ -440,7 +440,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		o.Store = obeying{c.store, ops}
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
-		ops.order(func(o *jobs.Orders) { o.Draining = true })
+		ops.order(func(o *jobs.ControlState) { o.Draining = true })
 		if err := replica.Ready(t.Context()); !errors.Is(err, jobs.ErrNotReady) || !strings.Contains(err.Error(), "drained") {
 			t.Errorf("ready: %v", err)
 		}
@@ -456,7 +456,7 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		if r := c.runs("triggered"); len(r) != 1 || r[0].State != jobs.Waiting {
 			t.Errorf("triggered: %+v", r)
 		}
-		ops.order(func(o *jobs.Orders) { o.Draining = false })
+		ops.order(func(o *jobs.ControlState) { o.Draining = false })
 		if err := replica.Ready(t.Context()); err != nil {
 			t.Errorf("ready: %v", err)
 		}
@@ -485,12 +485,12 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second) // it is queued behind the first
-		ops.order(func(o *jobs.Orders) { o.Draining = true })
+		ops.order(func(o *jobs.ControlState) { o.Draining = true })
 		time.Sleep(20 * time.Second)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"waiting triggered"}) {
 			t.Errorf("drained: %v", got)
 		}
-		ops.order(func(o *jobs.Orders) { o.Draining = false })
+		ops.order(func(o *jobs.ControlState) { o.Draining = false })
 		time.Sleep(15 * time.Second)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("afterwards: %v", got)
@@ -499,9 +499,9 @@ func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 	})
 }
 
-// Acts are obeyed within a second though nobody hears of them, and what was
+// Actions are obeyed within a second though nobody hears of them, and what was
 // heard holds while the store can't be asked.
-func TestActsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
+func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{deaf: true}, time.Now()
 		var log openLog

@@ -18,24 +18,24 @@ const (
 	listenRarest  = 30 * time.Second // and at most
 )
 
-// orders are what operators want of this replica, as last heard: a replica that
+// controlState are what operators want of this replica, as last heard: a replica that
 // can't hear for a while keeps them. The store refuses what must not start
 // whether or not it was heard of here.
-type orders struct {
-	control  Control
-	session  func() uuid.UUID
-	table    *cronTable
-	follower *follower
-	active   *active
-	hurry    chan<- struct{} // the keeper's
-	registry *Registry
-	build    func(text json.RawMessage) (Job, error)
-	log      zerolog.Logger
-	every    time.Duration // how often orders are asked for where nobody is heard
+type controlState struct {
+	control    Control
+	session    func() uuid.UUID
+	table      *cronTable
+	activation *activation
+	active     *active
+	hurry      chan<- struct{} // the keeper's
+	registry   *Registry
+	build      func(text json.RawMessage) (Job, error)
+	log        zerolog.Logger
+	every      time.Duration // how often orders are asked for where nobody is heard
 
-	mu       sync.Mutex
-	standing []Pause
-	drained  bool
+	mu            sync.Mutex
+	activeVersion []Pause
+	drained       bool
 
 	looks  chan struct{} // holds a value when orders are to be asked for
 	reread atomic.Bool   // jobs that were added at run time are to be built anew
@@ -51,10 +51,10 @@ type orders struct {
 
 // paused returns the pause that covers a job of that group, if there is one.
 // It may be called concurrently, as may draining and look.
-func (o *orders) paused(job, group string) (Pause, bool) {
+func (o *controlState) paused(job, group string) (Pause, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.standing {
+	for _, p := range o.activeVersion {
 		if p.Covers(job, group) {
 			return p, true
 		}
@@ -63,7 +63,7 @@ func (o *orders) paused(job, group string) (Pause, bool) {
 }
 
 // draining reports whether this replica is to start nothing more.
-func (o *orders) draining() bool {
+func (o *controlState) draining() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.drained
@@ -71,16 +71,16 @@ func (o *orders) draining() bool {
 
 // again has the jobs that were added at run time built anew: what they take from
 // the configuration may be something else now.
-func (o *orders) again() {
+func (o *controlState) again() {
 	o.reread.Store(true)
 	o.look()
 }
 
 // look has the orders asked for at once.
-func (o *orders) look() { signal(o.looks) }
+func (o *controlState) look() { signal(o.looks) }
 
 // run follows the orders until ctx ends.
-func (o *orders) run(ctx context.Context) {
+func (o *controlState) run(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { o.listen(ctx) })
@@ -98,7 +98,7 @@ func (o *orders) run(ctx context.Context) {
 }
 
 // listen hears of acts at once. While it can't, they are heard of by asking.
-func (o *orders) listen(ctx context.Context) {
+func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		begun := time.Now()
 		err := o.control.Listen(ctx, o.look)
@@ -118,14 +118,14 @@ func (o *orders) listen(ctx context.Context) {
 }
 
 // ask asks for the orders and obeys them.
-func (o *orders) ask(ctx context.Context) {
+func (o *controlState) ask(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	if o.reread.Swap(false) {
 		o.read, o.rebuild = 0, true
 		clear(o.refused)
 	}
-	now, err := o.control.Orders(bounded, o.session(), o.read)
+	now, err := o.control.ControlState(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
 			o.log.Warn().Err(err).Msg("operators' acts can't be asked for, the last ones hold")
@@ -140,7 +140,7 @@ func (o *orders) ask(ctx context.Context) {
 	}
 }
 
-func (o *orders) obey(now Orders) {
+func (o *controlState) obey(now ControlState) {
 	revised := o.drain(now.Draining)
 	if now.Generation != o.read {
 		revised = o.pause(now.Pauses) || revised
@@ -151,16 +151,16 @@ func (o *orders) obey(now Orders) {
 		}
 	}
 	if revised {
-		signal(o.follower.revised)
+		signal(o.activation.revised)
 	}
 	if o.table.isUnsettled() || len(o.table.unregistered()) > 0 {
-		signal(o.follower.added)
+		signal(o.activation.added)
 	}
 	o.cancel(now.Cancels)
 }
 
 // drain reports whether what is asked for is new.
-func (o *orders) drain(draining bool) bool {
+func (o *controlState) drain(draining bool) bool {
 	o.mu.Lock()
 	changed := o.drained != draining
 	o.drained = draining
@@ -175,12 +175,12 @@ func (o *orders) drain(draining bool) bool {
 }
 
 // pause takes the pauses that stand, and reports whether they are others.
-func (o *orders) pause(standing []Pause) bool {
+func (o *controlState) pause(activeVersion []Pause) bool {
 	o.mu.Lock()
-	before := o.standing
-	o.standing = standing
+	before := o.activeVersion
+	o.activeVersion = activeVersion
 	o.mu.Unlock()
-	was, is := byID(before), byID(standing)
+	was, is := byID(before), byID(activeVersion)
 	for id, p := range is {
 		if _, known := was[id]; !known {
 			o.log.Info().Stringer("target", p.Target).Str("by", p.By).Msg("paused")
@@ -213,7 +213,7 @@ func sameKeys[K comparable, V any](a, b map[K]V) bool {
 
 // follow brings the table in line with the jobs that were added at run time,
 // and reports whether it changed.
-func (o *orders) follow(specs []Spec) (changed bool) {
+func (o *controlState) follow(specs []Spec) (changed bool) {
 	there := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		there[s.Job] = true
@@ -236,7 +236,7 @@ func (o *orders) follow(specs []Spec) (changed bool) {
 
 // take puts a job into the table, where it is new, and reports whether it did.
 // One that is not this replica's to fire is told of once and left to others.
-func (o *orders) take(s Spec) bool {
+func (o *controlState) take(s Spec) bool {
 	before := o.table.get(s.Job)
 	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild || o.refused[s.Job] == s.Version {
 		return false
@@ -266,7 +266,7 @@ func (o *orders) take(s Spec) bool {
 
 var errNoBuild = errors.New("this replica takes no jobs at run time")
 
-func (o *orders) entry(s Spec) (*entry, error) {
+func (o *controlState) entry(s Spec) (*entry, error) {
 	if o.build == nil {
 		return nil, errNoBuild
 	}
@@ -288,7 +288,7 @@ func (o *orders) entry(s Spec) (*entry, error) {
 
 // cancel ends the runs that operators want ended. They are named until they have
 // ended, so that one that was only about to start is ended when it has.
-func (o *orders) cancel(runs map[uuid.UUID]string) {
+func (o *controlState) cancel(runs map[uuid.UUID]string) {
 	for run, by := range runs {
 		if o.active.cancelRun(run, fmt.Errorf("%w: %s", ErrCancelled, by)) && o.cancelled[run] == "" {
 			o.cancelled[run] = by

@@ -1,4 +1,4 @@
-package outage_test
+package breaker_test
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/outage"
+	"github.com/holdfast-dev/holdfast/internal/breaker"
 )
 
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o outage.Outage
+		var o breaker.Breaker
 		var log bytes.Buffer
 		lasts := func(want bool) {
 			t.Helper()

@@ -302,7 +302,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-const document = "../docs/metrics.md"
+const document = "../../docs/metrics.md"
 
 // TestDocument holds docs/metrics.md to what is served. With HOLDFAST_UPDATE set
 // it writes the table.
@@ -334,7 +334,7 @@ func TestDocument(t *testing.T) {
 
 // TestAlertsAskForWhatIsServed reads the example rules.
 func TestAlertsAskForWhatIsServed(t *testing.T) {
-	const path = "../configs/alerts.rules"
+	const path = "../../configs/alerts.rules"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

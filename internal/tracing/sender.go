@@ -7,17 +7,17 @@ import (
 	"github.com/rs/zerolog"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/holdfast-dev/holdfast/internal/outage"
+	"github.com/holdfast-dev/holdfast/internal/breaker"
 )
 
 // sender stands on both sides of the SDK's queue: in front of it, so that what
 // has no room is counted; behind it, so that faults are told in the replica's
 // log, now and then, and not by the SDK's own.
 type sender struct {
-	log    zerolog.Logger
-	outage outage.Outage
-	over   context.Context // ends when nothing is sent any more
-	end    context.CancelFunc
+	log     zerolog.Logger
+	breaker breaker.Breaker
+	over    context.Context // ends when nothing is sent any more
+	end     context.CancelFunc
 
 	waiting               atomic.Int64 // in the queue or being sent: at most as many as the queue has room for
 	sent, failed, dropped atomic.Int64
@@ -54,7 +54,7 @@ func (e exit) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	e.waiting.Add(-int64(len(spans)))
 	if err != nil {
 		e.failed.Add(int64(len(spans)))
-		e.outage.Note(e.log, err, false, "spans could not be sent, and are dropped")
+		e.breaker.Note(e.log, err, false, "spans could not be sent, and are dropped")
 		return nil // it was told
 	}
 	e.sent.Add(int64(len(spans)))

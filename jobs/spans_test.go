@@ -94,9 +94,9 @@ func (s *spans) only(t *testing.T, name string) sdk.ReadOnlySpan {
 	return roots[0]
 }
 
-// TestTrail follows runs that succeed, are tried again, wait, and are skipped, on
+// TestSpans follows runs that succeed, are tried again, wait, and are skipped, on
 // two replicas: each is told of once, by the replica that had it.
-func TestTrail(t *testing.T) {
+func TestSpans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -164,7 +164,7 @@ func TestTrail(t *testing.T) {
 			t.Errorf("flaky: %v, %v", flaky.Status(), flaky.Attributes())
 		}
 		if panicked := s.find(s.only(t, "run panics"), "handler")[0]; panicked.Status().Code != codes.Error || markOf(panicked, "error.type") != "panic" ||
-			len(panicked.Events()) != 1 || !strings.Contains(fmt.Sprint(panicked.Events()[0].Attributes), "trail_test.go") {
+			len(panicked.Events()) != 1 || !strings.Contains(fmt.Sprint(panicked.Events()[0].Attributes), "spans_test.go") {
 			t.Errorf("panics: %v, %v", panicked.Status(), panicked.Events())
 		}
 		skipped := s.only(t, "run short")
@@ -193,9 +193,9 @@ func TestTrail(t *testing.T) {
 	})
 }
 
-// TestTrailOfTheDead: the replica that sweeps tells a lost run's trace so, and the
+// TestSpansOfTheDead: the replica that sweeps tells a lost run's trace so, and the
 // replica that lost its session ends what it had begun.
-func TestTrailOfTheDead(t *testing.T) {
+func TestSpansOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		dying, s := c.options("dying", takes(time.Hour), once(t, "lost", 10*time.Second, "orders")), newSpans()
@@ -233,9 +233,9 @@ func TestTrailOfTheDead(t *testing.T) {
 	})
 }
 
-// TestTrailOfARunThatIsLeft: a replica that stops ends its part of a run that
+// TestSpansOfARunThatIsLeft: a replica that stops ends its part of a run that
 // waits, and the one that adopts the run begins another.
-func TestTrailOfARunThatIsLeft(t *testing.T) {
+func TestSpansOfARunThatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		table := []jobs.Job{once(t, "long", 10*time.Second, "orders"), once(t, "left", 11*time.Second, "orders")}
@@ -265,9 +265,9 @@ func TestTrailOfARunThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestLongTrailIsCut: a run that tries for hours has few spans, and says how many
+// TestManySpansAreCut: a run that tries for hours has few spans, and says how many
 // it left out; its end is among them.
-func TestLongTrailIsCut(t *testing.T) {
+func TestManySpansAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, patient := once(t, "long", 10*time.Second, "orders"), once(t, "patient", 11*time.Second, "orders")

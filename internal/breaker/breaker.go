@@ -1,6 +1,6 @@
-// Package outage remembers that somebody could not be asked, so that not all
+// Package breaker remembers that somebody could not be asked, so that not all
 // who would ask wait for the answer that does not come.
-package outage
+package breaker
 
 import (
 	"sync"
@@ -14,38 +14,38 @@ const (
 	logAgain = 10 * time.Second // between two lines that say so
 )
 
-// Outage is one such memory: while it lasts, one in a while asks. The zero
-// Outage is none. It may be used concurrently.
-type Outage struct {
+// Breaker is one such memory: while it lasts, one in a while asks. The zero
+// Breaker is none. It may be used concurrently.
+type Breaker struct {
 	mu     sync.Mutex
 	failed time.Time // when somebody last could not ask
 	logged time.Time
 }
 
 // Lasts reports whether it is not worth asking now.
-func (o *Outage) Lasts() bool {
+func (o *Breaker) Lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.failed.IsZero() && time.Since(o.failed) < askAgain
 }
 
-// Servers is an Outage for each of several servers: who asks one that answers
+// Servers is an Breaker for each of several servers: who asks one that answers
 // does not wait for another. The zero Servers has none. It may be used
 // concurrently.
 type Servers struct {
 	mu  sync.Mutex
-	all map[string]*Outage
+	all map[string]*Breaker
 }
 
-// Of returns the server's Outage.
-func (s *Servers) Of(server string) *Outage {
+// Of returns the server's Breaker.
+func (s *Servers) Of(server string) *Breaker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
-		s.all = map[string]*Outage{}
+		s.all = map[string]*Breaker{}
 	}
 	if s.all[server] == nil {
-		s.all[server] = &Outage{}
+		s.all[server] = &Breaker{}
 	}
 	return s.all[server]
 }
@@ -53,7 +53,7 @@ func (s *Servers) Of(server string) *Outage {
 // Note takes why there was no answer, and logs it with what that means.
 // silent says that nothing could be asked: only that begins an outage, since
 // who refuses answers.
-func (o *Outage) Note(log zerolog.Logger, err error, silent bool, meaning string) {
+func (o *Breaker) Note(log zerolog.Logger, err error, silent bool, meaning string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()

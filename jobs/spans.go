@@ -34,10 +34,10 @@ const tracerName = "github.com/holdfast-dev/holdfast/jobs"
 // that tries for a lock for hours must not fill whoever is sent them.
 const maxTries = 60
 
-// trail is the spans of one firing's life on this replica: the firing's own;
+// runSpans is the spans of one firing's life on this replica: the firing's own;
 // within it the claim and the attempts; within each of these what it took. It
 // belongs to one goroutine. A nil trail is of a run that is not traced.
-type trail struct {
+type runSpans struct {
 	firing *firing
 	begun  time.Time
 
@@ -68,8 +68,8 @@ func (f *firing) follow() {
 		return
 	}
 	now := time.Now()
-	f.trail = &trail{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))), since: now} // f.since is the cluster's
-	f.trail.step("queue", f.trail.begun, nil)
+	f.runSpans = &runSpans{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))), since: now} // f.since is the cluster's
+	f.runSpans.step("queue", f.runSpans.begun, nil)
 	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
 }
 
@@ -101,7 +101,7 @@ func resourceNames(requests []locking.Request) []string {
 }
 
 // now is when a step begins; who is not traced needs no clock.
-func (t *trail) now() (now time.Time) {
+func (t *runSpans) now() (now time.Time) {
 	if t != nil {
 		now = time.Now()
 	}
@@ -109,7 +109,7 @@ func (t *trail) now() (now time.Time) {
 }
 
 // step notes what took from begun until now.
-func (t *trail) step(name string, begun time.Time, err error, marks ...attribute.KeyValue) {
+func (t *runSpans) step(name string, begun time.Time, err error, marks ...attribute.KeyValue) {
 	if t == nil {
 		return
 	}
@@ -117,14 +117,14 @@ func (t *trail) step(name string, begun time.Time, err error, marks ...attribute
 }
 
 // locked notes a try for the stage-1 locks.
-func (t *trail) locked(begun time.Time, found *blockage) {
+func (t *runSpans) locked(begun time.Time, found *blockage) {
 	if t.tells(found) {
 		t.step("lock", begun, nil, obstacleMarks(found)...)
 	}
 }
 
 // asked notes a start that the store has answered.
-func (t *trail) asked(begun time.Time, token Token, found *blockage) {
+func (t *runSpans) asked(begun time.Time, token Token, found *blockage) {
 	if !t.tells(found) {
 		return
 	}
@@ -136,14 +136,14 @@ func (t *trail) asked(begun time.Time, token Token, found *blockage) {
 }
 
 // waited notes a wait for what was in the way.
-func (t *trail) waited(begun time.Time, found *blockage) {
+func (t *runSpans) waited(begun time.Time, found *blockage) {
 	if t.tells(found) {
 		t.step("wait", begun, nil, obstacleMarks(found)...)
 	}
 }
 
 // tells reports whether there is to be a span of a try with this end.
-func (t *trail) tells(found *blockage) bool {
+func (t *runSpans) tells(found *blockage) bool {
 	if t == nil {
 		return false
 	}
@@ -154,7 +154,7 @@ func (t *trail) tells(found *blockage) bool {
 }
 
 // finished notes that the end of an attempt was written down, or could not be.
-func (t *trail) finished(begun time.Time, recorded bool) {
+func (t *runSpans) finished(begun time.Time, recorded bool) {
 	if t != nil {
 		t.step("finish", begun, nil, attribute.Bool("holdfast.recorded", recorded))
 	}
@@ -174,7 +174,7 @@ func obstacleMarks(b *blockage) []attribute.KeyValue {
 
 // ours says that the firing is this replica's: what was kept is told, and the
 // spans that go on begin.
-func (t *trail) ours() {
+func (t *runSpans) ours() {
 	if t == nil {
 		return
 	}
@@ -205,7 +205,7 @@ func tracerOf(s trace.Span) trace.Tracer { return s.TracerProvider().Tracer(trac
 
 // handler returns the context with the span that a handler's own are within, and
 // what ends it.
-func (t *trail) handler(ctx context.Context, token Token) (context.Context, func(v verdict)) {
+func (t *runSpans) handler(ctx context.Context, token Token) (context.Context, func(v verdict)) {
 	if t == nil {
 		return ctx, func(verdict) {}
 	}
@@ -218,7 +218,7 @@ func (t *trail) handler(ctx context.Context, token Token) (context.Context, func
 }
 
 // ended ends the attempt's span.
-func (t *trail) ended(state State, reason Reason, err error) {
+func (t *runSpans) ended(state State, reason Reason, err error) {
 	if t == nil {
 		return
 	}
@@ -233,7 +233,7 @@ func (t *trail) ended(state State, reason Reason, err error) {
 }
 
 // next says that another attempt follows.
-func (t *trail) next() {
+func (t *runSpans) next() {
 	if t != nil {
 		t.since, t.state, t.reason = time.Now(), Waiting, ReasonRetry
 	}
@@ -241,7 +241,7 @@ func (t *trail) next() {
 
 // finish ends the firing's span. Of one that turned out to be another replica's
 // nothing is told.
-func (t *trail) finish() {
+func (t *runSpans) finish() {
 	if t == nil || t.root == nil {
 		return
 	}

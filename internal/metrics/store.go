@@ -80,7 +80,7 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Store.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Vitals) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
 	begun := time.Now()
 	answer, err := s.inner.Heartbeat(ctx, session, v)
 	s.metrics.asked("heartbeat", begun, err)
@@ -176,9 +176,9 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 }
 
 // Openings implements jobs.Store.
-func (s *Store) Openings(ctx context.Context, followers []jobs.Follower) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	begun := time.Now()
-	answer, err := s.inner.Openings(ctx, followers)
+	answer, err := s.inner.Openings(ctx, dependents)
 	s.metrics.asked("openings", begun, err)
 	return answer, err
 }
@@ -191,11 +191,11 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	return err
 }
 
-// Orders implements jobs.Store.
-func (s *Store) Orders(ctx context.Context, session uuid.UUID, since int64) (jobs.Orders, error) {
+// ControlState implements jobs.Store.
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
 	begun := time.Now()
-	answer, err := s.inner.Orders(ctx, session, since)
-	s.metrics.asked("orders", begun, err)
+	answer, err := s.inner.ControlState(ctx, session, since)
+	s.metrics.asked("control_state", begun, err)
 	return answer, err
 }
 

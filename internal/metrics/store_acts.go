@@ -19,7 +19,7 @@ func (s *Store) Blockages(ctx context.Context, from time.Time, until time.Time) 
 }
 
 // Cancel implements jobs.Store.
-func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Record, error) {
+func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Cancel(ctx, a, run)
 	s.metrics.asked("cancel", begun, err)
@@ -27,7 +27,7 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Act, run uuid.UUID) (jobs.Rec
 }
 
 // Drain implements jobs.Store.
-func (s *Store) Drain(ctx context.Context, a jobs.Act, session uuid.UUID, drain bool) error {
+func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, drain bool) error {
 	begun := time.Now()
 	err := s.inner.Drain(ctx, a, session, drain)
 	s.metrics.asked("drain", begun, err)
@@ -59,7 +59,7 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 }
 
 // Pause implements jobs.Store.
-func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pause(ctx, a, target)
 	s.metrics.asked("pause", begun, err)
@@ -67,7 +67,7 @@ func (s *Store) Pause(ctx context.Context, a jobs.Act, target jobs.Target) (jobs
 }
 
 // PutSpec implements jobs.Store.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	begun := time.Now()
 	answer, err := s.inner.PutSpec(ctx, a, spec, checks...)
 	s.metrics.asked("put_spec", begun, err)
@@ -75,7 +75,7 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Act, spec jobs.Spec, checks 
 }
 
 // Release implements jobs.Store.
-func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
 	begun := time.Now()
 	answer, err := s.inner.Release(ctx, a, r)
 	s.metrics.asked("release", begun, err)
@@ -83,7 +83,7 @@ func (s *Store) Release(ctx context.Context, a jobs.Act, r jobs.ReleaseRequest) 
 }
 
 // RemoveSpec implements jobs.Store.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
 	begun := time.Now()
 	err := s.inner.RemoveSpec(ctx, a, job, version, checks...)
 	s.metrics.asked("remove_spec", begun, err)
@@ -91,7 +91,7 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Act, job string, version 
 }
 
 // Resume implements jobs.Store.
-func (s *Store) Resume(ctx context.Context, a jobs.Act, target jobs.Target) (jobs.Pause, error) {
+func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (jobs.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Resume(ctx, a, target)
 	s.metrics.asked("resume", begun, err)
@@ -107,7 +107,7 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 }
 
 // Trigger implements jobs.Store.
-func (s *Store) Trigger(ctx context.Context, a jobs.Act, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
 	begun := time.Now()
 	answer, err := s.inner.Trigger(ctx, a, r)
 	s.metrics.asked("trigger", begun, err)

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// patience is how long a firing waits for what is in its way, by what that is:
+// waitPolicy is how long a firing waits for what is in its way, by what that is:
 // for a lock by the job's wait policy; for its turn, behind its own job or in
 // its group, for however long that takes.
-type patience struct {
+type waitPolicy struct {
 	tries   *retry.Series // for locks
 	turn    bool          // it waited for its turn when it was last refused
 	onwards bool          // its tries are over, and it waits on by the job's misfire policy
@@ -20,7 +20,7 @@ type patience struct {
 
 // wait begins to wait anew: an attempt has its tries, and its time.
 func (f *firing) wait() {
-	f.patience = patience{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
+	f.waitPolicy = waitPolicy{tries: f.entry.Wait.Start(time.Now()), until: f.deadline()}
 }
 
 // manual reports whether an operator or a program triggered the firing. It waits for
@@ -46,13 +46,13 @@ const asksWithin = 4
 // with a reason that the firing waits no more.
 func (f *firing) refused(b *blockage) (time.Duration, Reason) {
 	now := time.Now()
-	delay := f.patience.planned.Sub(now)
+	delay := f.waitPolicy.planned.Sub(now)
 	if delay <= 0 || b.final(f) != "" {
 		var end Reason
 		if delay, end = f.nextTry(b); end != "" {
 			return 0, end
 		}
-		f.patience.planned = now.Add(delay)
+		f.waitPolicy.planned = now.Add(delay)
 	}
 	if now.Before(b.reservedUntil) {
 		delay = min(delay, max(f.entry.reserve()/asksWithin, 10*time.Millisecond))
@@ -63,7 +63,7 @@ func (f *firing) refused(b *blockage) (time.Duration, Reason) {
 // nextTry says how long to wait for what is in the way until the next try, or
 // with a reason that the firing waits no more.
 func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
-	delay, more := f.patience.tries.Next(time.Now())
+	delay, more := f.waitPolicy.tries.Next(time.Now())
 	now := f.clock.now()
 	switch {
 	case b.final(f) != "":
@@ -73,16 +73,16 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 			delay = noteAfter
 		}
 	case f.waitsForItsTurn(b):
-		f.patience.turn = true
+		f.waitPolicy.turn = true
 		if !more {
 			delay = noteAfter
 		}
-	case f.patience.turn: // it was its turn, and now there is a lock in the way
+	case f.waitPolicy.turn: // it was its turn, and now there is a lock in the way
 		f.wait()
-		if !f.patience.until.IsZero() {
-			f.patience.until = f.entry.nextStart(now)
+		if !f.waitPolicy.until.IsZero() {
+			f.waitPolicy.until = f.entry.nextStart(now)
 		}
-		delay, more = f.patience.tries.Next(time.Now())
+		delay, more = f.waitPolicy.tries.Next(time.Now())
 		if !more && !f.goesOnwards(b, now) {
 			return 0, b.reason
 		}
@@ -102,13 +102,13 @@ func (f *firing) nextTry(b *blockage) (delay time.Duration, end Reason) {
 	// Behind a run of its own job that goes on it waits for its turn however long
 	// that takes: the queue has one place. Behind one that waits it has none.
 	behindOwnRun := b.ownJob(f) && f.waitsForItsTurn(b) && b.reason != ReasonOlderWaiter
-	if until := f.patience.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
+	if until := f.waitPolicy.until; until.IsZero() || now.Add(delay).Before(until) || behindOwnRun {
 		return delay, ""
 	}
-	if !f.patience.onwards && f.goesOnwards(b, now) && now.Add(delay).Before(f.patience.until) {
+	if !f.waitPolicy.onwards && f.goesOnwards(b, now) && now.Add(delay).Before(f.waitPolicy.until) {
 		return delay, "" // with tries left, it waits on as one without
 	}
-	if f.patience.onwards {
+	if f.waitPolicy.onwards {
 		return 0, ReasonSuperseded
 	}
 	return 0, b.reason
@@ -122,10 +122,10 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 	if policy == MisfireSkip || b.reason != ReasonLockHeld && b.reason != ReasonOlderWaiter {
 		return false
 	}
-	if f.patience.onwards {
+	if f.waitPolicy.onwards {
 		return true
 	}
-	f.patience.onwards = true
+	f.waitPolicy.onwards = true
 	next := f.entry.nextStart(now)
 	if policy == MisfireRunAll {
 		for range f.entry.lateLimit() - 1 {
@@ -138,7 +138,7 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.ScheduledAt.Add(age).Before(next)) {
 		next = f.firing.ScheduledAt.Add(age)
 	}
-	f.patience.until = next
+	f.waitPolicy.until = next
 	return true
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// follower keeps in step which jobs are this replica's to fire: those of which
+// activation keeps in step which jobs are this replica's to fire: those of which
 // its own definition is in force. It belongs to the keeper's goroutine, but for
 // its channels.
-type follower struct {
+type activation struct {
 	store Sessions
 	table *cronTable
 	log   zerolog.Logger
@@ -25,12 +25,12 @@ type follower struct {
 // after the next beat, and further doubts wait until then.
 const unread = -1
 
-func newFollower(store Sessions, table *cronTable, log zerolog.Logger) *follower {
-	return &follower{store: store, table: table, log: log, read: unread, doubts: make(chan struct{}, 1), added: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
+func newActivation(store Sessions, table *cronTable, log zerolog.Logger) *activation {
+	return &activation{store: store, table: table, log: log, read: unread, doubts: make(chan struct{}, 1), added: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
 // register has the session carry this replica's definitions.
-func (f *follower) register(ctx context.Context, session uuid.UUID) error {
+func (f *activation) register(ctx context.Context, session uuid.UUID) error {
 	withdrawn := f.table.unsettled() // the session never carried them
 	entries := f.table.all()
 	versions, err := f.store.Register(ctx, session, definitionsOf(entries))
@@ -39,7 +39,7 @@ func (f *follower) register(ctx context.Context, session uuid.UUID) error {
 	}
 	f.table.settle(withdrawn)
 	for _, e := range entries {
-		e.standing.register(versions[e.Name])
+		e.activeVersion.register(versions[e.Name])
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func definitionsOf(entries []*entry) []Definition {
 // enroll has the session carry what came to the table since, and no longer what
 // went. What is withdrawn goes first: a definition that is back from before has a
 // lower version than the one that it replaces.
-func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
+func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	if f.table.isUnsettled() {
@@ -79,8 +79,8 @@ func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
 		return err
 	}
 	for _, e := range fresh {
-		e.standing.register(own[e.Name])
-		e.standing.hear(versions[e.Name])
+		e.activeVersion.register(own[e.Name])
+		e.activeVersion.hear(versions[e.Name])
 		f.log.Info().Str("job", e.Name).Int64("version", own[e.Name]).Msg("job was added here")
 	}
 	signal(f.revised)
@@ -89,7 +89,7 @@ func (f *follower) enroll(ctx context.Context, session uuid.UUID) error {
 
 // tryEnroll is enroll for when it may wait: while there is something to register,
 // the orders ask for it again and again.
-func (f *follower) tryEnroll(ctx context.Context, session uuid.UUID) {
+func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
 		f.log.Warn().Err(err).Msg("changes of the cron table not registered, the next second tries again")
 	}
@@ -97,7 +97,7 @@ func (f *follower) tryEnroll(ctx context.Context, session uuid.UUID) {
 
 // follow reads which definitions are in force, where that may have changed
 // since it was last read.
-func (f *follower) follow(ctx context.Context, definitions int64) error {
+func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	if f.read == definitions || f.table.len() == 0 {
 		return nil
 	}
@@ -111,8 +111,8 @@ func (f *follower) follow(ctx context.Context, definitions int64) error {
 	var changed []*entry
 	revised := false
 	for _, e := range f.table.all() {
-		again := e.standing.heard()
-		if now, known := versions[e.Name]; known && e.standing.hear(now) {
+		again := e.activeVersion.heard()
+		if now, known := versions[e.Name]; known && e.activeVersion.hear(now) {
 			revised = true
 			if again {
 				changed = append(changed, e)
@@ -130,23 +130,23 @@ func (f *follower) follow(ctx context.Context, definitions int64) error {
 const maxTold = 20
 
 // tell logs that jobs are others' to fire now, or this replica's again.
-func (f *follower) tell(changed []*entry) {
+func (f *activation) tell(changed []*entry) {
 	for _, e := range changed[:min(len(changed), maxTold)] {
 		event, message := f.log.Info(), "job's definition here is in force again, this replica fires it"
-		if e.standing.stale() {
+		if e.activeVersion.stale() {
 			event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
 		}
-		event.Str("job", e.Name).Int64("version", e.standing.version.Load()).Int64("in_force", e.standing.inForce.Load()).Msg(message)
+		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("in_force", e.activeVersion.inForce.Load()).Msg(message)
 	}
 	if more := len(changed) - maxTold; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")
 	}
 }
 
-// tryFollow is follow for when it may wait: until then the store refuses what
+// tryRefresh is follow for when it may wait: until then the store refuses what
 // is not this replica's to start.
-func (f *follower) tryFollow(ctx context.Context, definitions int64) {
-	if err := f.follow(ctx, definitions); err != nil {
+func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
+	if err := f.refresh(ctx, definitions); err != nil {
 		f.read = unread
 		if ctx.Err() == nil {
 			f.log.Warn().Err(err).Msg("definitions in force not read, the next heartbeat tries again")
@@ -156,7 +156,7 @@ func (f *follower) tryFollow(ctx context.Context, definitions int64) {
 
 // doubt says that the store knows of another definition than this replica. It
 // may be called concurrently.
-func (f *follower) doubt() { signal(f.doubts) }
+func (f *activation) doubt() { signal(f.doubts) }
 
 // signal leaves a value in a channel that holds one, unless there is one.
 func signal(c chan<- struct{}) {

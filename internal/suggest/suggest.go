@@ -1,5 +1,5 @@
-// Package nearest finds what somebody who mistyped a name may have meant.
-package nearest
+// Package suggest finds what somebody who mistyped a name may have meant.
+package suggest
 
 import (
 	"fmt"
