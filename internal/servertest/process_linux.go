@@ -37,14 +37,17 @@ func children(pid int) ([]int, error) {
 }
 
 // stopped reports whether none of the process's threads runs: a signal to stop
-// takes effect a little later than it is sent.
+// takes effect a little later than it is sent. One that has ended stays a zombie
+// while its parent is frozen.
 func stopped(pid int) (bool, error) {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
 		return false, fmt.Errorf("list of threads: %w", err)
 	}
 	for _, path := range stats {
-		if state, _ := readStat(path); state != "" && state != "T" {
+		switch state, _ := readStat(path); state {
+		case "", "T", "Z", "X":
+		default:
 			return false, nil
 		}
 	}
