@@ -41,6 +41,7 @@ type reader struct {
 	ops            *jobs.Operations
 	explain        func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places         chan struct{}
+	timeout        time.Duration // of all that one request asks: questionTimeout
 }
 
 func newReader(o Options) *reader {
@@ -56,7 +57,7 @@ func newReader(o Options) *reader {
 	r := &reader{
 		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: o.Restarts,
 		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
-		patience: o.Patience,
+		patience: o.Patience, timeout: questionTimeout,
 	}
 	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) { return r.lookAhead(ctx, now, nil) })
 	return r
@@ -64,7 +65,7 @@ func newReader(o Options) *reader {
 
 // ask calls question when its turn has come, with the time it has.
 func (r *reader) ask(parent context.Context, question func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(parent, questionTimeout)
+	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()
 	select {
 	case r.places <- struct{}{}:
@@ -74,7 +75,7 @@ func (r *reader) ask(parent context.Context, question func(ctx context.Context) 
 	}
 	err := question(ctx)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
-		return fmt.Errorf("no answer within %s: %w", questionTimeout, err)
+		return fmt.Errorf("no answer within %s: %w", r.timeout, err)
 	}
 	return err
 }
