@@ -15,7 +15,7 @@ func (c *commandLine) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "explain JOB SCHEDULED_TIME", Short: "Say why a job ran, was skipped or was missed at a scheduled time",
 		Long: `Say what became of a job at an instant, and why: one sentence first, then what is behind it.
-DUE is an instant such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
+SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
 the one that is due, or the first; of one that clocks leave out, the first instant after the gap.`,
 		Example: `  scheduler explain rollup-sales "2026-03-29 02:30"
   scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json`,

@@ -35,7 +35,7 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 				for i, j := range list {
 					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler, resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
 				}
-				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT DUE\tLAST RUN", rows)
+				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT SCHEDULED\tLAST RUN", rows)
 			})
 		},
 	}
@@ -94,7 +94,7 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				for i, r := range list {
 					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State), r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
-				return c.print(append([]jobs.Record{}, list...), "RUN\tJOB\tDUE\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
+				return c.print(append([]jobs.Record{}, list...), "RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
 			})
 		},
 	}
@@ -126,7 +126,7 @@ func (c *commandLine) locksCommand() *cobra.Command {
 							clock(&l.Since), clock(&l.ExpiresAt), string(l.Stage1),
 						}
 					}
-					return c.print(list, "RESOURCE\tMODE\tJOB\tREPLICA\tRUN\tTOKEN\tSINCE\tEXPIRES\tSTAGE 1", rows)
+					return c.print(list, "RESOURCE\tMODE\tJOB\tREPLICA\tRUN\tTOKEN\tSINCE\tEXPIRES\tADVISORY LOCK", rows)
 				})
 			})
 		},

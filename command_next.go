@@ -89,7 +89,7 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 		scheduledTimes = append(scheduledTimes, o.ScheduledAt.In(location).Format(time.RFC3339))
 		rows = append(rows, []string{shownScheduledAt(o.ScheduledAt.In(location)), o.ScheduledAt.Format(time.RFC3339), o.Change})
 	}
-	return c.print(scheduledTimes, "DUE\tUTC\tCLOCKS", rows)
+	return c.print(scheduledTimes, "SCHEDULED\tUTC\tCLOCKS", rows)
 }
 
 func shownScheduledAt(scheduledAt time.Time) string {
@@ -178,7 +178,7 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	for i, d := range scheduledTimes {
 		rows[i] = []string{shownScheduledAt(d.ScheduledAt), d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
-	return c.print(scheduledTimes, "DUE\tUTC\tJOB\tREMARK", rows)
+	return c.print(scheduledTimes, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
 }
 
 func jobNames(config *configs.Config) []string {

@@ -51,7 +51,7 @@ func TestNextOfExpressions(t *testing.T) {
 // TestNextMarksClockChanges has the table say what happens at a change.
 func TestNextMarksClockChanges(t *testing.T) {
 	out := commandOutput(t, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-28T12:00:00Z", "-n", "2")
-	want := `DUE                           UTC                   CLOCKS
+	want := `SCHEDULED                     UTC                   CLOCKS
 Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  02:00 to 03:00 does not exist: run after the gap; clocks went forward by 1h
 Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  
 `
@@ -75,7 +75,7 @@ func TestNextShowsWhatCalendarsExclude(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "3"}
-	want := `DUE                           UTC                   JOB  REMARK
+	want := `SCHEDULED                     UTC                   JOB  REMARK
 Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  a    02:00 to 03:00 does not exist: run after the gap; clocks went forward by 1h
 Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  a    excluded by holidays
 Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    clocks went forward by 1h

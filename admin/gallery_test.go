@@ -100,7 +100,7 @@ func pageStates() []galleryState {
 		{name: "run-failed", options: story(), path: "/runs/" + id(302).String(), has: []string{"Started, attempt 3 was the last", "giving up after 3 attempts", "503 Service Unavailable", "public/vendors was held by job report/weekly"}},
 		{name: "run-triggered", options: story(), path: "/runs/" + id(303).String(), has: []string{"Params of the moment", "&#34;rows&#34;: 18240", "Triggered by hand"}},
 		{name: "run-lost", options: story(), path: "/runs/" + id(300).String(), has: []string{"Runs of this firing", "its replica died"}},
-		{name: "run-running", options: contention(), path: "/runs/" + id(10).String(), has: []string{"Holds now", "public/sales_rollup", "Nothing so far. While somebody looks", "Locked in stage 1"}},
+		{name: "run-running", options: contention(), path: "/runs/" + id(10).String(), has: []string{"Holds now", "public/sales_rollup", "Nothing so far. While somebody looks", "Advisory lock taken"}},
 		{name: "run-waiting", options: contention(), path: "/runs/" + id(21).String(), has: []string{"Waits", "public/orders is held by job rollup-sales"}},
 		{name: "run-skipped", options: contention(), path: "/runs/" + id(30).String(), has: []string{"Skipped", "Blocked by"}},
 		{name: "run-hostile", options: hostile(), path: "/runs/" + id(3).String(), has: []string{"&lt;script&gt;"}},

@@ -15,7 +15,7 @@ func lockGallery() []galleryState {
 		{name: "locks-fifty", options: fifty(), path: "/locks", has: []string{"more resources are waited for", "and 32 younger"}},
 		{name: "locks-ten-thousand", options: tenThousandLocks(), path: "/locks", has: []string{"10000", `rel="next"`, "more resources beneath"}},
 		{name: "locks-layers", options: layers(), path: "/locks", has: []string{"covered", "run out"}},
-		{name: "locks-hostile", options: hostile(), path: "/locks", has: []string{"&lt;script&gt;", "Stage 1 could not be asked"}},
+		{name: "locks-hostile", options: hostile(), path: "/locks", has: []string{"&lt;script&gt;", "Memcached could not be asked"}},
 		{name: "locks-none", options: contention(), path: "/locks?text=nothing", has: []string{"No resource is like this."}},
 		{name: "locks-filtered", options: contention(), path: "/locks?text=prune&state=waiting", has: []string{`value="prune"`, "everything</a>"}},
 		{name: "locks-down", options: down(), path: "/locks", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},

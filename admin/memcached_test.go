@@ -142,7 +142,7 @@ func TestOneTroubleIsToldOnce(t *testing.T) {
 			o.Memcached = servers{gone("cache:1")}
 		}
 		overview, _ := newServer(t, o).overview(t.Context())
-		count := strings.Count(fmt.Sprint(overview.Problems), "Stage 1 (memcached) could not be asked")
+		count := strings.Count(fmt.Sprint(overview.Problems), "Memcached could not be asked")
 		if count != want || len(overview.Problems) != 1 {
 			t.Errorf("%s: %v", name, overview.Problems)
 		}

@@ -107,7 +107,7 @@ func operations() map[string]operation {
 		}},
 		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: reflect.TypeFor[tracedRun]()},
 		"GET /api/v1/replicas":     {summary: "Replicas that live, or died in the last hour.", answer: reflect.TypeFor[[]Replica]()},
-		"GET /api/v1/memcached":    {summary: "The servers of stage 1, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
+		"GET /api/v1/memcached":    {summary: "The memcached servers, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
 		"GET /api/v1/pauses":       {summary: "The pauses that stand.", answer: reflect.TypeFor[[]jobs.Pause]()},
 		"GET /api/v1/openapi.json": {summary: "This document."},
 		"GET /api/v1/audit": {summary: "Who did what, the youngest first.", answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{

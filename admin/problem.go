@@ -77,7 +77,7 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	if o.stage1 != nil && !o.Memcached.unreachable() {
-		add(Notice, "Stage 1 (memcached) could not be asked: %s The store still excludes.", sentence(oneLine(o.stage1.Error(), 200)))
+		add(Notice, "Memcached could not be asked: %s The store still excludes.", sentence(oneLine(o.stage1.Error(), 200)))
 	}
 	missing := 0
 	for _, r := range o.Resources {
@@ -90,7 +90,7 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 				add(Alarm, "%s is still held by job %s on %s, whose session ran out %s ago. The next sweep frees it.",
 					lock.Resource, lock.Holder.Job, lock.Holder.Replica, span(o.Now.Sub(lock.ExpiresAt)))
 			case lock.Stage1 == Stage1Other:
-				add(Notice, "%s: stage 1 names %s. The store has the last word: job %s on %s holds it.",
+				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
 					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job, lock.Holder.Replica)
 			case lock.Stage1 == Stage1Missing:
 				missing++
@@ -98,6 +98,6 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 		}
 	}
 	if missing > 0 {
-		add(Notice, "Stage 1 (memcached) has lost %s. The store still excludes; holders add them again.", plural(missing, "lock", "locks"))
+		add(Notice, "Memcached has lost %s. The store still excludes; holders add them again.", plural(missing, "lock", "locks"))
 	}
 }

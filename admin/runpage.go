@@ -143,7 +143,7 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 		add(r.Waited.Since, "Waited", blockedWords(&r.Waited.Blocker, "was held by"), "waiting")
 	}
 	if !locked.IsZero() {
-		add(locked, "Locked in stage 1", "", "")
+		add(locked, "Advisory lock taken", "", "")
 	}
 	if r.StartedAt != nil {
 		add(*r.StartedAt, startedWords(r), "", "running")

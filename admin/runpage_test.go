@@ -23,8 +23,8 @@ func TestStepsAreInOrder(t *testing.T) {
 		granted, locked time.Time
 		want            string
 	}{
-		"running": {waited, ago(time.Minute), ago(61 * time.Second), "Scheduled, Waited, Taken up by replica-1, Locked in stage 1, Claimed, granted and started, with the token 1810"},
-		"again":   {again, ago(30 * time.Second), ago(31 * time.Second), "Scheduled, Waited, Taken up by replica-1, Started, attempt 1, Locked in stage 1, Attempt 2 claimed, granted and started"},
+		"running": {waited, ago(time.Minute), ago(61 * time.Second), "Scheduled, Waited, Taken up by replica-1, Advisory lock taken, Claimed, granted and started, with the token 1810"},
+		"again":   {again, ago(30 * time.Second), ago(31 * time.Second), "Scheduled, Waited, Taken up by replica-1, Started, attempt 1, Advisory lock taken, Attempt 2 claimed, granted and started"},
 		"failed":  {failed, time.Time{}, time.Time{}, "Scheduled, Waited, Taken up by replica-1, Started, attempt 2 was the last, Failed"},
 	} {
 		var got []string

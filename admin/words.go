@@ -303,7 +303,7 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonOverlap:          "an earlier run of the job is still active",
 		jobs.ReasonGroupFull:        "as many runs of its group go on as may",
 		jobs.ReasonNoWorker:         "no worker is free for it, or none was in time",
-		jobs.ReasonLocksUnavailable: "stage 1 could not be asked, and the configuration says skip",
+		jobs.ReasonLocksUnavailable: "memcached could not be asked, and the configuration says skip",
 		jobs.ReasonMisfire:          "no replica was up to start it",
 		jobs.ReasonSuperseded:       "another scheduled time of the job was run in its place",
 		jobs.ReasonSessionLost:      "its replica died, or could not confirm that it lives",

@@ -236,7 +236,7 @@ func (o *Operations) Release(ctx context.Context, a Action, r ReleaseRequest) (l
 		err := errors.Join(o.options.Locker.ClearReleased(ctx, []locking.Released{released}),
 			o.options.Locker.Clear(ctx, released.Requests, released.Owner.Run))
 		if err != nil {
-			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).Msg("a released lock is not removed from stage 1, it expires there")
+			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).Msg("advisory lock of a released lock not removed, it expires")
 		}
 	}
 	return released, nil

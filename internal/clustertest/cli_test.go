@@ -100,7 +100,7 @@ func (c *cluster) expectJobs() {
 		len(list[1].Resources) != 1 || list[1].Resources[0].Resource != "public/t" {
 		c.t.Errorf("jobs: %+v", list)
 	}
-	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT DUE LAST RUN", "every", "hold")
+	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT SCHEDULED LAST RUN", "every", "hold")
 }
 
 func (c *cluster) expectRuns(held run) {
@@ -118,7 +118,7 @@ func (c *cluster) expectRuns(held run) {
 	if len(list) != 1 {
 		c.t.Errorf("one run: %+v", list)
 	}
-	c.expectTable(c.command("runs"), "RUN JOB DUE STATE REPLICA STARTED TOOK WHY", held.ID, "every")
+	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE REPLICA STARTED TOOK WHY", held.ID, "every")
 }
 
 func (c *cluster) expectLocks(held run) {
@@ -133,7 +133,7 @@ func (c *cluster) expectLocks(held run) {
 		}
 		return false, nil
 	})
-	c.expectTable(c.command("locks"), "RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES STAGE 1", "public/t", held.ID)
+	c.expectTable(c.command("locks"), "RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES ADVISORY LOCK", "public/t", held.ID)
 }
 
 func (c *cluster) expectNext() {

@@ -22,7 +22,7 @@ const (
 )
 
 // reservedEnv begins the names of the variables that the handler sets itself:
-// HOLDFAST_JOB, HOLDFAST_RUN (the run's id), HOLDFAST_DUE (RFC 3339, UTC) and
+// HOLDFAST_JOB, HOLDFAST_RUN (the run's id), HOLDFAST_SCHEDULED_AT (RFC 3339, UTC) and
 // HOLDFAST_TOKEN.
 const reservedEnv = "HOLDFAST_"
 
@@ -108,7 +108,7 @@ func (p CommandParams) environment(run *jobs.Run) []string {
 	return append(env,
 		reservedEnv+"JOB="+strings.ReplaceAll(run.Job, "\x00", ""),
 		reservedEnv+"RUN="+run.ID.String(),
-		reservedEnv+"DUE="+run.ScheduledAt.UTC().Format(time.RFC3339Nano),
+		reservedEnv+"SCHEDULED_AT="+run.ScheduledAt.UTC().Format(time.RFC3339Nano),
 		reservedEnv+"TOKEN="+strconv.FormatInt(int64(run.Token), 10))
 }
 

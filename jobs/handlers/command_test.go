@@ -33,7 +33,7 @@ func TestCommandOutputAndEnvironment(t *testing.T) {
 	}
 	lines := strings.Split(run.OutputText(), "\n")
 	for _, want := range []string{dir, "to stderr", "MINE=a b", "TZ=Asia/Tokyo", "PATH=" + os.Getenv("PATH"), "HOLDFAST_JOB=nightly",
-		"HOLDFAST_RUN=" + run.ID.String(), "HOLDFAST_DUE=2026-05-01T07:00:00Z", "HOLDFAST_TOKEN=42"} {
+		"HOLDFAST_RUN=" + run.ID.String(), "HOLDFAST_SCHEDULED_AT=2026-05-01T07:00:00Z", "HOLDFAST_TOKEN=42"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %q in %q", want, lines)
 		}
