@@ -67,7 +67,7 @@ func unknownJob(err error, job string) error {
 	return err
 }
 
-// explained says what to do about an act that was refused.
+// explained says what to do about an action that was refused.
 func explained(err error, flags ...string) error {
 	var paused *jobs.PausedError
 	switch {

@@ -29,7 +29,7 @@ func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
 	}
 }
 
-// refusal of an act: what there is to know, for machines.
+// refusal of an action: what there is to know, for machines.
 type refusedAction struct {
 	Error    string             `json:"error"`
 	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
@@ -39,7 +39,7 @@ type refusedAction struct {
 	Option   map[string]any     `json:"option,omitempty"`    // what may be added to the request, so that it is done
 }
 
-// refusedActionOf says with which status and in which words an act was refused.
+// refusedActionOf says with which status and in which words an action was refused.
 // It returns 0 where the store could not be asked.
 func refusedActionOf(err error) (status int, refused refusedAction) {
 	refused.Error = oneLine(err.Error(), 2000)
@@ -106,7 +106,7 @@ func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map
 	s.refuseAction(w, r, err, refusedAction{})
 }
 
-// refuseAction writes why an act was not done.
+// refuseAction writes why an action was not done.
 func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error, more refusedAction) {
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders

@@ -18,7 +18,7 @@ import (
 )
 
 // TestActionsByClicking goes by the pages' own links and buttons, with scripts and
-// without: from where an act begins, over the page that says what it means, to
+// without: from where an action begins, over the page that says what it means, to
 // what has become of it. The main forms are sent with scripts, three of them also
 // without; a soak sends all forms both ways.
 func TestActionsByClicking(t *testing.T) {
@@ -109,7 +109,7 @@ func follow(t *testing.T, window context.Context, selector string) {
 	}
 }
 
-// TestKeysGoThroughAForm tabs through a page of an act: first what was not done,
+// TestKeysGoThroughAForm tabs through a page of an action: first what was not done,
 // then the fields in their order, then the button.
 func TestKeysGoThroughAForm(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@
 //
 // # Acts
 //
-// Each act has a page that says what would happen, to what, and a form; the API
-// has a POST for each. An act and its line in the audit log are one transaction,
+// Each action has a page that says what would happen, to what, and a form; the API
+// has a POST for each. An action and its line in the audit log are one transaction,
 // done once for each key: a form has one from when it is first shown. A form
 // that is refused comes back with what was typed.
 //

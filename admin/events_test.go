@@ -249,7 +249,7 @@ func TestActionsAreToldAtOnce(t *testing.T) {
 		asked := c.questions()
 		begun := time.Now()
 		c.action()
-		reader.wants("an act", jobs.Topics()...)
+		reader.wants("an action", jobs.Topics()...)
 		if took := time.Since(begun); took > 0 || c.questions() > asked {
 			t.Errorf("it was told after %s and %d questions", took, c.questions()-asked)
 		}
@@ -273,7 +273,7 @@ func TestActionsBeforeListeningBeganAreToldThen(t *testing.T) {
 		c.action()
 		begun := time.Now()
 		close(c.begin)
-		reader.wants("an act that nobody heard", jobs.TopicJobs, jobs.TopicAudit)
+		reader.wants("an action that nobody heard", jobs.TopicJobs, jobs.TopicAudit)
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("it was told %s after listening began", took)
 		}

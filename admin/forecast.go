@@ -165,7 +165,7 @@ func (f *forecast) Summary() string {
 		return "No two jobs of the cron table want the same, so none can be in another's way."
 	case likely+possible == 0:
 		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that share something were looked at.", reach,
-			figure(f.ScheduledTimes, "scheduled_at", "scheduled_times"), figure(f.Jobs, "job", "jobs"))
+			figure(f.ScheduledTimes, "scheduled time", "scheduled times"), figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
 		return fmt.Sprintf("%s, no firing should find another in its way; %d will if runs take long.", reach, possible)
 	}

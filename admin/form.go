@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// actionTx is an act with a page of its own. Asked for, the page says what the act
+// actionTx is an action with a page of its own. Asked for, the page says what the action
 // would do, to what, and has a form; sent to the same address, the form does it
 // and leads to what it acted on.
 type actionTx[T any] struct {
@@ -24,18 +24,18 @@ type actionTx[T any] struct {
 	title    string   // where nothing more is known
 	params   []string // of its address
 	fields   []string // of its form, beside those that each has
-	// question asks for what the act would meet.
+	// question asks for what the action would meet.
 	question func(ctx context.Context, p pulse) (T, error)
 	// form completes the form. Known is nil where the store could not say.
 	form func(f *form, known *T)
 	do   func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error)
 }
 
-// outcome is where to go when an act is done, and what to say there.
+// outcome is where to go when an action is done, and what to say there.
 type outcome struct{ location, notice string }
 
 // form is what an operator fills in. It has a key that was drawn when it was
-// first shown: however often it is sent, and through whichever replicas, the act
+// first shown: however often it is sent, and through whichever replicas, the action
 // happens once.
 type form struct {
 	Title    string // where nothing is known that would make a better one
@@ -47,7 +47,7 @@ type form struct {
 	Back     string
 	Idle     bool   // there is nothing to do
 	Outdated bool   // what was typed was written for another version than there is now
-	Verdict  string // on an act that failed: whether it was done
+	Verdict  string // on an action that failed: whether it was done
 	Trouble  string
 	Advice   string
 	Problems []jobs.SpecProblem
@@ -129,7 +129,7 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 	return f, status
 }
 
-// adviceOn says what to do about an act that was not done.
+// adviceOn says what to do about an action that was not done.
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
@@ -236,7 +236,7 @@ func (f *form) hidden(name, value string) {
 	f.Fields = append(f.Fields, field{Name: name, Kind: "hidden", Value: value})
 }
 
-// renew draws another key: what is sent now is another act.
+// renew draws another key: what is sent now is another action.
 func (f *form) renew() { f.Key = uuid.NewString() }
 
 // mark marks the fields that the trouble is about.

@@ -67,7 +67,7 @@ func inside(c *control) { c.inside = true }
 
 func storeDown(c *control) { c.history.err = down().Store.(*history).err }
 
-// formStates are the states of the pages of acts.
+// formStates are the states of the pages of actions.
 func formStates() []galleryState {
 	rollup, cancel := jobPath("rollup-sales"), runPath(id(10))+"/cancel"
 	drain := "/replicas/" + id(9001).String() + "/drain"

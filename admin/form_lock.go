@@ -61,7 +61,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 				f.Idle = f.Idle || known.Lock == nil
 				if known.Lock != nil && fmt.Sprint(known.Lock.Token) != shown {
 					shown = fmt.Sprint(known.Lock.Token)
-					f.renew() // to take it from another holder is another act
+					f.renew() // to take it from another holder is another action
 				}
 			}
 			f.hidden("token", shown)

@@ -191,7 +191,7 @@ func targetWords(t jobs.Target) string {
 	return "everything"
 }
 
-// actionPath is where the page of an act on a target is.
+// actionPath is where the page of an action on a target is.
 func actionPath(action string, t jobs.Target) string {
 	switch t.Kind {
 	case jobs.TargetJob:

@@ -34,7 +34,7 @@ type Frame struct {
 	ServedBy ServedBy
 	Account  Identity
 	Actions  bool          // they may act here
-	Notice   *notice       // of what they have done, if this page follows an act
+	Notice   *notice       // of what they have done, if this page follows an action
 	Error    string        // why the store did not answer
 	Stale    bool          // it did not: what is shown is the last state known
 	Age      time.Duration // of that
@@ -155,7 +155,7 @@ func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame, que
 	if !ok {
 		return pulse{}, nil, http.StatusServiceUnavailable, nil
 	}
-	f.Stale, f.Age, f.Actions = true, age, false // no act can be done now
+	f.Stale, f.Age, f.Actions = true, age, false // no action can be done now
 	copied := *last
 	return beat, &copied, http.StatusServiceUnavailable, nil
 }

@@ -23,7 +23,7 @@ const (
 	// lookEvery is how often the store is asked where topics stand. The question
 	// is the same however many watch.
 	lookEvery = time.Second
-	// leastGap is between two acts that are heard of: of many, one is told.
+	// leastGap is between two actions that are heard of: of many, one is told.
 	leastGap = 100 * time.Millisecond
 	// lingers is how long the hub listens on when nobody watches any more: who
 	// goes from page to page comes back at once.
@@ -160,8 +160,8 @@ func (h *hub) follow() {
 	}
 }
 
-// hear tells of acts until it is time to look: after a while, and at once when
-// listening begins, because nobody hears an act between the last look and that.
+// hear tells of actions until it is time to look: after a while, and at once when
+// listening begins, because nobody hears an action between the last look and that.
 // It returns false when ctx ended before.
 func (h *hub) hear(ctx context.Context, until <-chan time.Time) bool {
 	for {
@@ -187,7 +187,7 @@ func (h *hub) watched() bool {
 	return h.following
 }
 
-// listen hears of acts at once. What is missed while it can't is found by asking.
+// listen hears of actions at once. What is missed while it can't is found by asking.
 func (h *hub) listen(ctx context.Context) {
 	for delay := listenAgain; ctx.Err() == nil; delay = min(2*delay, listenRarest) {
 		var listens atomic.Bool

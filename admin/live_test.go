@@ -86,7 +86,7 @@ func TestPageAsksAtMostOnceASecond(t *testing.T) {
 		site.changes.action()
 		time.Sleep(20 * time.Millisecond) // as fast as acts come
 		if time.Since(begun) > time.Minute {
-			t.Fatalf("the page asked %d times in a minute of acts", site.pages.Load()-asked)
+			t.Fatalf("the page asked %d times in a minute of actions", site.pages.Load()-asked)
 		}
 	}
 	if took := time.Since(begun); took < 2800*time.Millisecond {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// noticeLasts is how long the outcome of an act is shown on the page that it
+// noticeLasts is how long the outcome of an action is shown on the page that it
 // leads to: also where the browser asks for that page again.
 const noticeLasts = 30 * time.Second
 
-// notice is what an act came to, told on the page that follows. The browser
+// notice is what an action came to, told on the page that follows. The browser
 // carries it there, so that any replica can show it; an address can't, since a
 // link from elsewhere would make the page say what never happened.
 type notice struct {
@@ -25,7 +25,7 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 	path, _, _ := strings.Cut(done.location, "?")
 	encoded, err := json.Marshal(notice{path, cut(done.notice, 500), time.Now().UTC()})
 	if err != nil {
-		s.log.Error().Err(err).Msg("an act's outcome can't be told")
+		s.log.Error().Err(err).Msg("an action's outcome can't be told")
 		return
 	}
 	name := noticeName(r, s.people().proxy)

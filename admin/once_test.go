@@ -161,7 +161,7 @@ func linesOf(t *testing.T, store jobs.Store, action string) int {
 	return len(lines)
 }
 
-// toldBy follows an act to the page that it leads to, through another replica,
+// toldBy follows an action to the page that it leads to, through another replica,
 // and returns where that is and the words of the notice.
 func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder) string {
 	t.Helper()

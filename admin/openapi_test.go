@@ -208,7 +208,7 @@ func (op operation) document(s *schemas, r route) object {
 	}
 	if r.method == http.MethodPost {
 		parameters = append(parameters, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
-			"description": "A second act with the same key, through whichever replica, does nothing and is told the same."})
+			"description": "A second action with the same key, through whichever replica, does nothing and is told the same."})
 		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
 		if len(op.needs) > 0 {
 			schema["required"] = op.needs
@@ -379,7 +379,7 @@ func clusters() map[string]Options {
 	}
 }
 
-// TestAnswersAreAsDescribed asks every route, and has each act done and refused.
+// TestAnswersAreAsDescribed asks every route, and has each action done and refused.
 // It asks in clusters that differ most, and in a soak in every cluster of the gallery.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	t.Parallel()

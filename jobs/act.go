@@ -31,7 +31,7 @@ func (e *BadInputError) Unwrap() error { return ErrBadInput }
 // What operators may give, in bytes.
 const (
 	MaxNameBytes   = 200       // of actors, keys, jobs, groups and replicas
-	MaxReasonBytes = 500       // of an act's reason
+	MaxReasonBytes = 500       // of an action's reason
 	MaxTextBytes   = 256 << 10 // of a spec, and of params of the moment
 )
 

@@ -8,7 +8,7 @@ import (
 )
 
 // activation keeps in step which jobs are this replica's to fire: those of which
-// its own definition is in force. It belongs to the keeper's goroutine, but for
+// its own definition is active. It belongs to the keeper's goroutine, but for
 // its channels.
 type activation struct {
 	store Sessions
@@ -95,7 +95,7 @@ func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	}
 }
 
-// follow reads which definitions are in force, where that may have changed
+// follow reads which definitions are active, where that may have changed
 // since it was last read.
 func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	if f.read == definitions || f.table.len() == 0 {
@@ -132,11 +132,11 @@ const maxTold = 20
 // tell logs that jobs are others' to fire now, or this replica's again.
 func (f *activation) tell(changed []*entry) {
 	for _, e := range changed[:min(len(changed), maxTold)] {
-		event, message := f.log.Info(), "job's definition here is in force again, this replica fires it"
+		event, message := f.log.Info(), "job's definition here is active again, this replica fires it"
 		if e.activeVersion.stale() {
 			event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
 		}
-		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("in_force", e.activeVersion.inForce.Load()).Msg(message)
+		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("in_force", e.activeVersion.activeDefinitions.Load()).Msg(message)
 	}
 	if more := len(changed) - maxTold; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")
@@ -149,7 +149,7 @@ func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
 	if err := f.refresh(ctx, definitions); err != nil {
 		f.read = unread
 		if ctx.Err() == nil {
-			f.log.Warn().Err(err).Msg("definitions in force not read, the next heartbeat tries again")
+			f.log.Warn().Err(err).Msg("active definitions not read, the next heartbeat tries again")
 		}
 	}
 }

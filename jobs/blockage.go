@@ -15,7 +15,7 @@ import (
 // question in a time that does not grow with the length of the history. It
 // changes nothing.
 type Contention interface {
-	// Lockers returns the jobs whose definitions in force name anything to lock
+	// Lockers returns the jobs whose active definitions name anything to lock
 	// but the job itself, by name; those that were removed are not among them.
 	Lockers(ctx context.Context) ([]Locker, error)
 	// Stretches returns what the jobs' runs did within a time: of each job the

@@ -51,7 +51,7 @@ type Action struct {
 	Via     string // "page", "api", "cli" or "go"
 	Replica string // through which replica; "" beside all
 	Reason  string // in the actor's words; may be empty; at most 500 bytes
-	// Key makes the act happen once: a second act with the same key and the
+	// Key makes the action happen once: a second action with the same key and the
 	// same kind and target does nothing and tells the same outcome; with another
 	// kind or target it is refused with ErrConflict. "" is no key. At most 200
 	// bytes.
@@ -180,7 +180,7 @@ type AuditFilter struct {
 
 // ControlState is what operators want of a replica.
 type ControlState struct {
-	// Generation grows with every act that any replica must hear of.
+	// Generation grows with every action that any replica must hear of.
 	Generation int64
 	Pauses     []Pause // those that stand
 	Specs      []Spec  // those that are not removed, by job
@@ -191,8 +191,8 @@ type ControlState struct {
 	Watched []uuid.UUID
 }
 
-// Control is what operators do. Each act and its line in the audit log are one
-// transaction; an act on what does not exist is ErrNotFound. Replicas hear of
+// Control is what operators do. Each action and its line in the audit log are one
+// transaction; an action on what does not exist is ErrNotFound. Replicas hear of
 // actions by Listen at once, and by asking for Orders each second where that fails.
 type Control interface {
 	// Pause pauses the target, or returns the pause that stands already. A job
@@ -201,7 +201,7 @@ type Control interface {
 	// Resume ends the target's own pause; ErrNotFound where there is none.
 	Resume(ctx context.Context, action Action, target Target) (Pause, error)
 	// Trigger adds a waiting run that any replica may adopt, and says what is in its
-	// way. A trigger that is refused adds nothing and leaves its key free. The act's Key
+	// way. A trigger that is refused adds nothing and leaves its key free. The action's Key
 	// is not looked at: the request has its own.
 	Trigger(ctx context.Context, action Action, r TriggerRequest) (Triggered, error)
 	// Cancel ends a waiting run at once, and asks the replica of a running one
@@ -218,7 +218,7 @@ type Control interface {
 	// PutSpec adds a job, or changes one that was added. Of two that add or
 	// change one at once, one wins, the other is told ErrConflict. Each check is
 	// called with the added jobs that there are, by name, and no job is added,
-	// changed or removed between that and the act: what it returns ends the act.
+	// changed or removed between that and the action: what it returns ends the action.
 	PutSpec(ctx context.Context, action Action, s Spec, checks ...SpecCheck) (Spec, error)
 	// RemoveSpec removes a job that was added; version and checks as in PutSpec.
 	// What waits of it is cancelled.
@@ -227,7 +227,7 @@ type Control interface {
 	// holds for all. Where the generation is still since, only that and what
 	// concerns the session alone is filled in.
 	ControlState(ctx context.Context, session uuid.UUID, since int64) (ControlState, error)
-	// Listen calls heard once it listens, and after each act, until ctx ends or
+	// Listen calls heard once it listens, and after each action, until ctx ends or
 	// the connection does; it returns why. Acts may be missed. A store of one process returns only
 	// when ctx ends.
 	Listen(ctx context.Context, heard func()) error

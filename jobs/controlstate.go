@@ -97,7 +97,7 @@ func (o *controlState) run(ctx context.Context) {
 	}
 }
 
-// listen hears of acts at once. While it can't, they are heard of by asking.
+// listen hears of actions at once. While it can't, they are heard of by asking.
 func (o *controlState) listen(ctx context.Context) {
 	for delay := listenBackoff; ; {
 		begun := time.Now()
@@ -109,7 +109,7 @@ func (o *controlState) listen(ctx context.Context) {
 			delay = listenBackoff
 		}
 		if delay == listenBackoff {
-			o.log.Warn().Err(err).Msg("operators' acts are not heard of at once, they are asked for each second")
+			o.log.Warn().Err(err).Msg("operators' actions are not heard of at once, they are asked for each second")
 		}
 		o.look()
 		pause(ctx, delay)
@@ -128,7 +128,7 @@ func (o *controlState) ask(ctx context.Context) {
 	now, err := o.control.ControlState(bounded, o.session(), o.read)
 	if err != nil {
 		if !o.failing && ctx.Err() == nil {
-			o.log.Warn().Err(err).Msg("operators' acts can't be asked for, the last ones hold")
+			o.log.Warn().Err(err).Msg("operators' actions can't be asked for, the last ones hold")
 		}
 		o.failing = true
 		return

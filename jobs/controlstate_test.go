@@ -43,7 +43,7 @@ func (j *openLog) String() string {
 type operators struct {
 	mu    sync.Mutex
 	now   jobs.ControlState
-	deaf  bool // nobody hears of acts at once
+	deaf  bool // nobody hears of actions at once
 	fail  error
 	asked int
 	heard []func()

@@ -6,7 +6,7 @@ import "time"
 type MisfireCheck struct {
 	Job         string
 	Group       string    // whose pauses concern it too
-	Version     int64     // by whose schedule they are found: nothing is done where another is in force
+	Version     int64     // by whose schedule they are found: nothing is done where another is active
 	ScheduledAt time.Time // the first that may be undecided: nothing is done where the cursor has reached it
 	Until       time.Time // where the cursor moves to
 	// Asked is cluster time as the caller had it when it asked. By as much as that

@@ -90,27 +90,27 @@ func canonical(params json.RawMessage) (any, error) {
 // activeVersion is where this replica's definition of a job stands in the store, as
 // last heard. The session's keeper sets it; it may be read concurrently.
 type activeVersion struct {
-	version atomic.Int64 // of this replica's definition; 0 until it is registered
-	inForce atomic.Int64 // of the one in force
-	decided atomic.Int64 // the cursor, in microseconds since 1970
+	version           atomic.Int64 // of this replica's definition; 0 until it is registered
+	activeDefinitions atomic.Int64 // of the one in force
+	decided           atomic.Int64 // the cursor, in microseconds since 1970
 }
 
-// register takes the version of this replica's definition, which is in force as
+// register takes the version of this replica's definition, which is active as
 // far as is known.
 func (s *activeVersion) register(version int64) {
 	s.version.Store(version)
-	s.inForce.CompareAndSwap(0, version)
+	s.activeDefinitions.CompareAndSwap(0, version)
 }
 
-// stale reports whether others fire the job: another definition is in force, or
+// stale reports whether others fire the job: another definition is active, or
 // it is not known yet which one is, and from when on its scheduled times count.
 func (s *activeVersion) stale() bool { return !s.heard() || s.elsewhere() }
 
 // heard reports whether the store was asked.
 func (s *activeVersion) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
 
-// elsewhere reports whether another definition is known to be in force.
-func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.inForce.Load() }
+// elsewhere reports whether another definition is known to be active.
+func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.activeDefinitions.Load() }
 
 // decidedUntil returns the instant up to which all scheduled times have a run or a
 // record, or don't count. It may be behind.
@@ -118,12 +118,12 @@ func (s *activeVersion) decidedUntil() time.Time { return time.UnixMicro(s.decid
 
 func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicro()) }
 
-// hear takes what is in force, and reports whether that makes a difference to
+// hear takes what is active, and reports whether that makes a difference to
 // who fires the job.
-func (s *activeVersion) hear(now InForce) (changed bool) {
+func (s *activeVersion) hear(now ActiveDefinition) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)
-	s.inForce.Store(now.Version)
+	s.activeDefinitions.Store(now.Version)
 	return s.stale() != before
 }
 

@@ -65,7 +65,7 @@ func TestCanaryThatIsRolledBackGivesItsJobsBack(t *testing.T) {
 	})
 }
 
-// The canary dies without a word: its definition is in force until its session
+// The canary dies without a word: its definition is active until its session
 // has expired and is swept. The scheduled times of that time are late, not lost.
 func TestCanaryThatDiesGivesItsJobsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestRollingDeployLosesNothing(t *testing.T) {
 	})
 }
 
-// Scheduled times of a schedule count only while it is in force.
+// Scheduled times of a schedule count only while it is active.
 func TestScheduledTimesOfAScheduleThatWasNotInForceAreNotFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -232,7 +232,7 @@ func TestUpcomingLeavesOutWhatOthersFire(t *testing.T) {
 	})
 }
 
-// A triggered run is one of the definition in force.
+// A triggered run is one of the active definition.
 func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -289,7 +289,7 @@ func (r *registering) Start(ctx context.Context, session uuid.UUID, requests []j
 	return results, err
 }
 
-// From the moment that a new replica's definitions are in force the others
+// From the moment that a new replica's definitions are active the others
 // leave its jobs to it, though it may take a while to get going.
 func TestScheduledTimesOfTheTimeInWhichAReplicaRegistersAreFired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

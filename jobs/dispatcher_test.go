@@ -38,7 +38,7 @@ func TestJobThatRestsTakesNoRoom(t *testing.T) {
 			d.controlState.activeVersion = []Pause{{Target: Target{Kind: TargetAll}}}
 		},
 		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
-		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.inForce.Store(2) },
+		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.activeDefinitions.Store(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 			t.Errorf("%d planned, stale %v", len(d.timetable), fresh.activeVersion.stale())
 		}
 		added := time.Now()
-		fresh.activeVersion.hear(InForce{Version: 2, CheckedUntil: added})
+		fresh.activeVersion.hear(ActiveDefinition{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
 		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {

@@ -13,7 +13,7 @@
 //	trail.go       where a run is traced, what it did becomes spans
 //	engine.go      what firings share; what many ask of the store at one moment goes in one call
 //	session.go     keep: one heartbeat renews a replica's session and with it all its claims
-//	follower.go    which jobs are this replica's to fire: those of which its definition is in force
+//	dependent.go    which jobs are this replica's to fire: those of which its definition is active
 //	upkeep.go      sweep dead sessions, adopt waiting runs
 //	follow.go      make jobs due that follow others
 //	misfirepage.go look for scheduled times that nobody started, a page of jobs at a time
@@ -60,7 +60,7 @@
 // records no misfires of it. So a deploy takes a job over with its first new
 // replica, an old replica that restarts meanwhile takes nothing back, and when
 // the last session with the newer definition has ended, or has expired and been
-// swept, the older one is in force again. A replica learns so by its next
+// swept, the older one is active again. A replica learns so by its next
 // heartbeat, and goes on with the first scheduled time that it had left to others.
 //
 // A replica whose configuration is reloaded ([Scheduler.SetJobs]) withdraws what it

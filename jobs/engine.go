@@ -31,7 +31,7 @@ type engine struct {
 	starts          *batcher[sessionCall[StartRequest], StartResult]
 	notes           *batcher[sessionCall[Note], bool]
 	finishes        *batcher[FinishRequest, bool]
-	doubt           func() // has the keeper ask which definitions are in force
+	doubt           func() // has the keeper ask which definitions are active
 	controlState    *controlState
 	tracing         Tracing // nil: nothing is traced
 	log             zerolog.Logger

@@ -204,7 +204,7 @@ func (x *Explainer) doubts(job Job, view FiringView) []string {
 		return []string{"no replica has registered the job yet"}
 	}
 	if hash := x.hashOf(job); hash != view.Hash {
-		return []string{fmt.Sprintf("another definition of the job is in force than the one here: version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
+		return []string{fmt.Sprintf("another definition of the job is active than the one here: version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func (s *subject) ofNoRun() error {
 	case s.view.Version == 0:
 		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
 	case !s.at.After(s.view.UpdatedAt):
-		return s.say(VerdictNotCounted, "There is no record of it: the job's definition in force is of %s; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
+		return s.say(VerdictNotCounted, "There is no record of it: the job's active definition is of %s; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
 	}
 	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled times of an outage, which are not recorded one by one.")
 }

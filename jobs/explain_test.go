@@ -200,7 +200,7 @@ func TestExplanations(t *testing.T) {
 			want: "It is not due at 2026-06-08 02:31:00 CEST: the scheduled time before is 2026-06-08 02:30:00 CEST, the next is 2026-06-09 02:30:00 CEST."},
 		{name: "never due", job: "triggered", at: "2026-06-08T00:30:00Z", verdict: jobs.VerdictNotScheduled, want: "It is never due: it has no schedule, and is only triggered."},
 		{name: "not counted", at: "2026-05-31 02:30", verdict: jobs.VerdictNotCounted,
-			want: "There is no record of it: the job's definition in force is of 2026-06-01 00:00:00 CEST; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one."},
+			want: "There is no record of it: the job's active definition is of 2026-06-01 00:00:00 CEST; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one."},
 		{name: "not recorded", at: "2026-06-03 02:30", verdict: jobs.VerdictNotCounted,
 			want: "There is no record of it: it is among the earlier scheduled times of an outage, which are not recorded one by one."},
 		{name: "forgotten", at: "2026-04-30 02:30", verdict: jobs.VerdictForgotten,
@@ -296,7 +296,7 @@ func TestExplanationDetails(t *testing.T) {
 	if len(e.ManualRuns) != 1 || e.ManualRuns[0].ID != manual.ID {
 		t.Errorf("manual runs %+v", e.ManualRuns)
 	}
-	notes(e, "triggered by hand", "another definition of the job is in force than the one here: version 3")
+	notes(e, "triggered by hand", "another definition of the job is active than the one here: version 3")
 	if e.PreviousScheduledAt == nil || !e.PreviousScheduledAt.Equal(scheduledAt.Add(-24*time.Hour)) || e.NextScheduledAt == nil || !e.NextScheduledAt.Equal(scheduledAt.Add(24*time.Hour)) {
 		t.Errorf("nearest scheduled times %v and %v", e.PreviousScheduledAt, e.NextScheduledAt)
 	}
@@ -323,7 +323,7 @@ func TestExplanationDetails(t *testing.T) {
 	}
 	report := explain("report", "2026-06-08 02:31")
 	if report.PreviousScheduledAt == nil || !report.PreviousScheduledAt.Equal(scheduledAt) || report.NextScheduledAt == nil || !report.NextScheduledAt.Equal(scheduledAt.Add(7*24*time.Hour)) || len(report.After) != 2 {
-		t.Errorf("of a follower: %+v", report)
+		t.Errorf("of a dependent: %+v", report)
 	}
 }
 

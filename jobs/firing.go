@@ -296,7 +296,7 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 	case StartDuplicate:
 		f.tellTakenAway()
 	case StartStale:
-		f.doubt() // this replica has not heard yet which definition is in force
+		f.doubt() // this replica has not heard yet which definition is active
 	case StartPaused:
 		f.controlState.look() // nor what was paused
 		f.aside = f.adopted == uuid.Nil && !f.written

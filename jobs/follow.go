@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// followEvery is how long a follower's cursor may be behind what is decided: it
+// followEvery is how long a dependent's cursor may be behind what is decided: it
 // is written no oftener, but when there is something to record.
 const followEvery = time.Minute
 
@@ -64,7 +64,7 @@ func (u *upkeep) follow(ctx context.Context) {
 func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 	var dependents []Dependent
 	entries := map[string]*entry{}
-	for _, e := range t.inForce() {
+	for _, e := range t.activeDefinitions() {
 		if len(e.Schedule.After()) > 0 {
 			dependents = append(dependents, Dependent{Job: e.Name, Version: e.activeVersion.version.Load(), Group: e.Group, After: e.Schedule.After()})
 			entries[e.Name] = e
@@ -80,12 +80,12 @@ func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {
-		inForce, known := open.InForce[name]
+		activeDefinitions, known := open.ActiveDefinition[name]
 		if !known {
 			return open.CheckedUntil // it was never registered, or the store forgot it: nothing can be said
 		}
-		settled := inForce.CheckedUntil
-		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.activeVersion.version.Load() == inForce.Version {
+		settled := activeDefinitions.CheckedUntil
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.activeVersion.version.Load() == activeDefinitions.Version {
 			if next := p.Schedule.Next(settled); next.IsZero() {
 				settled = until
 			} else {
@@ -99,7 +99,7 @@ func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	return until
 }
 
-// following is what becomes of a follower's openings.
+// following is what becomes of a dependent's openings.
 type following struct {
 	begin   []time.Time             // scheduledAt now
 	overdue []time.Time             // the misfire policy's

@@ -157,7 +157,7 @@ func TestDependentsGoOnBehindALongRun(t *testing.T) {
 	}
 }
 
-// A follower has no next scheduled time to which a firing could give way: behind one that
+// A dependent has no next scheduled time to which a firing could give way: behind one that
 // waits for a lock there is no place.
 func TestDependentsDoNotPileUp(t *testing.T) {
 	t.Parallel()
@@ -295,7 +295,7 @@ func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 	})
 }
 
-// A replica whose definition of a follower is old leaves it to others.
+// A replica whose definition of a dependent is old leaves it to others.
 func TestDependentsAreFiredByTheDefinitionInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

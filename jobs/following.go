@@ -11,12 +11,12 @@ import (
 // (schedule.Schedule.After).
 type Dependent struct {
 	Job     string
-	Version int64    // nothing is told where another definition is in force
+	Version int64    // nothing is told where another definition is active
 	Group   string   // nothing is told while it is paused
 	After   []string // at least one
 }
 
-// Opening is a scheduled time of the jobs that a follower follows, for which it has no
+// Opening is a scheduled time of the jobs that a dependent follows, for which it has no
 // run: each of them has a scheduled run for it, a recovery's included, that has
 // succeeded, runs or waits.
 type Opening struct {
@@ -25,26 +25,26 @@ type Opening struct {
 	Ready time.Time
 }
 
-// Openings is what the store knows of a follower, as of one moment: what is
+// Openings is what the store knows of a dependent, as of one moment: what is
 // told of cursors may be older than what is told of scheduled times, but not younger.
 type Openings struct {
-	CheckedUntil   time.Time          // the follower's own cursor
-	InForce        map[string]InForce // of each job that it follows and that is known
-	ScheduledTimes []Opening          // behind the follower's cursor, sorted; the last MaxBatch
+	CheckedUntil     time.Time                   // the dependent's own cursor
+	ActiveDefinition map[string]ActiveDefinition // of each job that it follows and that is known
+	ScheduledTimes   []Opening                   // behind the dependent's cursor, sorted; the last MaxBatch
 }
 
-// Followed is a firing of a follower, whose time has come.
+// Followed is a firing of a dependent, whose time has come.
 type Followed struct {
 	Firing  Firing
 	Run     uuid.UUID // made by the caller
-	Version int64     // nothing is added where another definition is in force
+	Version int64     // nothing is added where another definition is active
 	Detail  string
 }
 
 // Following makes jobs due that follow others.
 type Following interface {
-	// Openings returns the openings of each follower, by its name: those left
-	// out of which another definition is in force, and those that are paused,
+	// Openings returns the openings of each dependent, by its name: those left
+	// out of which another definition is active, and those that are paused,
 	// by themselves, with their group or with everything. It changes nothing.
 	Openings(ctx context.Context, dependents []Dependent) (map[string]Openings, error)
 	// Follow adds a waiting run, that any replica may adopt, for each of at most
@@ -52,19 +52,19 @@ type Following interface {
 	Follow(ctx context.Context, followed []Followed) error
 }
 
-// OpeningsOf returns what a store found: what is in force of jobs, by name, and
-// scheduled times of the followers that are told of. It is for stores.
-func OpeningsOf(dependents []Dependent, inForce map[string]InForce, scheduledTimes map[string][]Opening) map[string]Openings {
+// OpeningsOf returns what a store found: what is active of jobs, by name, and
+// scheduled times of the dependents that are told of. It is for stores.
+func OpeningsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition, scheduledTimes map[string][]Opening) map[string]Openings {
 	all := make(map[string]Openings, len(scheduledTimes))
 	for _, f := range dependents {
 		open, told := scheduledTimes[f.Job]
 		if !told {
 			continue
 		}
-		o := Openings{CheckedUntil: inForce[f.Job].CheckedUntil, InForce: map[string]InForce{}, ScheduledTimes: open}
+		o := Openings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil, ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
 		for _, name := range f.After {
-			if in, known := inForce[name]; known {
-				o.InForce[name] = in
+			if in, known := activeDefinitions[name]; known {
+				o.ActiveDefinition[name] = in
 			}
 		}
 		all[f.Job] = o

@@ -110,7 +110,7 @@ type Outbox interface {
 	// youngest first.
 	UndeliveredHooks(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error)
 	// DeliverAgain has a delivery due at once, also one that was given up: its
-	// tries count anew. It is an act as those of Control are. ErrNotFound says
+	// tries count anew. It is an action as those of Control are. ErrNotFound says
 	// that there is no such delivery, or none any more: it was delivered, or is
 	// older than DeliveriesKept.
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)

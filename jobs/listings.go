@@ -69,7 +69,7 @@ type Listings interface {
 	Job(ctx context.Context, name string) (JobView, error)
 	// Groups returns the groups that jobs are in, by name.
 	Groups(ctx context.Context) ([]Group, error)
-	// Resources returns what the definitions in force name, each once, by key;
+	// Resources returns what the active definitions name, each once, by key;
 	// the jobs' own names are not among them.
 	Resources(ctx context.Context) ([]locking.Resource, error)
 	// Outcomes returns the last runs of each of the jobs, at most n of each,

@@ -10,7 +10,7 @@ type Topic string
 const (
 	TopicRuns     Topic = "runs"
 	TopicLocks    Topic = "locks" // what is held, and who waits for it
-	TopicJobs     Topic = "jobs"  // which definitions are in force, and what is paused
+	TopicJobs     Topic = "jobs"  // which definitions are active, and what is paused
 	TopicReplicas Topic = "replicas"
 	TopicAudit    Topic = "audit"
 	TopicWebhooks Topic = "webhooks" // what is to be delivered, and what could not be

@@ -40,7 +40,7 @@ type OperationsOptions struct {
 // Operations are what operators do, as Go programs, the command line and the
 // page do it: checked before it reaches the store, and followed through in
 // stage 1. Every replica obeys within about a second, whichever of them was
-// asked. Each act and its line in the audit log are one transaction.
+// asked. Each action and its line in the audit log are one transaction.
 //
 // An Act's empty Actor is "program", its empty Via "go". Errors are those of
 // Control, and a *BadInputError for what can't be kept. Methods may be called

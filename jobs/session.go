@@ -165,7 +165,7 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*liveSession, error) 
 	if err := k.prepare(ctx, l); err != nil {
 		l.expiry.Stop()
 		l.cancel(err)
-		k.end(l) // or what it carries would be in force, with nobody to fire it, until it expires
+		k.end(l) // or what it carries would be active, with nobody to fire it, until it expires
 		return nil, err
 	}
 	k.log.Info().Stringer("session", l.id).Msg("session opened")

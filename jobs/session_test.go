@@ -31,7 +31,7 @@ type scripted struct {
 
 	refuse      error // of registrations
 	definitions int64 // of beats
-	versions    map[string]InForce
+	versions    map[string]ActiveDefinition
 	reads       int // of versions
 }
 
@@ -54,7 +54,7 @@ func (s *scripted) Register(_ context.Context, _ uuid.UUID, definitions []Defini
 	return own, s.refuse
 }
 
-func (s *scripted) Versions(context.Context) (map[string]InForce, error) {
+func (s *scripted) Versions(context.Context) (map[string]ActiveDefinition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -266,7 +266,7 @@ func TestClockFollowsTheStores(t *testing.T) {
 }
 
 func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
-	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	s := &scripted{versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		activeVersion := &k.activation.table.get("job").activeVersion
 		step := func(what string, change func(*scripted), stale bool, reads int) {
@@ -280,20 +280,24 @@ func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		step("nothing", func(*scripted) {}, false, 1)
-		step("another version without a word", func(s *scripted) { s.versions["job"] = InForce{Version: 2} }, false, 1)
+		step("another version without a word", func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 2} }, false, 1)
 		step("the word", func(s *scripted) { s.definitions++ }, true, 2)
-		step("the store fails", func(s *scripted) { s.definitions++; s.versions["job"] = InForce{Version: 1}; s.fail = ErrUnavailable }, true, 2)
+		step("the store fails", func(s *scripted) {
+			s.definitions++
+			s.versions["job"] = ActiveDefinition{Version: 1}
+			s.fail = ErrUnavailable
+		}, true, 2)
 		step("and answers again", func(s *scripted) { s.fail = nil }, false, 3)
 		step("nothing more", func(*scripted) {}, false, 3)
 	})
 }
 
 func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
-	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	s := &scripted{versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		activeVersion := &k.activation.table.get("job").activeVersion
 		time.Sleep(time.Second)
-		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 2} })
+		s.set(func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 2} })
 		for range 3 { // firings that are refused together
 			k.activation.doubt()
 		}
@@ -306,7 +310,7 @@ func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 		default:
 			t.Error("the dispatcher is not told")
 		}
-		s.set(func(s *scripted) { s.versions["job"] = InForce{Version: 1} }) // and no beat tells
+		s.set(func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 1} }) // and no beat tells
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if activeVersion.stale() {
@@ -316,7 +320,7 @@ func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 }
 
 func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
-	s := &scripted{versions: map[string]InForce{"job": {Version: 1}}}
+	s := &scripted{versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		l, err := k.wait(t.Context())
 		if err != nil {
@@ -347,7 +351,7 @@ func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{refuse: c.refuse, versions: map[string]InForce{"job": {Version: 1}}}
+				s := &scripted{refuse: c.refuse, versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 				k := newTestKeeper(s)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

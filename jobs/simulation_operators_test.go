@@ -111,7 +111,7 @@ func (o *people) action(e simulation.Event, table []jobs.Job) {
 	}
 }
 
-// ask repeats an act until there is an answer.
+// ask repeats an action until there is an answer.
 func (o *people) ask(action func(ctx context.Context) error) error {
 	for delay := time.Second; ; delay = min(2*delay, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -124,7 +124,7 @@ func (o *people) ask(action func(ctx context.Context) error) error {
 	}
 }
 
-// key is an act that is done once, however often it is asked for.
+// key is an action that is done once, however often it is asked for.
 func (o *people) key() jobs.Action {
 	o.actions++
 	return jobs.Action{Actor: "somebody", Via: "go", Key: fmt.Sprint("act ", o.actions)}

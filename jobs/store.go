@@ -121,13 +121,13 @@ type Sessions interface {
 	// transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
 	// Withdraw says that the session no longer carries these jobs, and which Table
-	// its replica's configuration has from now on. What is in force of them is then
+	// its replica's configuration has from now on. What is active of them is then
 	// decided as at a session's end: the newest version that another living session
 	// carries, or where none does the one that was. It does nothing for a session
 	// that has ended. The two parts may be a transaction each.
 	Withdraw(ctx context.Context, session uuid.UUID, table string, jobs []string) error
-	// Versions returns what is in force of every job, by name.
-	Versions(ctx context.Context) (map[string]InForce, error)
+	// Versions returns what is active of every job, by name.
+	Versions(ctx context.Context) (map[string]ActiveDefinition, error)
 }
 
 // Definition is a job as the store keeps it.
@@ -168,9 +168,9 @@ const (
 // ends.
 const Away = time.Hour
 
-// InForce is the definition of a job that counts.
-type InForce struct {
-	Version      int64     // negative where the job was removed: then none is in force, and this was the last
+// ActiveDefinition is the definition of a job that counts.
+type ActiveDefinition struct {
+	Version      int64     // negative where the job was removed: then none is active, and this was the last
 	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
 }
 
@@ -197,7 +197,7 @@ const (
 	StartGranted                       // it runs: Token is set
 	StartBlocked                       // it waits, as recorded: Blocker is set
 	StartDuplicate                     // another run has this firing
-	StartStale                         // another definition of the job is in force than the request's
+	StartStale                         // another definition of the job is active than the request's
 	// StartPaused says that the job, its group or everything is paused, or that
 	// the session is draining: nothing was done, or the waiting run goes on
 	// waiting, for whoever may adopt it. Further attempts are let through, and
@@ -314,7 +314,7 @@ type Misfired struct {
 // Upkeep is done by any replica, now and then.
 type Upkeep interface {
 	// Sweep ends expired sessions. Their runs become lost, with a waiting
-	// successor where the job's definition in force says so and the firing was
+	// successor where the job's active definition says so and the firing was
 	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted. What ended sessions carried counts no longer, by a further
 	// transaction for each. What has waited for longer than Away for a job that
@@ -332,7 +332,7 @@ type Upkeep interface {
 	// calls find with the cursor of each that is to be done, by name, writes
 	// what find returns and moves the cursors, in one transaction. It returns
 	// each job's cursor as it now is, by name, those left out of which another
-	// version is in force. It does nothing and returns nil while another
+	// version is active. It does nothing and returns nil while another
 	// replica is at it.
 	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
 	// Revoke ends a claim and its grants by force: the run becomes lost, and is
@@ -457,7 +457,7 @@ type RunFilter struct {
 	Replica string
 	Reason  Reason // why they did not run, wait, or did not end by themselves
 	// Resource asks for the runs of those jobs that lock it, or anything above
-	// or beneath it, by the definitions in force: what held it, and what it kept
+	// or beneath it, by the active definitions: what held it, and what it kept
 	// waiting, is among them.
 	Resource *locking.Resource
 	From     time.Time  // created then or later
@@ -501,7 +501,7 @@ type History interface {
 // FiringView is what the store knows of a job's scheduled firing for a scheduled time.
 type FiringView struct {
 	Now time.Time // the store's clock
-	// The job's definition in force, and since when it is.
+	// The job's active definition, and since when it is.
 	Version   int64
 	Hash      string
 	Schedule  string

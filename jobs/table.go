@@ -172,8 +172,8 @@ func (t *cronTable) unregistered() []*entry {
 	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.heard() })
 }
 
-// inForce returns the entries, by name, that are this replica's to fire.
-func (t *cronTable) inForce() []*entry {
+// activeDefinitions returns the entries, by name, that are this replica's to fire.
+func (t *cronTable) activeDefinitions() []*entry {
 	return slices.DeleteFunc(t.all(), func(e *entry) bool { return e.activeVersion.stale() })
 }
 

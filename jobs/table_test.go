@@ -94,7 +94,7 @@ func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.get("elsewhere").activeVersion.inForce.Store(7)
+	table.get("elsewhere").activeVersion.activeDefinitions.Store(7)
 	for name, want := range map[string]time.Duration{"skips": 3 * time.Second, "waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
 		got, known := table.waitPolicy(name, time.Hour)
 		if !known {

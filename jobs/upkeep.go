@@ -131,7 +131,9 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 
 // adoptable returns the jobs of which to take up runs: not those whose group has
 // no place here, which another replica may have.
-func (u *upkeep) adoptable() []*entry { return slices.DeleteFunc(u.table.inForce(), u.ready.full) }
+func (u *upkeep) adoptable() []*entry {
+	return slices.DeleteFunc(u.table.activeDefinitions(), u.ready.full)
+}
 
 // lateAfter is how long after its scheduled time a run is late, wherever it was delayed. Of
 // a job that follows others that can't be told by the scheduled time.

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// post sends an act to a replica, and returns how it answered.
+// post sends an action to a replica, and returns how it answered.
 func (c *cluster) post(p *replicas.Process, path, body string, header ...string) (status int, answer string) {
 	c.t.Helper()
 	status, answer, err := post(c.ctx, p, path, body, header...)
@@ -98,7 +98,7 @@ func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 			c.start("a", "b", "c")
 			if way == "asked for" {
 				for _, p := range c.replicas {
-					c.awaitLog(p, "operators' acts are not heard of at once")
+					c.awaitLog(p, "operators' actions are not heard of at once")
 				}
 			}
 			for _, action := range []struct{ path, body, says string }{

@@ -47,7 +47,7 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 	if err := c.replicas["new-2"].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitLog(c.replicas["old-2"], "job's definition here is in force again")
+	c.awaitLog(c.replicas["old-2"], "job's definition here is active again")
 	until := fires("old-1", "old-2").Truncate(time.Second).Add(2 * time.Second)
 	c.settle(until, "tick")
 	for state, n := range c.expectEachOnce("tick", from, until) {
@@ -56,6 +56,6 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 		}
 	}
 	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'tick'"); n != 1 {
-		t.Errorf("version %d is in force", n)
+		t.Errorf("version %d is active", n)
 	}
 }

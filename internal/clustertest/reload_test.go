@@ -70,7 +70,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the removed job has %d runs", n)
 	}
 	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'steady'"); n != 2 {
-		t.Errorf("version %d of the changed job is in force, expected the second", n)
+		t.Errorf("version %d of the changed job is active, expected the second", n)
 	}
 
 	c.open("hold")

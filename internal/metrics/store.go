@@ -120,7 +120,7 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, n
 }
 
 // Versions implements jobs.Store.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
 	begun := time.Now()
 	answer, err := s.inner.Versions(ctx)
 	s.metrics.asked("versions", begun, err)

@@ -25,7 +25,7 @@ type control struct {
 	listeners  map[*func()]bool
 }
 
-// keyed is an act that was done with a key.
+// keyed is an action that was done with a key.
 type keyed struct {
 	action, target string
 	outcome        any
@@ -35,7 +35,7 @@ func newControl() control {
 	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{}, keys: map[string]keyed{}, listeners: map[*func()]bool{}}
 }
 
-// actionTx is an act while it is done, under the store's lock.
+// actionTx is an action while it is done, under the store's lock.
 type actionTx struct {
 	now          time.Time
 	detail       map[string]any

@@ -22,7 +22,7 @@ type job struct {
 	idle           map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
 }
 
-// last is the definition in force, or that was in force last.
+// last is the active definition, or that was active last.
 func (j *job) last() jobs.Definition { return j.definitions[max(j.version, -j.version)-1] }
 
 func (j *job) versionOf(hash string) int64 {
@@ -43,7 +43,7 @@ type Change struct {
 	// from there to Counted count no longer, unless they have a run; scheduled times of
 	// this one count from Counted on.
 	Checked, Counted time.Time
-	Removed          bool // the job was: none is in force from then on
+	Removed          bool // the job was: none is active from then on
 }
 
 // Changes returns every change of a definition, the oldest first.
@@ -230,21 +230,21 @@ func (s *Store) Withdraw(ctx context.Context, id uuid.UUID, table string, names 
 }
 
 // Versions implements jobs.Sessions.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	versions := make(map[string]jobs.InForce, len(s.jobs))
+	versions := make(map[string]jobs.ActiveDefinition, len(s.jobs))
 	for name, j := range s.jobs {
 		if j.version != 0 {
-			versions[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
+			versions[name] = jobs.ActiveDefinition{Version: j.version, CheckedUntil: j.checkedUntil}
 		}
 	}
 	return versions, nil
 }
 
-// stale reports whether another definition of the job is in force than version.
+// stale reports whether another definition of the job is active than version.
 func (s *Store) stale(name string, version int64) bool {
 	j := s.jobs[name]
 	return version > 0 && j != nil && j.version != 0 && j.version != version

@@ -10,5 +10,5 @@
 // replies of calls that took effect, and tell the time wrongly.
 //
 // What it keeps besides is for an oracle: [Store.Changes], which definition of
-// a job was in force when, and [Store.Everything], each run there ever was.
+// a job was active when, and [Store.Everything], each run there ever was.
 package simstore

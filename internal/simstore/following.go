@@ -15,21 +15,21 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	inForce, scheduledTimes := map[string]jobs.InForce{}, map[string][]jobs.Opening{}
+	activeDefinitions, scheduledTimes := map[string]jobs.ActiveDefinition{}, map[string][]jobs.Opening{}
 	for _, f := range dependents {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
-				inForce[name] = jobs.InForce{Version: j.version, CheckedUntil: j.checkedUntil}
+				activeDefinitions[name] = jobs.ActiveDefinition{Version: j.version, CheckedUntil: j.checkedUntil}
 			}
 		}
-		if in := inForce[f.Job]; in.Version == f.Version && in.Version > 0 && s.pauseOver(f.Job) == nil {
+		if in := activeDefinitions[f.Job]; in.Version == f.Version && in.Version > 0 && s.pauseOver(f.Job) == nil {
 			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
-	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// openScheduledTimes returns the scheduled times behind since for which the follower has no run, and
+// openScheduledTimes returns the scheduled times behind since for which the dependent has no run, and
 // each of those that it follows has one that may still succeed, or has.
 func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Opening {
 	open := []jobs.Opening{}

@@ -33,7 +33,7 @@ type Faults struct {
 	// Misread is how far the replica reads the store's clock before it: an
 	// error that no replica can correct for.
 	Misread time.Duration
-	Deaf    bool // nothing is heard of acts, they must be asked for
+	Deaf    bool // nothing is heard of actions, they must be asked for
 }
 
 // NewLink returns a way to the store, whose chances are drawn from the seed.
@@ -143,8 +143,8 @@ func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string, na
 }
 
 // Versions implements jobs.Sessions.
-func (l *Link) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
-	return ask(ctx, l, func() (map[string]jobs.InForce, error) { return l.Store.Versions(ctx) })
+func (l *Link) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+	return ask(ctx, l, func() (map[string]jobs.ActiveDefinition, error) { return l.Store.Versions(ctx) })
 }
 
 // Start implements jobs.Firings.

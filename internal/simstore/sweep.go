@@ -244,7 +244,7 @@ func (s *Store) waits(name string) (scheduledAt time.Time) {
 	return scheduledAt
 }
 
-// checked returns the check's job, if its definition is in force.
+// checked returns the check's job, if its definition is active.
 func (s *Store) checked(c jobs.MisfireCheck) *job {
 	if j := s.jobs[c.Job]; j != nil && j.version == c.Version && j.version > 0 {
 		return j

@@ -60,7 +60,7 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerReques
 }
 
 // inTheWay returns what is in the way of a run that has waited since then, by the
-// definition in force of its job. Of a job that no replica has registered yet only its
+// active definition of its job. Of a job that no replica has registered yet only its
 // own name is known.
 func (s *Store) inTheWay(r *run, since time.Time) (*jobs.Obstacle, error) {
 	d := jobs.Definition{Name: r.Job}

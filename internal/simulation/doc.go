@@ -28,7 +28,7 @@
 //     firings don't pile up.
 //   - What operators were told is so: a key is one run with its params; what was
 //     asked to end ended, what was taken away stays so, of two who change a job one
-//     wins, what was added is in force soon, and nothing starts of what was removed
+//     wins, what was added is active soon, and nothing starts of what was removed
 //     or where a replica is drained.
 //   - While nothing was wrong, nothing was missed or lost, and what was skipped
 //     names what was in its way.

@@ -28,7 +28,7 @@ type Evidence struct {
 	Until time.Time
 	// Margin is how far replicas may be mistaken about the store's clock.
 	Margin time.Duration
-	// Obeyed is how long it takes at most until replicas have heard of an act,
+	// Obeyed is how long it takes at most until replicas have heard of an action,
 	// while nothing is wrong. 0 is not asked.
 	Obeyed time.Duration
 	// Workers is how many firings each replica has at work at once. 0 is not known.
@@ -41,7 +41,7 @@ type Evidence struct {
 	Disturbed []Interval
 }
 
-// History is which definitions of a job were in force.
+// History is which definitions of a job were active.
 type History struct {
 	Forces  []Force   // the oldest first
 	Cursor  time.Time // scheduled times up to here are decided in the end
@@ -100,7 +100,7 @@ type Life struct {
 // Interval is a time, its end included.
 type Interval struct{ From, To time.Time }
 
-// at returns what was in force then, or nil.
+// at returns what was active then, or nil.
 func (h *History) at(t time.Time) *Force {
 	for i, f := range slices.Backward(h.Forces) {
 		if !f.At.After(t) {
@@ -113,7 +113,7 @@ func (h *History) at(t time.Time) *Force {
 // removed reports whether the job was, in the end.
 func (h *History) removed() bool { return h.Forces[len(h.Forces)-1].Removed }
 
-// between returns what was in force at any time from then to then.
+// between returns what was active at any time from then to then.
 func (h *History) between(from, to time.Time) (forces []Force) {
 	for i, f := range h.Forces {
 		if !f.Removed && !f.At.After(to) && (i+1 == len(h.Forces) || h.Forces[i+1].At.After(from)) {

@@ -224,7 +224,7 @@ func (o *oracle) judgeLocksHeld() {
 		}
 		forces := h.between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt)
 		if len(forces) != 1 || len(forces[0].Job.Schedule.After()) > 0 {
-			continue // it may have waited by another definition; a follower's due says when others began
+			continue // it may have waited by another definition; a dependent's due says when others began
 		}
 		job := &forces[0].Job
 		policy := policyOf(job, jobs.ReasonLockHeld)

@@ -153,7 +153,7 @@ func (o *oracle) judgeReleases() {
 }
 
 // judgeChanges asks that of those who change an added job at once one wins, that
-// what won is in force in the time that replicas take to hear of it, and that
+// what won is active in the time that replicas take to hear of it, and that
 // nothing starts of what was removed.
 func (o *oracle) judgeChanges() {
 	winners := map[int]int{}
@@ -185,13 +185,13 @@ func (o *oracle) judgeChanges() {
 			o.judgeRemoved(c, over)
 			continue
 		}
-		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) && o.quiet(c.Sent, heard) && !o.inForce(c, heard) {
+		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) && o.quiet(c.Sent, heard) && !o.activeDefinitions(c, heard) {
 			o.violate("%s: %s was put at %s, and is not in force at %s", c.Job, c.Description, c.Told, heard)
 		}
 	}
 }
 
-func (o *oracle) inForce(c Change, by time.Time) bool {
+func (o *oracle) activeDefinitions(c Change, by time.Time) bool {
 	h := o.Jobs[c.Job]
 	if h == nil {
 		return false

@@ -49,7 +49,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s of replica %d for %s", e.After, e.Action, e.Replica, e.For)
 }
 
-// Rate is how often an act is drawn.
+// Rate is how often an action is drawn.
 type Rate struct {
 	Action        Action
 	Number        float64 // on average, over the whole time
@@ -86,7 +86,7 @@ type Often struct {
 	People float64 // what operators do
 }
 
-// of returns it for the act.
+// of returns it for the action.
 func (o Often) of(action Action) float64 {
 	switch action {
 	case Trigger, Pause, Cancel, Release, Put, Remove, Drain:

@@ -20,14 +20,14 @@ func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
 	return lines
 }
 
-// keyed is an act with a key.
+// keyed is an action with a key.
 func keyed(key string) jobs.Action { return jobs.Action{Actor: "ann", Via: "api", Key: key} }
 
 // overlong are texts that can't be kept.
 var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b", "a line break": "a\nb", "no UTF-8": "a\xffb"}
 
 var actionRules = []rule{
-	{"every act has its line: who, by what way, what and why", func(c *check) {
+	{"every action has its line: who, by what way, what and why", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
 		_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
@@ -78,7 +78,7 @@ var actionRules = []rule{
 		}
 		equal(c, "lines after the last", len(c.audit(jobs.AuditFilter{Before: before})), 0)
 	}},
-	{"an act with a key happens once, and tells the same", func(c *check) {
+	{"an action with a key happens once, and tells the same", func(c *check) {
 		c.register("h", "a")
 		first, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.must(err)
@@ -98,10 +98,10 @@ var actionRules = []rule{
 		_, err = c.Store.Pause(c.ctx, keyed("k"), jobs.Target{Kind: jobs.TargetJob, Name: "b"})
 		c.refused("another target", err, jobs.ErrConflict)
 		_, err = c.Store.Resume(c.ctx, keyed("k"), jobA)
-		c.refused("another act", err, jobs.ErrConflict)
+		c.refused("another action", err, jobs.ErrConflict)
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{})), 1)
 	}},
-	{"an act that is refused leaves its key free", func(c *check) {
+	{"an action that is refused leaves its key free", func(c *check) {
 		_, err := c.Store.Pause(c.ctx, keyed("k"), jobA)
 		c.refused("an unknown job", err, jobs.ErrNotFound)
 		c.register("h", "a")

@@ -52,13 +52,13 @@ var definitionRules = []rule{
 			c.Errorf("versions %v, then %v", first, again)
 		}
 		equal(c, "definitions of the beat", c.definitions(s), before)
-		c.inForce("a", first["a"])
+		c.activeDefinitions("a", first["a"])
 	}},
 	{"jobs that are not named stay", func(c *check) {
 		first := c.register("h1", "a", "b")
 		c.register("h1", "c")
 		equal(c, "jobs", len(c.versions()), 3)
-		c.inForce("b", first["b"])
+		c.activeDefinitions("b", first["b"])
 	}},
 	{"an empty store has no versions", func(c *check) { equal(c, "jobs", len(c.versions()), 0) }},
 	{"nothing to register is nothing", func(c *check) { equal(c, "versions", len(c.carry(c.session("one"), "h1")), 0) }},
@@ -84,7 +84,7 @@ var definitionRules = []rule{
 			c.Errorf("last run %+v of a job that never ran", views[0].Last)
 		}
 	}},
-	{"a change shows the new definition, and the old one where it is in force again", func(c *check) {
+	{"a change shows the new definition, and the old one where it is active again", func(c *check) {
 		c.register("h1", "a")
 		s := c.session("one")
 		_, err := c.Store.Register(c.ctx, s, []jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC", Handler: "http", Description: "{}"}})
@@ -102,11 +102,11 @@ var definitionRules = []rule{
 		c.carry(one, "h1", "a", "b")
 		c.carry(two, "h1", "a", "b")
 		c.carry(one, "h2", "a", "b")
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		before := c.definitions(one)
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
-		c.inForce("a", 1)
-		c.inForce("b", 2)
+		c.activeDefinitions("a", 1)
+		c.activeDefinitions("b", 2)
 		if c.definitions(one) <= before {
 			c.Error("the beat tells of no change")
 		}
@@ -115,26 +115,26 @@ var definitionRules = []rule{
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
 		equal(c, "definitions of the beat, asked again", c.definitions(one), after)
 	}},
-	{"what nobody carries any more stays in force, and goes on when it is carried again", func(c *check) {
+	{"what nobody carries any more stays active, and goes on when it is carried again", func(c *check) {
 		s := c.compared("one")
 		c.carry(s, "h1", "a")
 		checked := c.versions()["a"].CheckedUntil
 		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		c.carry(s, "h1", "a")
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		if again := c.versions()["a"].CheckedUntil; !again.Equal(checked) {
 			c.Errorf("the cursor was at %s and is at %s", checked, again)
 		}
 	}},
-	{"an older definition is in force again when its session has withdrawn the newer", func(c *check) {
+	{"an older definition is active again when its session has withdrawn the newer", func(c *check) {
 		s := c.compared("one")
 		c.carry(s, "h1", "a")
 		c.carry(s, "h2", "a")
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
 		c.carry(s, "h1", "a")
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		r := request("a", 1)
 		r.Version = 1
 		c.granted(s, r)
@@ -147,7 +147,7 @@ var definitionRules = []rule{
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a"}))
 		equal(c, "cron table", c.replica(one).ConfigHash, table)
 		c.must(c.Store.Withdraw(c.ctx, uuid.New(), "other table", []string{"a"}))
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"a description is written without a new version", func(c *check) {
 		one, two := c.session("one"), c.session("two")
@@ -166,50 +166,50 @@ var definitionRules = []rule{
 		r.Version = first["a"]
 		c.granted(one, r)
 	}},
-	{"the newest definition of the living is in force", func(c *check) {
+	{"the newest definition of the living is active", func(c *check) {
 		old, newer := c.session("old"), c.session("newer")
 		c.carry(old, "h1", "a")
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		c.carry(newer, "h2", "a")
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		again := c.session("old again") // an old replica that restarts in the middle of a deploy
 		equal(c, "its version", c.carry(again, "h1", "a")["a"], 1)
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		c.must(c.Store.End(c.ctx, old))
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 	}},
-	{"an older definition is in force again when the last with a newer has ended", func(c *check) {
+	{"an older definition is active again when the last with a newer has ended", func(c *check) {
 		old, second, third := c.session("old"), c.session("second"), c.session("third")
 		c.carry(old, "h1", "a", "b")
 		c.carry(second, "h2", "a")
 		c.carry(third, "h2", "a")
 		c.must(c.Store.End(c.ctx, second))
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		c.must(c.Store.End(c.ctx, third))
-		c.inForce("a", 1)
-		c.inForce("b", 1)
+		c.activeDefinitions("a", 1)
+		c.activeDefinitions("b", 1)
 		old1, new2 := request("a", 1), request("a", 2)
 		old1.Version, new2.Version = 1, 2
 		c.granted(old, old1)
 		c.outcome(old, new2, jobs.StartStale)
 	}},
-	{"of several older definitions the newest that is carried is in force again", func(c *check) {
+	{"of several older definitions the newest that is carried is active again", func(c *check) {
 		for _, hash := range []string{"h1", "h2", "h3", "h4"} {
 			c.must(c.Store.End(c.ctx, c.carrier(hash, "a")))
 		}
 		c.carrier("h1", "a")
 		c.carrier("h2", "a")
 		top := c.carrier("h4", "a")
-		c.inForce("a", 4)
+		c.activeDefinitions("a", 4)
 		c.must(c.Store.End(c.ctx, top))
-		c.inForce("a", 2) // nobody carries the third
+		c.activeDefinitions("a", 2) // nobody carries the third
 	}},
 	{"a session that has expired counts no longer once it is swept", func(c *check) {
 		c.carrier("h1", "a")
 		dead := c.carrier("h2", "a")
 		c.Expire(dead)
 		c.sweep()
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"several sessions that expire together count no longer", func(c *check) {
 		c.carrier("h1", "a")
@@ -217,7 +217,7 @@ var definitionRules = []rule{
 			c.Expire(c.carrier(hash, "a"))
 		}
 		c.sweep()
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"what a session with claims carried counts no longer once it is swept", func(c *check) {
 		c.carrier("h1", "a")
@@ -225,25 +225,25 @@ var definitionRules = []rule{
 		c.granted(s, request("a", 1, table("s/a")))
 		c.must(c.Store.End(c.ctx, s)) // its claim is left
 		c.sweep()
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"where nobody carries a job its definition stays", func(c *check) {
 		c.must(c.Store.End(c.ctx, c.carrier("h1", "a")))
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		c.Expire(c.carrier("h2", "a"))
 		c.sweep()
-		c.inForce("a", 2)
+		c.activeDefinitions("a", 2)
 		equal(c, "version shown", c.job("a").Version, 2)
 		c.carrier("h1", "a") // a cluster that comes back with what it had before
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"a session carries what it registered last of each job", func(c *check) {
 		s := c.carrier("h1", "a", "b")
 		c.carry(s, "h2", "a")
-		c.inForce("a", 2)
-		c.inForce("b", 1)
+		c.activeDefinitions("a", 2)
+		c.activeDefinitions("b", 1)
 		c.carry(s, "h1", "a")
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"a dead session carries nothing", func(c *check) {
 		c.carrier("h1", "a")
@@ -254,10 +254,10 @@ var definitionRules = []rule{
 			if _, err := c.Store.Register(c.ctx, dead, []jobs.Definition{definition("a", "h2")}); !errors.Is(err, jobs.ErrSessionLost) {
 				c.Errorf("registration of a dead session: %v, expected ErrSessionLost", err)
 			}
-			c.inForce("a", 1)
+			c.activeDefinitions("a", 1)
 		}
 		c.sweep()
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 	}},
 	{"a beat tells when another definition comes into force", func(c *check) {
 		watcher := c.session("watcher")
@@ -301,7 +301,7 @@ var definitionRules = []rule{
 		equal(c, "jobs", len(versions), n)
 		for name, now := range versions {
 			if now.Version != 1 {
-				c.Fatalf("version %d of %s is in force, expected 1", now.Version, name)
+				c.Fatalf("version %d of %s is active, expected 1", now.Version, name)
 			}
 		}
 	}},
@@ -348,7 +348,7 @@ var definitionRules = []rule{
 		c.register("h2", "a")
 		c.granted(s, request("a", 1))
 	}},
-	{"whoever comes and goes, the newest of those who stay is in force", comeAndGo},
+	{"whoever comes and goes, the newest of those who stay is active", comeAndGo},
 }
 
 // comeAndGo lets sessions with random definitions begin and end at the same
@@ -402,7 +402,7 @@ func comeAndGo(c *check) {
 		c.Fatal("nobody stays")
 	}
 	for name, version := range newest {
-		c.inForce(name, version)
+		c.activeDefinitions(name, version)
 	}
 }
 
@@ -432,18 +432,18 @@ func (c *check) carrier(hash string, names ...string) uuid.UUID {
 	return s
 }
 
-func (c *check) versions() map[string]jobs.InForce {
+func (c *check) versions() map[string]jobs.ActiveDefinition {
 	c.Helper()
 	versions, err := c.Store.Versions(c.ctx)
 	c.must(err)
 	return versions
 }
 
-// inForce fails the test unless this version of the job is in force.
-func (c *check) inForce(job string, version int64) {
+// activeDefinitions fails the test unless this version of the job is active.
+func (c *check) activeDefinitions(job string, version int64) {
 	c.Helper()
 	if now := c.versions()[job].Version; now != version {
-		c.Fatalf("version %d of %s is in force, expected %d", now, job, version)
+		c.Fatalf("version %d of %s is active, expected %d", now, job, version)
 	}
 }
 

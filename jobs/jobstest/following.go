@@ -104,7 +104,7 @@ var followingRules = []rule{
 		c.must(err)
 		c.openings(f, all[3:]...)
 	}},
-	{"openings come with the cursors of the follower and of those that it follows", func(c *check) {
+	{"openings come with the cursors of the dependent and of those that it follows", func(c *check) {
 		c.follows()
 		until := c.now().Add(time.Hour)
 		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)}, func(string, jobs.Cursor) []jobs.Misfired { return nil })
@@ -112,19 +112,19 @@ var followingRules = []rule{
 		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 1, After: []string{"one", "unknown", "other"}}})
 		c.must(err)
 		versions, f := c.versions(), told["f"]
-		if len(told) != 1 || len(f.InForce) != 2 || f.InForce["one"] != versions["one"] || f.InForce["other"] != versions["other"] {
+		if len(told) != 1 || len(f.ActiveDefinition) != 2 || f.ActiveDefinition["one"] != versions["one"] || f.ActiveDefinition["other"] != versions["other"] {
 			c.Errorf("found %+v, expected %+v of one and other", told, versions)
 		}
 		equal(c, "cursor", f.CheckedUntil, versions["f"].CheckedUntil)
 	}},
-	{"followers of which another version is in force are left out, and unknown ones", func(c *check) {
+	{"dependents of which another version is active are left out, and unknown ones", func(c *check) {
 		_, s := c.follows()
 		c.succeeded(s, c.later("one", 1))
 		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}}, {Job: "nobody", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		equal(c, "told of", len(told), 0)
 	}},
-	{"several followers are told apart, of one that is followed alone too", func(c *check) {
+	{"several dependents are told apart, of one that is followed alone too", func(c *check) {
 		f, s := c.follows()
 		c.register("h", "g")
 		one := c.later("one", 1)
@@ -233,7 +233,7 @@ func (c *check) follow(followed ...jobs.Followed) {
 	c.must(c.Store.Follow(c.ctx, followed))
 }
 
-// openings fails the test unless the follower has these: ready behind the
+// openings fails the test unless the dependent has these: ready behind the
 // instants given, or not.
 func (c *check) openings(f jobs.Dependent, want ...jobs.Opening) []jobs.Opening {
 	c.Helper()

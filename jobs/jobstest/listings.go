@@ -218,7 +218,7 @@ var listingRules = []rule{
 			c.Errorf("unknown job: %v, expected ErrNotFound", err)
 		}
 	}},
-	{"the resources are those of the definitions in force, each once", func(c *check) {
+	{"the resources are those of the active definitions, each once", func(c *check) {
 		one := c.session("one")
 		c.definedBy(one, "old", map[string][]locking.Request{"a": {table("s/old")}, "b": {table("s/t"), ownName("b")}})
 		c.defined("new", map[string][]locking.Request{"a": {shared("s/t"), slot("api", 2)}})

@@ -110,7 +110,7 @@ var misfireRules = []rule{
 		}
 		c.cursor(until)
 	}},
-	{"jobs of which another definition is in force are left out", func(c *check) {
+	{"jobs of which another definition is active are left out", func(c *check) {
 		c.register("h1", "a")
 		c.register("h2", "a")
 		until := c.now().Add(time.Hour)
@@ -249,7 +249,7 @@ func checkOf(job string, until time.Time) jobs.MisfireCheck {
 	return jobs.MisfireCheck{Job: job, Version: 1, ScheduledAt: until, Until: until}
 }
 
-// check checks job a until then, by the definition in force, and returns the
+// check checks job a until then, by the active definition, and returns the
 // cursors that find was given.
 func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
 	c.Helper()

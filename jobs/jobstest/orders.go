@@ -77,7 +77,7 @@ var orderRules = []rule{
 		c.must(err)
 		equal(c, "generation", c.controlState(s, -1).Generation, last)
 	}},
-	{"who listens hears of acts, until it ends", func(c *check) {
+	{"who listens hears of actions, until it ends", func(c *check) {
 		c.register("h", "a")
 		ctx, cancel := context.WithCancel(c.ctx)
 		heard, ended := make(chan bool, 100), make(chan error, 1)

@@ -213,7 +213,7 @@ var outboxRules = []rule{
 		c.settled(w, jobs.Settlement{Delivered: true})
 		equal(c, "v delivered", c.settled(v[0], jobs.Settlement{Delivered: true}), true)
 	}},
-	{"the definition in force decides", func(c *check) {
+	{"the active definition decides", func(c *check) {
 		c.hooked("a", "old", jobs.Failed)
 		c.hooked("a", "new")
 		s := c.session("one")

@@ -231,13 +231,13 @@ var pruneRules = []rule{
 		equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"], int64(3))
 		equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
 	}},
-	{"a definition that is in force stays, although nobody carries it", func(c *check) {
+	{"a definition that is active stays, although nobody carries it", func(c *check) {
 		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
 		c.carry(one, "h1", "a")
 		c.carry(two, "h2", "a")
 		c.must(c.Store.End(c.ctx, two))
 		c.must(c.Store.End(c.ctx, one))
-		c.inForce("a", 1)
+		c.activeDefinitions("a", 1)
 		for range 3 {
 			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
 		}

@@ -66,7 +66,7 @@ var recoveryRules = []rule{
 			c.Errorf("adopted %+v, expected b's successor alone", adopted)
 		}
 	}},
-	{"the definition in force decides", func(c *check) {
+	{"the active definition decides", func(c *check) {
 		c.register("h", "a")
 		one := c.session("one")
 		r := request("a", 1)

@@ -31,7 +31,7 @@ func (c *check) carryAdded(session uuid.UUID, hash, job string) int64 {
 }
 
 var specRules = []rule{
-	{"a check sees the jobs that were added, and what it returns ends the act", func(c *check) {
+	{"a check sees the jobs that were added, and what it returns ends the action", func(c *check) {
 		first := c.put("first", 0)
 		refusal := errors.New("not beside those")
 		var seen []string
@@ -132,7 +132,7 @@ var specRules = []rule{
 		definitions := c.definitions(one)
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		if c.definitions(one) <= definitions {
-			c.Error("a beat does not tell that what is in force has changed")
+			c.Error("a beat does not tell that what is active has changed")
 		}
 		late := request("a", 2)
 		late.Version = version
@@ -142,7 +142,7 @@ var specRules = []rule{
 		late.Version = c.carryAdded(two, "h", "a") // a replica that opens a session without having heard
 		c.outcome(two, late, jobs.StartStale)
 		if now := c.versions()["a"].Version; now >= 0 {
-			c.Errorf("version %d is in force", now)
+			c.Errorf("version %d is active", now)
 		}
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -208,7 +208,7 @@ var specRules = []rule{
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		r := request("a", 1)
 		r.Version = c.carry(s, "h2", "a")["a"]
-		c.inForce("a", r.Version)
+		c.activeDefinitions("a", r.Version)
 		c.granted(s, r)
 	}},
 	{"a job that was added is known before anybody carries it", func(c *check) {

@@ -153,7 +153,7 @@ var startRules = []rule{
 		c.outcome(two, waiter, jobs.StartDuplicate)
 		c.granted(one, waiter)
 	}},
-	{"scheduled_times, keys and recoveries make firings of their own", func(c *check) {
+	{"scheduled times, keys and recoveries make firings of their own", func(c *check) {
 		s := c.session("one")
 		at := epoch.Add(time.Microsecond)
 		for _, f := range []jobs.Firing{

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// A client that is paused in the midst of an act must not hold what it has
+	// A client that is paused in the midst of an action must not hold what it has
 	// locked for long.
 	beginAction = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '5s', true)`
 
-	// Of two acts with one key the second sees what the first has done.
+	// Of two actions with one key the second sees what the first has done.
 	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast act ' || $1 || ' ' || $2, 0))`
 
 	actionByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
@@ -32,7 +32,7 @@ VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	notify = `SELECT pg_notify($1, $2)`
 )
 
-// actionTx is an act while it is done, in a transaction of its own.
+// actionTx is an action while it is done, in a transaction of its own.
 type actionTx struct {
 	pgx.Tx
 	detail       any       // of its line in the audit log
@@ -82,7 +82,7 @@ type formerAction struct {
 	outcome        []byte
 }
 
-// tell fills in the outcome of an act that was done before.
+// tell fills in the outcome of an action that was done before.
 func (f *formerAction) tell(key, action, target string, outcome any) error {
 	if f.action != action || f.target != target {
 		return fmt.Errorf("the key %q was used to %s %s: %w", key, f.action, f.target, jobs.ErrConflict)
@@ -111,7 +111,7 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx, key string) (before 
 	return before, tx.SendBatch(ctx, b).Close()
 }
 
-// commitAction writes the act down and commits, in one round trip.
+// commitAction writes the action down and commits, in one round trip.
 func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string, outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {

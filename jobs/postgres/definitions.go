@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// Whoever changes what sessions carry, and with it what is in force, does so
+	// Whoever changes what sessions carry, and with it what is active, does so
 	// alone: of two sessions that end at once each would else see what the other
 	// carried as carried by the living. It is taken before all rows of jobs.
 	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
@@ -132,7 +132,7 @@ WITH gone AS (
 
 	noteTable = `UPDATE holdfast.sessions SET config_hash = $2 WHERE id = $1 AND ended_at IS NULL AND config_hash <> $2`
 
-	inForce = `SELECT name, version, checked_until FROM holdfast.jobs`
+	activeDefinitions = `SELECT name, version, checked_until FROM holdfast.jobs`
 )
 
 // Register writes down which definitions the session carries, and the fences
@@ -242,15 +242,15 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, n
 	return wrap("withdrawal of jobs", err)
 }
 
-// Versions returns what is in force of every job.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
-	rows, err := s.pool.Query(ctx, inForce)
+// Versions returns what is active of every job.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+	rows, err := s.pool.Query(ctx, activeDefinitions)
 	if err != nil {
 		return nil, wrap("job versions", err)
 	}
-	versions := map[string]jobs.InForce{}
+	versions := map[string]jobs.ActiveDefinition{}
 	var name string
-	var now jobs.InForce
+	var now jobs.ActiveDefinition
 	_, err = pgx.ForEachRow(rows, []any{&name, &now.Version, &now.CheckedUntil}, func() error {
 		now.CheckedUntil = now.CheckedUntil.UTC()
 		versions[name] = now

@@ -21,10 +21,10 @@ func (s *stage) carrier(store *Store, replica, job, hash string) uuid.UUID {
 	return session
 }
 
-func (s *stage) inForce(job string, version int64) {
+func (s *stage) activeDefinitions(job string, version int64) {
 	s.t.Helper()
 	if now := query[int64](s, "SELECT version FROM holdfast.jobs WHERE name = $1", job); now != version {
-		s.t.Errorf("version %d of %s is in force, want %d", now, job, version)
+		s.t.Errorf("version %d of %s is active, want %d", now, job, version)
 	}
 }
 
@@ -44,10 +44,10 @@ func TestSessionsThatEndAtOnceDoNotCountForEachOther(t *testing.T) {
 	if err := errors.Join(<-ended, <-other); err != nil {
 		t.Fatal(err)
 	}
-	s.inForce("job", 1)
+	s.activeDefinitions("job", 1)
 }
 
-// The registration would find its definition in force still, and the end then
+// The registration would find its active definition still, and the end then
 // bring the older one into force.
 func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 	s := newStage(t)
@@ -66,7 +66,7 @@ func TestSessionThatRegistersWhileAnotherEndsCounts(t *testing.T) {
 	if err := errors.Join(<-ended, <-registered); err != nil {
 		t.Fatal(err)
 	}
-	s.inForce("job", 2)
+	s.activeDefinitions("job", 2)
 }
 
 // Two replicas that see a new definition first draw one version.
@@ -117,7 +117,7 @@ func TestSessionThatEndsWhileItRegistersIsSettled(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	s.inForce("job", 1)
+	s.activeDefinitions("job", 1)
 }
 
 // An end that has to wait too long ends the session all the same; a sweep does
@@ -142,14 +142,14 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 	if _, err := s.a.Sweep(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("sweep while another registers: %v", err)
 	}
-	s.inForce("job", 2)
+	s.activeDefinitions("job", 2)
 	if err := busy.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.inForce("job", 1)
+	s.activeDefinitions("job", 1)
 }
 
 // A registration may have to wait for a misfire check; that is nothing that a
@@ -175,7 +175,7 @@ func TestRegistrationThatWaitsTooLongMayBeTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.register(s.a, session, changed...)
-	s.inForce("job", 2)
+	s.activeDefinitions("job", 2)
 }
 
 // A definition that comes into force while misfires are being looked for must
@@ -246,7 +246,7 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		s.inForce(name, 2)
+		s.activeDefinitions(name, 2)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.inForce("job", 2)
+	s.activeDefinitions("job", 2)
 }
 
 // An idle sweep leaves those who register alone.

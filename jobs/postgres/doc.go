@@ -28,20 +28,20 @@
 // round trip as one implicit transaction: a replica that is paused half way
 // holds no lock that another needs.
 //
-// Everybody locks in one order: keys of acts, sessions, fences that are new,
+// Everybody locks in one order: keys of actions, sessions, fences that are new,
 // waiting runs, fences, claims, runs; within each, sorted by key in byte order. A Start
 // holds its session FOR KEY SHARE until it commits, and a session is ended
 // only under FOR UPDATE. So no start is under way for a session that has
 // ended, and its waiting runs can be given to another.
 //
-// Which definition of a job is in force follows from what sessions carry
+// Which definition of a job is active follows from what sessions carry
 // (session_jobs), and changes with it in one transaction under an advisory lock:
 // a registration, or the settling of a session that has ended. The rows that an
 // ended session carried are what says that it is still to be settled, so the
 // next sweep does what an end could not. The lock is taken before any row of
 // jobs; rows of jobs are locked by name, by those who hold it and by a misfire
 // check, which holds them only while it writes and writes nothing by a
-// definition that is in force no longer. Starts read them without locking.
+// definition that is active no longer. Starts read them without locking.
 //
 // A session is renewed only while it is neither ended nor expired; it never
 // revives. Heartbeats have connections of their own (lines.go). A start that was
@@ -50,18 +50,18 @@
 // So it does with a transaction that holds the claim of a dead session, and a
 // finish with one of a handler that was left behind.
 //
-// # Acts of operators
+// # Actions of operators
 //
-// Each act ([jobs.Control]) is a transaction of its own, with its line in the
+// Each action ([jobs.Control]) is a transaction of its own, with its line in the
 // audit log. It takes an advisory lock on its key before all else, so that
-// a second act with the key sees what the first has done; one that adds, changes or
+// a second action with the key sees what the first has done; one that adds, changes or
 // removes a job takes an advisory lock on all added jobs next, so that what it has
 // checked of them holds until it commits; it locks rows in the
 // order that everybody keeps, and the one row of meta last of all, in the round
 // trip that commits. A start decides once whether what it is asked for is
 // held back, by a pause or because its session drains: new firings where they
 // are inserted, those that wait where their places are locked. A job that was
-// removed keeps its version negative, which is in force for nobody. Replicas
+// removed keeps its version negative, which is active for nobody. Replicas
 // are notified on a channel of the cluster's own; nothing rests on that.
 //
 // # Locks of programs

@@ -46,13 +46,13 @@ WHERE (
     LIMIT 1) IS NULL`
 )
 
-// Openings returns the openings of each follower.
+// Openings returns the openings of each dependent.
 func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	columns, names, err := dependentColumns(dependents)
 	if err != nil {
 		return nil, err
 	}
-	inForce := map[string]jobs.InForce{}
+	activeDefinitions := map[string]jobs.ActiveDefinition{}
 	scheduledTimes := map[string][]jobs.Opening{}
 	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
 		b.Queue(followCursors, names).Query(func(rows pgx.Rows) error {
@@ -60,7 +60,7 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 			var version int64
 			var at time.Time
 			_, err := pgx.ForEachRow(rows, []any{&name, &version, &at}, func() error {
-				inForce[name] = jobs.InForce{Version: version, CheckedUntil: at.UTC()}
+				activeDefinitions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: at.UTC()}
 				return nil
 			})
 			return err
@@ -70,10 +70,10 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 	if err != nil {
 		return nil, err
 	}
-	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// collectOpenings adds to each follower that is told of its openings, if any.
+// collectOpenings adds to each dependent that is told of its openings, if any.
 func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) error {
 	var name string
 	var scheduledAt, ready *time.Time
@@ -123,5 +123,5 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version
 	}
-	return s.pipeline(ctx, "runs of followers", func(b *pgx.Batch) { b.Queue(insertMisfires, misfireColumns(runs, versions)...) })
+	return s.pipeline(ctx, "runs of dependents", func(b *pgx.Batch) { b.Queue(insertMisfires, misfireColumns(runs, versions)...) })
 }

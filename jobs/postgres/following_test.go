@@ -54,14 +54,14 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 	}
 	openings, err := s.a.Openings(t.Context(), dependents)
 	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 || len(openings["f3"].ScheduledTimes) != 30 {
-		t.Fatalf("%d followers, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
+		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
 	}
 	columns, _, err := dependentColumns(dependents)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rows := s.rowsRead(t.Context(), openScheduledTimes, append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
-		t.Errorf("%d rows read for 20 followers with 30 scheduled times behind their cursors", rows)
+		t.Errorf("%d rows read for 20 dependents with 30 scheduled times behind their cursors", rows)
 	}
 }
 

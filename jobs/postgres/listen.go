@@ -29,7 +29,7 @@ var errNotNotified = errors.New("notifications do not arrive: a pooler that give
 // share a database.
 func (s *Store) channel() string { return "holdfast " + s.cluster.String() }
 
-// Listen calls heard once it listens, and then after each act. It has a
+// Listen calls heard once it listens, and then after each action. It has a
 // connection of its own, and returns when that ends.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	return wrap("notifications", s.listen(ctx, heard))

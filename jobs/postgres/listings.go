@@ -224,7 +224,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	return groups, wrap("groups", err)
 }
 
-// Resources returns what the definitions in force name.
+// Resources returns what the active definitions name.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	rows, err := s.views.Query(ctx, listResources)
 	if err != nil {

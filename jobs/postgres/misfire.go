@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
     WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.scheduled_at > u.since AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
 ORDER BY u.name COLLATE "C", r.scheduled_at`
 
-	// What is written is so by the definition in force: from here on no other
+	// What is written is so by the active definition: from here on no other
 	// comes into force until it is committed. In the order of the names, as
 	// putInForce locks them.
 	lockCursors = `SELECT FROM holdfast.jobs WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE`
@@ -97,8 +97,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 			return err
 		}
 		checks = slices.DeleteFunc(checks, func(c jobs.MisfireCheck) bool {
-			cursor, inForce := given[c.Job]
-			return !inForce || cursor.Decided(c.ScheduledAt)
+			cursor, activeDefinitions := given[c.Job]
+			return !activeDefinitions || cursor.Decided(c.ScheduledAt)
 		})
 		if len(checks) == 0 {
 			return nil
@@ -190,7 +190,7 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 		return nil, err
 	}
 	for _, c := range checks {
-		if cursor, inForce := at[c.Job]; inForce {
+		if cursor, activeDefinitions := at[c.Job]; activeDefinitions {
 			given[c.Job] = c.Cursor(cursor, now, pauses, up, away[c.Job])
 		}
 	}
@@ -257,13 +257,13 @@ func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, f
 
 func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
 	n := len(found)
-	ids, names, scheduledTimes, inForce := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
+	ids, names, scheduledTimes, activeDefinitions := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
 	states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
 	for i, m := range found {
-		ids[i], names[i], scheduledTimes[i], inForce[i] = m.Run, m.Firing.Job, m.Firing.ScheduledAt, versions[m.Firing.Job]
+		ids[i], names[i], scheduledTimes[i], activeDefinitions[i] = m.Run, m.Firing.Job, m.Firing.ScheduledAt, versions[m.Firing.Job]
 		states[i], reasons[i], details[i] = string(m.State), string(m.Reason), m.Detail
 	}
-	return []any{ids, names, scheduledTimes, states, reasons, details, inForce}
+	return []any{ids, names, scheduledTimes, states, reasons, details, activeDefinitions}
 }
 
 func namesOf(checks []jobs.MisfireCheck) []string {

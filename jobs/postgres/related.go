@@ -27,7 +27,7 @@ WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resou
 // run seldom, each has few runs.
 const lookedThrough = 5_000
 
-// runsRelated returns a page of the runs of the jobs whose definitions in force
+// runsRelated returns a page of the runs of the jobs whose active definitions
 // lock the resource, or what is above or beneath it.
 func (s *Store) runsRelated(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, error) {
 	names, err := s.jobsLocking(ctx, *f.Resource)

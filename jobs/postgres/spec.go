@@ -35,7 +35,7 @@ WHERE job = $1 AND version = $4 AND NOT removed RETURNING` + specColumns
 UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = clock_timestamp(), changed_by = $2
 WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
 
-	// lockSpecs keeps all other acts that add, change or remove jobs out until the
+	// lockSpecs keeps all other actions that add, change or remove jobs out until the
 	// commit: what a check has seen of them holds.
 	lockSpecs = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast specs ' || $1, 0))`
 

@@ -34,7 +34,7 @@ type Store struct {
 	cluster uuid.UUID
 	log     zerolog.Logger
 
-	listener       *pgx.ConnConfig // of the connection that is told of acts
+	listener       *pgx.ConnConfig // of the connection that is told of actions
 	listenPatience time.Duration   // how long a notification may take
 	lockTimeout    string          // how long a statement of the store waits for a row
 	pinnedAfter    time.Duration   // see pinnedAfter

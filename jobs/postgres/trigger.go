@@ -121,7 +121,7 @@ func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool, err
 	return answer, err
 }
 
-// obstacleOf returns what is in the way of a run of the job, by the definition in force.
+// obstacleOf returns what is in the way of a run of the job, by the active definition.
 // Of a job that no replica has registered yet only its own name is known.
 func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: job}

@@ -16,7 +16,7 @@ func TestClockChanges(t *testing.T) {
 			[]string{"2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"}},
 		{"forward, several in the gap are one", "Europe/Berlin", "0,30 2 * * *", "2026-03-29T00:00:00+01:00",
 			[]string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00", "2026-03-30T02:30:00+02:00"}},
-		{"forward, one with a scheduled_at at its end", "Europe/Berlin", "0 2,3 * * *", "2026-03-29T00:00:00+01:00",
+		{"forward, one with a scheduled time at its end", "Europe/Berlin", "0 2,3 * * *", "2026-03-29T00:00:00+01:00",
 			[]string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00"}},
 		{"forward, hourly off the hour", "Europe/Berlin", "30 * * * *", "2026-03-29T01:00:00+01:00",
 			[]string{"2026-03-29T01:30:00+01:00", "2026-03-29T03:30:00+02:00", "2026-03-29T04:30:00+02:00"}},

@@ -23,7 +23,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
 	raiseControlState = `UPDATE holdfast_meta SET orders = orders + 1`
 )
 
-// actionTx is an act while it is done, in a transaction of its own.
+// actionTx is an action while it is done, in a transaction of its own.
 type actionTx struct {
 	*sql.Tx
 	now          int64
@@ -56,7 +56,7 @@ func (s *Store) action(ctx context.Context, a jobs.Action, action, target string
 	return err
 }
 
-// before fills in the outcome of an act that was done before with the key.
+// before fills in the outcome of an action that was done before with the key.
 func (d *actionTx) before(ctx context.Context, key, action, target string, outcome any) (bool, error) {
 	var didAction, didTarget string
 	var told sql.NullString

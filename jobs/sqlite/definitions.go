@@ -80,7 +80,7 @@ WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM ho
 
 	definitionChanges = `SELECT definitions FROM holdfast_meta`
 
-	inForce = `SELECT name, version, checked_until FROM holdfast_jobs`
+	activeDefinitions = `SELECT name, version, checked_until FROM holdfast_jobs`
 )
 
 // definitionRow is a row of holdfast_definitions, but for its version.
@@ -260,14 +260,14 @@ func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, n
 	})
 }
 
-// Versions returns what is in force of every job.
-func (s *Store) Versions(ctx context.Context) (map[string]jobs.InForce, error) {
-	versions := map[string]jobs.InForce{}
-	err := each(ctx, s.readers, inForce, nil, func(rows *sql.Rows) error {
+// Versions returns what is active of every job.
+func (s *Store) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
+	versions := map[string]jobs.ActiveDefinition{}
+	err := each(ctx, s.readers, activeDefinitions, nil, func(rows *sql.Rows) error {
 		var name string
 		var version, checked int64
 		err := rows.Scan(&name, &version, &checked)
-		versions[name] = jobs.InForce{Version: version, CheckedUntil: fromMicros(checked)}
+		versions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: fromMicros(checked)}
 		return err
 	})
 	return versions, wrap("job versions", err)

@@ -17,7 +17,7 @@ SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k JOIN json_ea
 CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
 
 	// openScheduledTimes looks at each row of the first job that is followed behind the
-	// dependent's cursor, and for it at those of the others and the follower's
+	// dependent's cursor, and for it at those of the others and the dependent's
 	// own. Of a firing's rows one at most is in the states asked for.
 	openScheduledTimes = `
 SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
@@ -34,16 +34,16 @@ WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2 AND r.state IN ('waiting
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
-// Openings returns the openings of each follower. Cursors are read first: of
+// Openings returns the openings of each dependent. Cursors are read first: of
 // what is behind one each scheduled time that there will be has a row then.
 func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
-	inForce, err := s.followCursors(ctx, dependents)
+	activeDefinitions, err := s.followCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("openings", err)
 	}
 	scheduledTimes := map[string][]jobs.Opening{}
 	for _, f := range dependents {
-		if inForce[f.Job].Version != f.Version {
+		if activeDefinitions[f.Job].Version != f.Version {
 			continue
 		}
 		var pauses int
@@ -53,16 +53,16 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 		if pauses > 0 {
 			continue
 		}
-		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f, inForce[f.Job].CheckedUntil); err != nil {
+		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f, activeDefinitions[f.Job].CheckedUntil); err != nil {
 			return nil, wrap("openings", err)
 		}
 	}
-	return jobs.OpeningsOf(dependents, inForce, scheduledTimes), nil
+	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// followCursors returns what is in force of the followers and of the jobs that
+// followCursors returns what is active of the dependents and of the jobs that
 // they follow, by name.
-func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.InForce, error) {
+func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
 	var names []string
 	for _, f := range dependents {
 		names = append(append(names, f.Job), f.After...)
@@ -72,15 +72,15 @@ func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) 
 	if err != nil {
 		return nil, err
 	}
-	inForce := map[string]jobs.InForce{}
+	activeDefinitions := map[string]jobs.ActiveDefinition{}
 	err = each(ctx, s.readers, followCursors, []any{encoded}, func(rows *sql.Rows) error {
 		var name string
 		var version, at int64
 		err := rows.Scan(&name, &version, &at)
-		inForce[name] = jobs.InForce{Version: version, CheckedUntil: fromMicros(at)}
+		activeDefinitions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: fromMicros(at)}
 		return err
 	})
-	return inForce, err
+	return activeDefinitions, err
 }
 
 func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent, since time.Time) ([]jobs.Opening, error) {
@@ -106,18 +106,18 @@ func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent, since 
 
 // Follow adds waiting runs of firings whose time has come.
 func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
-	if err := s.exclusively("runs of followers"); err != nil {
+	if err := s.exclusively("runs of dependents"); err != nil {
 		return err
 	}
-	return s.write(ctx, "runs of followers", func(tx *sql.Tx) error {
+	return s.write(ctx, "runs of dependents", func(tx *sql.Tx) error {
 		now := micros(time.Now())
 		var runs []runRow
 		for _, f := range followed {
-			_, inForce, err := cursorOf(ctx, tx, jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
+			_, activeDefinitions, err := cursorOf(ctx, tx, jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
 			if err != nil {
 				return err
 			}
-			if inForce {
+			if activeDefinitions {
 				runs = append(runs, misfiredRun(jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// listeners are those of this process that are to hear of acts. They may be
+// listeners are those of this process that are to hear of actions. They may be
 // used concurrently.
 type listeners struct {
 	mu  sync.Mutex
@@ -27,7 +27,7 @@ func (l *listeners) tell() {
 	}
 }
 
-// Listen calls heard after each act of this process. Those of another, such as
+// Listen calls heard after each action of this process. Those of another, such as
 // the command line, are found by asking for Orders.
 func (s *Store) Listen(ctx context.Context, heard func()) error {
 	s.listeners.mu.Lock()

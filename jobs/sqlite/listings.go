@@ -230,7 +230,7 @@ func (s *Store) Groups(ctx context.Context) ([]jobs.Group, error) {
 	return groups, wrap("groups", err)
 }
 
-// Resources returns what the definitions in force name.
+// Resources returns what the active definitions name.
 func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 	var resources []locking.Resource
 	err := each(ctx, s.readers, listResources, nil, func(rows *sql.Rows) error {

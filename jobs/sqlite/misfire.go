@@ -35,7 +35,7 @@ SELECT max(scheduled_at) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?
 // CheckMisfires looks for scheduled times that nobody started. find is called outside
 // any transaction, so that however long it takes it holds nothing up: what is
 // started meanwhile is kept, and only this call moves cursors while the
-// definitions stay in force.
+// definitions stay active.
 func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {
 		return nil, err
@@ -49,11 +49,11 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	found := make(map[string][]jobs.Misfired, len(checks))
 	var behind []jobs.MisfireCheck
 	for _, c := range checks {
-		cursor, inForce, err := cursorOf(ctx, s.readers, c)
+		cursor, activeDefinitions, err := cursorOf(ctx, s.readers, c)
 		if err != nil {
 			return nil, wrap("misfire check", err)
 		}
-		if inForce {
+		if activeDefinitions {
 			cursors[c.Job] = cursor
 		}
 	}
@@ -62,8 +62,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		return nil, wrap("misfire check", err)
 	}
 	for _, c := range checks {
-		cursor, inForce := given[c.Job]
-		if !inForce || cursor.Decided(c.ScheduledAt) {
+		cursor, activeDefinitions := given[c.Job]
+		if !activeDefinitions || cursor.Decided(c.ScheduledAt) {
 			continue
 		}
 		c.Until = cursor.Until
@@ -83,8 +83,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	return cursors, nil
 }
 
-// cursorOf returns the job's cursor, if the check's definition is in force.
-func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor time.Time, inForce bool, err error) {
+// cursorOf returns the job's cursor, if the check's definition is active.
+func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor time.Time, activeDefinitions bool, err error) {
 	var at int64
 	err = from.QueryRowContext(ctx, cursorInForce, c.Job, c.Version).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -113,8 +113,8 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 		return err
 	})
 	for _, c := range checks {
-		cursor, inForce := at[c.Job]
-		if !inForce || err != nil {
+		cursor, activeDefinitions := at[c.Job]
+		if !activeDefinitions || err != nil {
 			continue
 		}
 		var away jobs.Span
@@ -157,11 +157,11 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck, f
 	var runs []runRow
 	for _, c := range checks {
 		delete(cursors, c.Job)
-		_, inForce, err := cursorOf(ctx, tx, c)
+		_, activeDefinitions, err := cursorOf(ctx, tx, c)
 		if err != nil {
 			return err
 		}
-		if !inForce {
+		if !activeDefinitions {
 			continue
 		}
 		var at int64

@@ -188,7 +188,7 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	}
 }
 
-// What a process carried that is gone must not be in force over what the next
+// What a process carried that is gone must not be active over what the next
 // one carries, though no sweep has been yet.
 func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
@@ -204,9 +204,9 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inForce, err := s.Versions(t.Context())
-	if err != nil || versions["a"] != 1 || inForce["a"].Version != 1 {
-		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, inForce, err)
+	activeDefinitions, err := s.Versions(t.Context())
+	if err != nil || versions["a"] != 1 || activeDefinitions["a"].Version != 1 {
+		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, activeDefinitions, err)
 	}
 }
 

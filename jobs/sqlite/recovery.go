@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// recoveredRuns finds the runs that are recovered: by the definitions in force,
+// recoveredRuns finds the runs that are recovered: by the active definitions,
 // unless they were to be cancelled.
 const recoveredRuns = `
 SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS JOIN holdfast_jobs j ON j.name = r.job

@@ -284,7 +284,7 @@ func (l *ledger) loadVersions(ctx context.Context, tx *sql.Tx, firings []firing)
 	})
 }
 
-// stale reports whether another definition of the job is in force than version.
+// stale reports whether another definition of the job is active than version.
 func (l *ledger) stale(job string, version int64) bool {
 	now, known := l.versions[job]
 	return version > 0 && known && now != version

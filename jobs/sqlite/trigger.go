@@ -101,7 +101,7 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action, r jobs.Trigge
 	return record, true, err
 }
 
-// inTheWay returns what is in the way of a run that waits, by the definition in force of
+// inTheWay returns what is in the way of a run that waits, by the active definition of
 // its job. Of a job that no replica has registered yet only its own name is known.
 func inTheWay(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle, error) {
 	definition := jobs.Definition{Name: run.Job}

@@ -52,7 +52,7 @@ CREATE TABLE holdfast.definitions (
 );
 CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}'; -- few follow
 
--- Jobs: which definition of each is in force, and how far its scheduled times have been
+-- Jobs: which definition of each is active, and how far its scheduled times have been
 -- checked. Apart from the definitions, so that moving the cursor is cheap.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,

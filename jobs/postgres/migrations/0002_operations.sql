@@ -43,7 +43,7 @@ CREATE TABLE holdfast.audit (
     reason  text NOT NULL,
     detail  jsonb,
     key     text COLLATE "C" NOT NULL,
-    outcome jsonb -- what an act with a key told, to be told again
+    outcome jsonb -- what an action with a key told, to be told again
 );
 CREATE UNIQUE INDEX audit_key ON holdfast.audit (key) WHERE key <> '';
 CREATE INDEX audit_at ON holdfast.audit (at, id);

@@ -28,7 +28,7 @@ CREATE TABLE holdfast_definitions (
     UNIQUE (job, hash)
 ) WITHOUT ROWID;
 
--- Jobs: which definition of each is in force, and how far its scheduled times have been checked.
+-- Jobs: which definition of each is active, and how far its scheduled times have been checked.
 CREATE TABLE holdfast_jobs (
     name          TEXT PRIMARY KEY,
     version       INTEGER NOT NULL,

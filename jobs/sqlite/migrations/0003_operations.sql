@@ -1,4 +1,4 @@
--- What operators ask for. orders grows with each act that replicas must hear of.
+-- What operators ask for. orders grows with each action that replicas must hear of.
 ALTER TABLE holdfast_meta ADD COLUMN orders INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE holdfast_sessions ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
 
@@ -123,7 +123,7 @@ BEGIN
     FROM holdfast_subscriptions s
     WHERE s.job = NEW.job AND s.state = NEW.state AND s.version = (SELECT abs(j.version) FROM holdfast_jobs j WHERE j.name = NEW.job);
 END;
--- What an act with a key told, to be told again.
+-- What an action with a key told, to be told again.
 ALTER TABLE holdfast_audit ADD COLUMN outcome TEXT;
 
 -- Since when nobody carries a definition that is not in force, as far as was noticed.
