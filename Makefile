@@ -40,7 +40,7 @@ clean: ## remove what was built
 test: tools testrun ## all tests with real servers and the race detector, in random order; prints the slowest
 	GO='$(GO)' exec $(TESTRUN) -- $(TESTFLAGS) -timeout 10m $(PACKAGES)
 
-soak: tools testrun ## the same tests for longer, and the long proofs; about 35 minutes
+soak: tools testrun ## the same tests for longer, and the long proofs; 25 to 35 minutes
 	HOLDFAST_SOAK=1 GO='$(GO)' exec $(TESTRUN) -- $(TESTFLAGS) -timeout 45m $(PACKAGES)
 
 test-under-load: tools testrun ## make test RUNS times (5) beside one busy loop per processor; all must pass
