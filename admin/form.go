@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// actionTx is an action with a page of its own. Asked for, the page says what the action
+// actionPage is an action with a page of its own. Asked for, the page says what the action
 // would do, to what, and has a form; sent to the same address, the form does it
 // and leads to what it acted on.
-type actionTx[T any] struct {
+type actionPage[T any] struct {
 	template string
 	section  string
 	title    string   // where nothing more is known
@@ -75,7 +75,7 @@ type actionView[T any] struct {
 }
 
 // answerAction answers for a deed, whether it is asked for or sent.
-func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionTx[T]) {
+func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T]) {
 	if s.options.Operations == nil {
 		s.refuse(w, r, http.StatusNotImplemented, errNoActions.Error())
 		return
@@ -149,7 +149,7 @@ func adviceOn(err error, status int) string {
 }
 
 // showAction shows a deed's page, with a form that has been sent before or not.
-func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionTx[T], f form, status int) {
+func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T], f form, status int) {
 	frame, err := s.frame(r, d.section, d.title, false)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())

@@ -49,7 +49,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionTx[releaseView]{
+	answerAction(s, w, r, actionPage[releaseView]{
 		template: "release.html", section: "/locks", title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"}, fields: []string{"token", "end_transaction"},
 		question: func(ctx context.Context, _ pulse) (releaseView, error) {
 			return s.reader.releaseView(ctx, *resource, token)

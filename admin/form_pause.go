@@ -61,7 +61,7 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 
 // pausePage keeps scheduled firings from starting.
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
-	answerAction(s, w, r, actionTx[pauseView]{
+	answerAction(s, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target), title: "Pause " + cut(target.String(), 100),
 		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {
@@ -77,7 +77,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 
 // resumePage ends a pause.
 func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
-	answerAction(s, w, r, actionTx[pauseView]{
+	answerAction(s, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target), title: "Resume " + cut(target.String(), 100),
 		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
 		form: func(f *form, known *pauseView) {

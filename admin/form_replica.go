@@ -31,7 +31,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 	if !drain {
 		asked = "Let a replica start runs again"
 	}
-	answerAction(s, w, r, actionTx[drainView]{
+	answerAction(s, w, r, actionPage[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,
 		question: func(ctx context.Context, p pulse) (drainView, error) {
 			v, err := s.reader.drainView(ctx, p, session)

@@ -26,7 +26,7 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionTx[cancelView]{
+	answerAction(s, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
 		question: func(ctx context.Context, _ pulse) (cancelView, error) { return s.reader.cancelView(ctx, id) },
 		form: func(f *form, known *cancelView) {

@@ -30,7 +30,7 @@ params: {}
 
 // addPage adds a job at run time.
 func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
-	answerAction(s, w, r, actionTx[specView]{
+	answerAction(s, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Add a job", fields: []string{"job", "version"},
 		question: func(context.Context, pulse) (specView, error) { return specView{}, nil },
 		form: func(f *form, _ *specView) {
@@ -50,7 +50,7 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 // changePage changes a job that was added at run time.
 func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionTx[specView]{
+	answerAction(s, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100), fields: []string{"job", "version"},
 		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {
@@ -78,7 +78,7 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 // removePage removes a job that was added at run time.
 func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionTx[specView]{
+	answerAction(s, w, r, actionPage[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100), fields: []string{"version"},
 		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
 		form: func(f *form, known *specView) {

@@ -24,7 +24,7 @@ type triggerView struct {
 // triggerPage adds a run of a job.
 func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	answerAction(s, w, r, actionTx[triggerView]{
+	answerAction(s, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100), fields: triggerFields(),
 		question: func(ctx context.Context, _ pulse) (triggerView, error) { return s.reader.triggerView(ctx, name) },
 		form: func(f *form, known *triggerView) {
@@ -44,7 +44,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionTx[triggerView]{
+	answerAction(s, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
 		question: func(ctx context.Context, _ pulse) (triggerView, error) {
 			run, err := s.reader.run(ctx, id)

@@ -165,7 +165,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	answerAction(s, w, r, actionTx[deliverView]{
+	answerAction(s, w, r, actionPage[deliverView]{
 		template: "deliver.html", section: "/webhooks", title: "Deliver again", params: []string{"run"},
 		question: func(ctx context.Context, _ pulse) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)

@@ -136,7 +136,7 @@ func (f *activation) tell(changed []*entry) {
 		if e.activeVersion.stale() {
 			event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
 		}
-		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("in_force", e.activeVersion.activeDefinitions.Load()).Msg(message)
+		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("active_version", e.activeVersion.active.Load()).Msg(message)
 	}
 	if more := len(changed) - maxTold; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")

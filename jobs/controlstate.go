@@ -33,9 +33,9 @@ type controlState struct {
 	log        zerolog.Logger
 	every      time.Duration // how often orders are asked for where nobody is heard
 
-	mu            sync.Mutex
-	activeVersion []Pause
-	drained       bool
+	mu      sync.Mutex
+	pauses  []Pause
+	drained bool
 
 	looks  chan struct{} // holds a value when orders are to be asked for
 	reread atomic.Bool   // jobs that were added at run time are to be built anew
@@ -54,7 +54,7 @@ type controlState struct {
 func (o *controlState) paused(job, group string) (Pause, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.activeVersion {
+	for _, p := range o.pauses {
 		if p.Covers(job, group) {
 			return p, true
 		}
@@ -175,12 +175,12 @@ func (o *controlState) drain(draining bool) bool {
 }
 
 // pause takes the pauses that stand, and reports whether they are others.
-func (o *controlState) pause(activeVersion []Pause) bool {
+func (o *controlState) pause(pauses []Pause) bool {
 	o.mu.Lock()
-	before := o.activeVersion
-	o.activeVersion = activeVersion
+	before := o.pauses
+	o.pauses = pauses
 	o.mu.Unlock()
-	was, is := byID(before), byID(activeVersion)
+	was, is := byID(before), byID(pauses)
 	for id, p := range is {
 		if _, known := was[id]; !known {
 			o.log.Info().Stringer("target", p.Target).Str("by", p.By).Msg("paused")

@@ -90,16 +90,16 @@ func canonical(params json.RawMessage) (any, error) {
 // activeVersion is where this replica's definition of a job stands in the store, as
 // last heard. The session's keeper sets it; it may be read concurrently.
 type activeVersion struct {
-	version           atomic.Int64 // of this replica's definition; 0 until it is registered
-	activeDefinitions atomic.Int64 // of the one in force
-	decided           atomic.Int64 // the cursor, in microseconds since 1970
+	version atomic.Int64 // of this replica's definition; 0 until it is registered
+	active  atomic.Int64 // version of the active definition
+	decided atomic.Int64 // the cursor, in microseconds since 1970
 }
 
 // register takes the version of this replica's definition, which is active as
 // far as is known.
 func (s *activeVersion) register(version int64) {
 	s.version.Store(version)
-	s.activeDefinitions.CompareAndSwap(0, version)
+	s.active.CompareAndSwap(0, version)
 }
 
 // stale reports whether others fire the job: another definition is active, or
@@ -110,7 +110,7 @@ func (s *activeVersion) stale() bool { return !s.heard() || s.elsewhere() }
 func (s *activeVersion) heard() bool { return s.version.Load() != 0 && s.decided.Load() != 0 }
 
 // elsewhere reports whether another definition is known to be active.
-func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.activeDefinitions.Load() }
+func (s *activeVersion) elsewhere() bool { return s.version.Load() != s.active.Load() }
 
 // decidedUntil returns the instant up to which all scheduled times have a run or a
 // record, or don't count. It may be behind.
@@ -123,7 +123,7 @@ func (s *activeVersion) decide(until time.Time) { s.decided.Store(until.UnixMicr
 func (s *activeVersion) hear(now ActiveDefinition) (changed bool) {
 	before := s.stale()
 	s.decide(now.CheckedUntil)
-	s.activeDefinitions.Store(now.Version)
+	s.active.Store(now.Version)
 	return s.stale() != before
 }
 

@@ -29,16 +29,16 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 func TestJobThatRestsTakesNoRoom(t *testing.T) {
 	for name, rest := range map[string]func(*dispatcher, *entry){
 		"its job is paused": func(d *dispatcher, _ *entry) {
-			d.controlState.activeVersion = []Pause{{Target: Target{TargetJob, "job"}}}
+			d.controlState.pauses = []Pause{{Target: Target{TargetJob, "job"}}}
 		},
 		"its group is": func(d *dispatcher, _ *entry) {
-			d.controlState.activeVersion = []Pause{{Target: Target{TargetGroup, "night"}}}
+			d.controlState.pauses = []Pause{{Target: Target{TargetGroup, "night"}}}
 		},
 		"everything is": func(d *dispatcher, _ *entry) {
-			d.controlState.activeVersion = []Pause{{Target: Target{Kind: TargetAll}}}
+			d.controlState.pauses = []Pause{{Target: Target{Kind: TargetAll}}}
 		},
 		"drained":        func(d *dispatcher, _ *entry) { d.controlState.drained = true },
-		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.activeDefinitions.Store(2) },
+		"others fire it": func(_ *dispatcher, e *entry) { e.activeVersion.active.Store(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		p, _ := d.ready.pop()
-		d.controlState.activeVersion = []Pause{{Target: Target{TargetJob, "job"}}}
+		d.controlState.pauses = []Pause{{Target: Target{TargetJob, "job"}}}
 		if !d.leaves(p) {
 			t.Error("a scheduled time of a paused job is begun")
 		}
@@ -93,7 +93,7 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		if q, ok := d.ready.pop(); !ok || !d.leaves(q) {
 			t.Error("a scheduled time of a job that is still paused is begun or lost")
 		}
-		d.controlState.activeVersion = nil
+		d.controlState.pauses = nil
 		d.revise()
 		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
 			t.Error("a scheduled time of a job that is no longer paused is not begun")

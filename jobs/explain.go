@@ -337,7 +337,7 @@ func (s *subject) neighbours() string {
 // ofNoRun is for a scheduled time that has neither a run nor a record.
 func (s *subject) ofNoRun() error {
 	now, late := s.Now, s.Now.Sub(s.start)
-	paused := s.activeVersion()
+	paused := s.activePause()
 	switch {
 	case now.Before(s.at) && paused != nil:
 		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), s.pausedWords(*paused))
@@ -386,8 +386,8 @@ func (s *subject) living() (n int, err error) {
 	return n, nil
 }
 
-// activeVersion is a pause that still stands, or nil.
-func (s *subject) activeVersion() *Pause {
+// activePause is the pause of the job that has not been resumed, or nil.
+func (s *subject) activePause() *Pause {
 	for i, p := range s.Explanation.Pauses {
 		if p.ResumedAt == nil {
 			return &s.Explanation.Pauses[i]

@@ -99,8 +99,8 @@ type heldStore struct {
 	unsaid           atomic.Bool // a finish of the job did not say that its handler was left behind
 }
 
-// waitPolicy answers as a store does that has waited for a held row.
-func (h *heldStore) waitPolicy(what string) error {
+// heldError answers as a store does that has waited for a held row.
+func (h *heldStore) heldError(what string) error {
 	time.Sleep(time.Second)
 	return fmt.Errorf("%s: %w", what, jobs.ErrRowHeld)
 }
@@ -116,7 +116,7 @@ func (h *heldStore) Finish(ctx context.Context, requests []jobs.FinishRequest) (
 		return job == h.finishes
 	})
 	if needed && h.held() {
-		return nil, h.waitPolicy("finish")
+		return nil, h.heldError("finish")
 	}
 	return h.Store.Finish(ctx, requests)
 }
@@ -127,7 +127,7 @@ func (h *heldStore) Start(ctx context.Context, session uuid.UUID, requests []job
 	}
 	needed := slices.ContainsFunc(requests, func(r jobs.StartRequest) bool { return r.Firing.Job == h.starts })
 	if needed && h.held() {
-		return nil, h.waitPolicy("start")
+		return nil, h.heldError("start")
 	}
 	return h.Store.Start(ctx, session, requests)
 }

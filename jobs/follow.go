@@ -76,7 +76,7 @@ func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 // settled returns the instant up to which those that e follows have a run or a
 // record of each of their scheduled times, and will have no other: where one of them has
 // none, e is not due. Behind its cursor a job has no scheduled time until the next of the
-// schedule in force, which this replica knows only if it is its own.
+// active schedule, which this replica knows only if it is its own.
 func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {

@@ -295,7 +295,7 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
 // not this replica's to tell of. A firing waits no longer than to the job's next
 // scheduledAt, either.
 func (s *Scheduler) Patience(job string, limit time.Duration) (time.Duration, bool) {
-	return s.table.waitPolicy(job, limit)
+	return s.table.longestWait(job, limit)
 }
 
 // Scheduled times returns the first scheduled times after from of one job of this replica's cron

@@ -227,18 +227,18 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 	s := &scripted{}
 	keep(t, s, func(t *testing.T, k *keeper) {
 		taken, stopTaken := context.WithCancelCause(t.Context())
-		activeVersion, stopStanding := context.WithCancelCause(t.Context())
-		defer stopStanding(nil)
+		claimContext, revoke := context.WithCancelCause(t.Context())
+		defer revoke(nil)
 		k.active.add(1, uuid.New(), stopTaken)
-		k.active.add(2, uuid.New(), stopStanding)
+		k.active.add(2, uuid.New(), revoke)
 		defer k.active.care(starting)()
 		s.set(func(s *scripted) { s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting} })
 		time.Sleep(6 * time.Second)
 		if !errors.Is(context.Cause(taken), ErrClaimLost) {
 			t.Errorf("a run whose claim is gone: %v", context.Cause(taken))
 		}
-		if activeVersion.Err() != nil {
-			t.Errorf("a run whose claim stands: %v", context.Cause(activeVersion))
+		if claimContext.Err() != nil {
+			t.Errorf("a run whose claim stands: %v", context.Cause(claimContext))
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -178,7 +178,7 @@ type ActiveDefinition struct {
 type StartRequest struct {
 	Run       uuid.UUID // made by the caller, the same in every try
 	Firing    Firing
-	Version   int64 // of the job's definition; a firing of one that is not in force ends as StartStale. 0 for adopted runs: not checked
+	Version   int64 // of the job's definition; a firing of one that is not active ends as StartStale. 0 for adopted runs: not checked
 	Attempt   int   // from 1
 	Requests  []locking.Request
 	WaitSince time.Time // when the firing began to wait, by cluster time: decides who is older

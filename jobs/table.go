@@ -216,9 +216,9 @@ func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 
-// waitPolicy returns how long a firing of the job waits for a lock at most, or
+// longestWait returns how long a firing of the job waits for a lock at most, or
 // limit where that is shorter; false where the job is not this replica's to tell of.
-func (t *cronTable) waitPolicy(job string, limit time.Duration) (time.Duration, bool) {
+func (t *cronTable) longestWait(job string, limit time.Duration) (time.Duration, bool) {
 	e := t.get(job)
 	if e == nil || e.activeVersion.elsewhere() {
 		return 0, false

@@ -94,9 +94,9 @@ func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.get("elsewhere").activeVersion.activeDefinitions.Store(7)
+	table.get("elsewhere").activeVersion.active.Store(7)
 	for name, want := range map[string]time.Duration{"skips": 3 * time.Second, "waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
-		got, known := table.waitPolicy(name, time.Hour)
+		got, known := table.longestWait(name, time.Hour)
 		if !known {
 			got = -1
 		}

@@ -130,11 +130,11 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finished_at IS NULL) AND NOT EXISTS (
     SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = '' AND p.scheduled_at <= $1
         AND NOT EXISTS (SELECT FROM holdfast.runs f WHERE f.job = 'job-15' AND f.scheduled_at = p.scheduled_at))`, until)
-	type activeDefinitions struct {
+	type activeJob struct {
 		Name          string
 		Begun, Cursor time.Time
 	}
-	forces, err := ask[activeDefinitions](c.ctx, c, `SELECT name, updated_at, checked_until FROM holdfast.jobs`)
+	forces, err := ask[activeJob](c.ctx, c, `SELECT name, updated_at, checked_until FROM holdfast.jobs`)
 	if err != nil {
 		c.t.Fatal(err)
 	}
