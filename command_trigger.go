@@ -27,7 +27,8 @@ Params of the moment take the place of the job's own, key by key. A key makes th
 is the same run. A run that was skipped leaves its key free.
 
 The run waits for locks and for earlier runs of its job until the job's deadline. With --wait-for 10m it ends as skipped if it
-has not begun by then. With --wait-for 0 nothing is added if something is in the way: the command says what, and exits with 1.`,
+has not begun by then. With --wait-for 0 a trigger that would have to wait is refused: no run is added, the
+command prints the blocker and exits with 1.`,
 		Example: `  scheduler trigger rollup-sales --reason "late data of Tuesday"
   scheduler trigger rollup-sales --params '{"account": "globex"}' --key tuesday
   scheduler trigger rollup-sales --params @params.json
@@ -55,7 +56,7 @@ has not begun by then. With --wait-for 0 nothing is added if something is in the
 	})
 	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default a new one)")
 	cmd.Flags().StringVar(&params, "params", "", "params of the moment as a `JSON` object, or @file")
-	cmd.Flags().DurationVar(&wait, "wait-for", 0, "how long the run may wait before it begins, such as 10m; 0 refuses it where something is in the way")
+	cmd.Flags().DurationVar(&wait, "wait-for", 0, "how long the run may wait before it begins, such as 10m; 0 refuses a trigger that would have to wait")
 	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false, "run it although it is paused")
 	return cmd
 }

@@ -138,9 +138,8 @@ func one() Options {
 	return options(&history{now: noon, jobs: []jobs.JobView{job("nightly", "0 2 * * *", "orders")}, replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
 }
 
-// TestGallery renders every state of every page; those with thousands of jobs only
-// in a soak. With HOLDFAST_GALLERY set to
-// a folder it writes them there, to look at.
+// TestGallery renders every state of every page. A soak adds those with thousands of
+// jobs. With HOLDFAST_GALLERY set to a folder it writes the pages there.
 func TestGallery(t *testing.T) {
 	t.Parallel()
 	for _, state := range galleryStates() {

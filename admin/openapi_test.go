@@ -126,7 +126,7 @@ func operations() map[string]operation {
 		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.", answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
 			"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
 		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.", answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
-		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up. Says what the run waits for now; 409 where it was not to wait and something is in the way.",
+		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up. Says what the run waits for now; 409 with the blocker if it may not wait and would have to.",
 			answer: reflect.TypeFor[jobs.Triggered](), body: object{
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
 					"description": "How long the run may wait before it begins, as a Go duration: then it ends as skipped. With 0 it is not added where something is in its way. Without it the run waits until the job's deadline."},

@@ -87,8 +87,9 @@ func canonical(params json.RawMessage) (any, error) {
 	return value, err
 }
 
-// activeVersion is where this replica's definition of a job stands in the store, as
-// last heard. The session's keeper sets it; it may be read concurrently.
+// activeVersion says which version of a job is active and which version this replica
+// has, as last read from the store. The session's keeper sets it. It may be read
+// concurrently.
 type activeVersion struct {
 	version atomic.Int64 // of this replica's definition; 0 until it is registered
 	active  atomic.Int64 // version of the active definition

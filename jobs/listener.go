@@ -218,9 +218,9 @@ func (u *upkeep) tellLost(lost LostRun) {
 	})
 }
 
-// tellTakenAway tells of a run that this replica had and an operator ended in the
-// store: it waited and was cancelled, by itself or with its job, or its locks were
-// released. The replica learns of it by what the store refuses.
+// tellTakenAway logs that the store ended a run that this replica cared for, and tells
+// the listeners where an operator did it: a waiting run was cancelled, its job was
+// removed, or its locks were released. The store's refusal shows it to the replica.
 func (f *firing) tellTakenAway() {
 	if !f.written && f.adopted == uuid.Nil {
 		return

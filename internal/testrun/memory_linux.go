@@ -12,8 +12,8 @@ const (
 )
 
 // parentFolder returns where the folder of a run is made: TMPDIR if it is set, else
-// a folder in memory if there is one with room. Half of PostgreSQL's processor
-// time is the file system's where each test has a database on a disk.
+// a folder in memory if it has room. With a database for each test on a disk, the
+// file system takes half of PostgreSQL's processor time.
 func parentFolder() string {
 	if os.Getenv("TMPDIR") != "" {
 		return os.TempDir()
