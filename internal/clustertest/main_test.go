@@ -62,7 +62,10 @@ func runManyAtOnce() error {
 }
 
 // raceFlags are the Makefile's: with others all that imports SQLite is compiled again.
-var raceFlags = []string{"-race", "-ldflags=-s -w", "-gcflags=modernc.org/...=-race=false"}
+var raceFlags = []string{
+	"-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
+	"-gcflags=modernc.org/...=-race=false -dwarf=false",
+}
 
 // stock returns the path of the scheduler, built once.
 var stock = sync.OnceValues(func() (string, error) {

@@ -61,9 +61,10 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 		t.Fatal(err)
 	}
 	r := &trial{t: t, temp: temp, ready: filepath.Join(t.TempDir(), "ready"), ended: make(chan error, 1)}
-	args := append(more, "--", "-vet=off", "-ldflags=-s -w", "-run", "^"+test+"$")
-	if raceEnabled { // as this test: its packages are compiled already
-		args = append(args, "-race")
+	args := append(more, "--", "-vet=off", "-run", "^"+test+"$")
+	if raceEnabled { // with the Makefile's flags: the packages are compiled already
+		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
+			"-gcflags=modernc.org/...=-race=false -dwarf=false")
 	}
 	r.cmd = exec.Command(self, append(args, "./testdata/servers")...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temp, "TESTRUN_READY="+r.ready)

@@ -380,18 +380,39 @@ func store(t *testing.T, server *servertest.Memcached, n int) {
 	}
 }
 
-// crowd opens connections until one is refused, and closes them.
+// crowd opens connections until one is refused, closes them, and waits until
+// the server accepts new ones.
 func crowd(t *testing.T, server *servertest.Memcached) {
 	t.Helper()
-	for range 100 {
-		defer dial(t, server).Close()
+	var conns []net.Conn
+	for range 101 {
+		conns = append(conns, dial(t, server))
 	}
-	conn := dial(t, server)
-	defer conn.Close()
+	last := conns[len(conns)-1]
 	reply := make([]byte, 100)
-	if n, err := conn.Read(reply); err != nil || !strings.Contains(string(reply[:n]), "Too many open connections") {
+	n, err := last.Read(reply)
+	if err != nil || !strings.Contains(string(reply[:n]), "Too many open connections") {
 		t.Fatalf("the last connection: %q, %v", reply[:n], err)
 	}
+	for _, conn := range conns {
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "a connection after the crowd", func() bool { return answers(t, server) })
+}
+
+// answers reports whether the server accepts a connection and answers on it.
+func answers(t *testing.T, server *servertest.Memcached) bool {
+	t.Helper()
+	conn := dial(t, server)
+	defer conn.Close()
+	if _, err := conn.Write([]byte("mn\r\n")); err != nil {
+		return false
+	}
+	reply := make([]byte, 100)
+	n, err := conn.Read(reply)
+	return err == nil && string(reply[:n]) == "MN\r\n"
 }
 
 // slabClass returns the class of the fillers, as the server numbers it.
