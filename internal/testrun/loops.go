@@ -14,6 +14,10 @@ import (
 type loops []*exec.Cmd
 
 // startLoops starts n of them. They die with this process.
+//
+// Each has a session of its own, as another program has. With the autogroup
+// scheduling of Linux, loops in the session of the tests kept backends of
+// PostgreSQL, each in a session of its own, from running for up to 5 s.
 func startLoops(n int) (loops, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -22,7 +26,7 @@ func startLoops(n int) (loops, error) {
 	var all loops
 	for range n {
 		cmd := exec.Command(program, spinCommand)
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		servertest.DieWithParent(cmd.SysProcAttr, syscall.SIGKILL)
 		if err := cmd.Start(); err != nil {
 			return nil, errors.Join(fmt.Errorf("start busy loop: %w", err), all.stop())
