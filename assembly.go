@@ -30,7 +30,8 @@ func Version() string {
 
 // newRegistry returns the built-in handlers and the program's own.
 func newRegistry(own []jobs.Registration) (*jobs.Registry, error) {
-	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil), handlers.Command()}, own...)...)
+	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil),
+		handlers.Command()}, own...)...)
 }
 
 // paramChecker lets a configuration be checked against a registry's handlers.
@@ -65,15 +66,20 @@ func jobTable(config *configs.Config) ([]jobs.Job, error) {
 func jobOf(config *configs.Config, j configs.Job) jobs.Job {
 	group := config.Group(j.Group)
 	return jobs.Job{
-		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler, Params: j.Params.JSON(), Resources: j.Requests,
+		Name: j.Name, Description: j.Description, Schedule: j.Schedule, Handler: j.Handler,
+		Params: j.Params.JSON(), Resources: j.Requests,
 		Wait: j.Wait.Policy(), Reserve: reserveOf(j.Wait.Reserve),
-		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp), MisfireThreshold: j.MisfireThreshold,
+		Overlap: jobs.Overlap(j.Overlap), Misfire: jobs.Misfire(j.Misfire.NobodyUp),
+		MisfireThreshold: j.MisfireThreshold,
 		MisfireBy: jobs.MisfireRules{
-			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused), LockHeld: jobs.Misfire(j.Misfire.LockHeld),
-			Limit: j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
+			NoWorker: jobs.Misfire(j.Misfire.NoWorker), Paused: jobs.Misfire(j.Misfire.Paused),
+			LockHeld: jobs.Misfire(j.Misfire.LockHeld),
+			Limit:    j.Misfire.Limit, MaxAge: j.Misfire.MaxAge,
 		},
-		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster, PerReplica: group.PerReplica}, Priority: j.Priority,
-		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover, Hooks: hooksOf(config, j.Name),
+		Group: j.Group, GroupLimits: jobs.GroupLimits{PerCluster: group.PerCluster,
+			PerReplica: group.PerReplica}, Priority: j.Priority,
+		Deadline: j.Deadline, Timeout: j.Timeout, Retry: j.Retry, Recover: j.Recover,
+		Hooks: hooksOf(config, j.Name),
 	}
 }
 
@@ -100,7 +106,8 @@ func ofSQLite(s *sqlite.Store) storage { return storage{s, s, s, nil} }
 
 // openStore opens the configured database: as the process that runs jobs, or
 // beside it.
-func openStore(ctx context.Context, config *configs.Config, running bool, log zerolog.Logger) (storage, error) {
+func openStore(ctx context.Context, config *configs.Config, running bool,
+	log zerolog.Logger) (storage, error) {
 	if path, embedded := config.Database.SQLite(); embedded {
 		store, err := sqlite.Open(ctx, path, sqlite.Options{Exclusive: running, Log: log})
 		if err != nil {
@@ -110,8 +117,9 @@ func openStore(ctx context.Context, config *configs.Config, running bool, log ze
 	}
 	own := max(4, config.Database.MaxConnections/3)
 	store, err := postgres.Open(ctx, postgres.Options{
-		URL: config.Database.URL.Reveal(), MaxConnections: own, WorkConnections: max(1, config.Database.MaxConnections-own),
-		Migrate: running && config.Database.Migrate, Log: log,
+		URL: config.Database.URL.Reveal(), MaxConnections: own,
+		WorkConnections: max(1, config.Database.MaxConnections-own),
+		Migrate:         running && config.Database.Migrate, Log: log,
 	})
 	if err != nil {
 		return storage{}, err
@@ -149,7 +157,8 @@ func newLockBackend(config *configs.Config, log zerolog.Logger) (*lockBackend, e
 		return nil, nil
 	}
 	options := memcached.Options{
-		Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle, User: m.Username, Password: m.Password.Reveal(),
+		Servers: m.Servers, Timeout: m.Timeout, MaxIdle: m.MaxIdle, User: m.Username,
+		Password: m.Password.Reveal(),
 	}
 	if m.TLS != nil {
 		var err error
@@ -162,7 +171,8 @@ func newLockBackend(config *configs.Config, log zerolog.Logger) (*lockBackend, e
 		return nil, err
 	}
 	watch := backend.Watch(memcached.WatchOptions{
-		Every: m.WatchEvery, Log: log.With().Str("replica", config.Replica.Name).Str("when_unavailable", config.Locking.WhenUnavailable).Logger(),
+		Every: m.WatchEvery, Log: log.With().Str("replica", config.Replica.Name).
+			Str("when_unavailable", config.Locking.WhenUnavailable).Logger(),
 	})
 	return &lockBackend{Backend: backend, watch: watch, close: backend.Close}, nil
 }
@@ -193,11 +203,14 @@ func lockServers(config *configs.Config) string {
 // newLocker returns the replica's locker, or nil where there is no stage 1.
 // Its keys carry the cluster's id, so that clusters that share a memcached
 // never meet.
-func newLocker(config *configs.Config, backend *lockBackend, store jobs.Store, told func(locking.Event), log zerolog.Logger) (*locking.Locker, error) {
+func newLocker(config *configs.Config, backend *lockBackend, store jobs.Store,
+	told func(locking.Event), log zerolog.Logger) (*locking.Locker, error) {
 	if backend == nil {
 		return nil, nil
 	}
 	return locking.New(backend.Backend, locking.Options{
-		OnEvent: told, Namespace: store.ClusterID().String(), Lease: config.Locking.Lease, Restore: true, Sessions: store, Log: log.With().Str("replica", config.Replica.Name).Logger(),
+		OnEvent: told, Namespace: store.ClusterID().String(), Lease: config.Locking.Lease,
+		Restore: true, Sessions: store,
+		Log: log.With().Str("replica", config.Replica.Name).Logger(),
 	})
 }

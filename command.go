@@ -54,17 +54,23 @@ func untilSignal() context.Context {
 }
 
 // execute runs one command line.
-func execute(ctx context.Context, args []string, out, errOut io.Writer, handlers []jobs.Registration) error {
+func execute(ctx context.Context, args []string, out, errOut io.Writer,
+	handlers []jobs.Registration) error {
 	c := &commandLine{handlers: handlers, out: out}
 	root := &cobra.Command{
-		Use: "scheduler", Short: "Run jobs on a schedule, once in the cluster, with the tables that they write locked",
+		Use: "scheduler", Short: "Run jobs on a schedule, once in the cluster, with the tables " +
+			"that they write locked",
 		SilenceUsage: true, SilenceErrors: true, DisableSuggestions: true, // an error is one line
 	}
-	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml", "configuration `file`")
+	root.PersistentFlags().StringVarP(&c.configPath, "config", "c", "holdfast.yaml",
+		"configuration `file`")
 	root.PersistentFlags().VarP(&c.format, "output", "o", "output `format`: table or json")
-	root.AddCommand(c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(), c.migrateCommand(),
-		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(), c.pausesCommand(), c.auditCommand(),
-		c.explainCommand(), c.triggerCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(), c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
+	root.AddCommand(c.runCommand(), c.demoCommand(), c.validateCommand(), c.nextCommand(),
+		c.migrateCommand(),
+		c.jobsCommand(), c.runsCommand(), c.locksCommand(), c.webhooksCommand(), c.pausesCommand(),
+		c.auditCommand(),
+		c.explainCommand(), c.triggerCommand(), c.pauseCommand(), c.resumeCommand(),
+		c.cancelCommand(), c.releaseCommand(), c.drainCommand(), c.undrainCommand(),
 		c.addCommand(), c.removeCommand(), c.hashPasswordCommand(), c.versionCommand())
 	root.SetArgs(args)
 	root.SetOut(out)
@@ -114,7 +120,8 @@ func (c *commandLine) load() (*configs.Config, error) {
 
 // withStore calls use with the configured store, opened beside the replicas
 // that may be running.
-func (c *commandLine) withStore(ctx context.Context, use func(*configs.Config, storage) error) error {
+func (c *commandLine) withStore(ctx context.Context,
+	use func(*configs.Config, storage) error) error {
 	config, err := c.load()
 	if err != nil {
 		return err
@@ -129,7 +136,8 @@ func (c *commandLine) withStore(ctx context.Context, use func(*configs.Config, s
 
 // withStage1 calls use with a locker that only looks, or nil where the locks
 // are in the memory of another process or there are none.
-func withStage1(ctx context.Context, config *configs.Config, store jobs.Store, use func(*locking.Locker) error) error {
+func withStage1(ctx context.Context, config *configs.Config, store jobs.Store,
+	use func(*locking.Locker) error) error {
 	if config.Locking.Memcached == nil {
 		return use(nil)
 	}

@@ -23,7 +23,8 @@ type acting struct {
 }
 
 // actionCommand makes cmd one that acts.
-func (c *commandLine) actionCommand(cmd *cobra.Command, run func(ctx context.Context, a *acting, args []string) error) *cobra.Command {
+func (c *commandLine) actionCommand(cmd *cobra.Command,
+	run func(ctx context.Context, a *acting, args []string) error) *cobra.Command {
 	a := &acting{commandLine: c}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), a, args) }
 	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the audit log")
@@ -43,7 +44,8 @@ func (a *acting) action() jobs.Action {
 }
 
 // withOperations calls use with the operations of the configured cluster.
-func (c *commandLine) withOperations(ctx context.Context, use func(*jobs.Operations, jobs.Store) error) error {
+func (c *commandLine) withOperations(ctx context.Context,
+	use func(*jobs.Operations, jobs.Store) error) error {
 	registry, err := newRegistry(c.handlers)
 	if err != nil {
 		return err
@@ -54,7 +56,8 @@ func (c *commandLine) withOperations(ctx context.Context, use func(*jobs.Operati
 			return err
 		}
 		return withStage1(ctx, config, store, func(locker *locking.Locker) error {
-			return use(newOperations(specReader{func() *configs.Config { return config }, registry}, table, store, store.outbox, locker, "", nil, zerolog.Nop()), store)
+			return use(newOperations(specReader{func() *configs.Config { return config }, registry},
+				table, store, store.outbox, locker, "", nil, zerolog.Nop()), store)
 		})
 	})
 }
@@ -72,9 +75,11 @@ func explained(err error, flags ...string) error {
 	var paused *jobs.PausedError
 	switch {
 	case errors.As(err, &paused) && len(flags) > 0:
-		return fmt.Errorf("%w%s: %s runs it all the same", err, because(paused.Pause.Reason), strings.Join(flags, " "))
+		return fmt.Errorf("%w%s: %s runs it all the same", err, because(paused.Pause.Reason),
+			strings.Join(flags, " "))
 	case errors.Is(err, jobs.ErrFromConfig):
-		return fmt.Errorf("%w: change it there and deploy; here it can be paused and triggered", err)
+		return fmt.Errorf("%w: change it there and deploy; here it can be paused and triggered",
+			err)
 	}
 	return err
 }

@@ -17,7 +17,8 @@ func (c *commandLine) addCommand() *cobra.Command {
 	var path string
 	var replace bool
 	cmd := c.actionCommand(&cobra.Command{
-		Use: "add -f FILE", Short: "Add a job to a running cluster, or change one that was added", Args: cobra.NoArgs,
+		Use: "add -f FILE", Short: "Add a job to a running cluster, or change one that was added",
+		Args: cobra.NoArgs,
 		Long: `Add a job to a running cluster. The file has one job, a mapping in YAML or JSON, as an entry of jobs in a configuration has it. What it
 leaves out is taken from this configuration, so that all replicas have the same. Every replica that has its handler fires it within
 about a second, until it is removed. With --replace a job that was added before is changed: what runs of it goes on as it was.`,
@@ -33,7 +34,9 @@ about a second, until it is removed. With --replace a job that was added before 
 			if err != nil {
 				return placed(explained(err), path)
 			}
-			return a.print(spec, "JOB\tVERSION\tCHANGED\tBY", [][]string{{spec.Job, fmt.Sprint(spec.Version), clock(&spec.ChangedAt), spec.ChangedBy}})
+			return a.print(spec, "JOB\tVERSION\tCHANGED\tBY",
+				[][]string{{spec.Job, fmt.Sprint(spec.Version), clock(&spec.ChangedAt),
+					spec.ChangedBy}})
 		})
 	})
 	cmd.Flags().StringVarP(&path, "file", "f", "", "the job's `file`, or - for standard input")
@@ -52,17 +55,20 @@ func readJob(path string) ([]byte, error) {
 }
 
 // put adds the job, or changes it where that was asked for.
-func (a *acting) put(ctx context.Context, ops *jobs.Operations, text []byte, replace bool) (jobs.Spec, error) {
+func (a *acting) put(ctx context.Context, ops *jobs.Operations, text []byte,
+	replace bool) (jobs.Spec, error) {
 	if !replace {
 		spec, err := ops.PutJob(ctx, a.action(), text, 0)
 		if errors.Is(err, jobs.ErrConflict) {
-			return spec, fmt.Errorf("%w: a job of that name was added before, --replace changes it", err)
+			return spec, fmt.Errorf("%w: a job of that name was added before, --replace changes it",
+				err)
 		}
 		return spec, err
 	}
 	spec, err := ops.PutJob(ctx, a.action(), text, jobs.AnyVersion)
 	if errors.Is(err, jobs.ErrConflict) {
-		return spec, fmt.Errorf("%w: somebody else changed it at the same time, look at it and try again", err)
+		return spec, fmt.Errorf("%w: somebody else changed it at the same time, look at it and "+
+			"try again", err)
 	}
 	return spec, err
 }
@@ -89,7 +95,8 @@ func placed(err error, path string) error {
 
 func (c *commandLine) removeCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "remove JOB", Short: "Remove a job that was added; what runs of it goes on", Args: cobra.ExactArgs(1),
+		Use: "remove JOB", Short: "Remove a job that was added; what runs of it goes on",
+		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *acting, args []string) error {
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			err := ops.RemoveJob(ctx, a.action(), args[0], jobs.AnyVersion)
@@ -99,11 +106,13 @@ func (c *commandLine) removeCommand() *cobra.Command {
 			case errors.Is(err, jobs.ErrFollowed):
 				return explained(err)
 			case errors.Is(err, jobs.ErrConflict):
-				return fmt.Errorf("%w: somebody else changed it at the same time, look at it and try again", err)
+				return fmt.Errorf("%w: somebody else changed it at the same time, look at it and "+
+					"try again", err)
 			case err != nil:
 				return explained(err)
 			}
-			return a.print(map[string]any{"job": args[0], "removed": true}, "REMOVED", [][]string{{args[0]}})
+			return a.print(map[string]any{"job": args[0], "removed": true}, "REMOVED",
+				[][]string{{args[0]}})
 		})
 	})
 }

@@ -23,15 +23,19 @@ func (c *commandLine) auditCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(lines))
 				for i, l := range lines {
-					rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action, l.Target, l.Reason}
+					rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action, l.Target,
+						l.Reason}
 				}
-				return c.print(append([]jobs.Audited{}, lines...), "AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
+				return c.print(append([]jobs.Audited{}, lines...),
+					"AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this `user` did")
-	cmd.Flags().StringVar(&filter.Action, "action", "", "only this `action`, such as pause or release")
-	cmd.Flags().StringVar(&filter.Target, "target", "", "only what was done to this `target`, such as \"job rollup-sales\"")
+	cmd.Flags().StringVar(&filter.Action, "action", "",
+		"only this `action`, such as pause or release")
+	cmd.Flags().StringVar(&filter.Target, "target", "",
+		"only what was done to this `target`, such as \"job rollup-sales\"")
 	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many lines")
 	return cmd
 }

@@ -31,7 +31,8 @@ its handler heeds the end of its context, or is left behind 10 s later. Further 
 			case err != nil:
 				return err
 			}
-			return a.print(run, "RUN\tJOB\tSTATE\tREPLICA", [][]string{{run.ID.String(), run.Job, string(run.State), run.Replica}})
+			return a.print(run, "RUN\tJOB\tSTATE\tREPLICA",
+				[][]string{{run.ID.String(), run.Job, string(run.State), run.Replica}})
 		})
 	})
 }

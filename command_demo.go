@@ -29,12 +29,14 @@ const demoReplicas = 3
 func (c *commandLine) demoCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
-		Use: "demo", Short: "Show three replicas that contend for tables, in one process", Args: cobra.NoArgs,
+		Use: "demo", Short: "Show three replicas that contend for tables, in one process",
+		Args: cobra.NoArgs,
 		Long: `Run three replicas in one process, with nothing installed: they share a cron table, locks in memory and a history in a
 temporary file, which is removed at the end. Each serves its page on a port of its own; all show the same.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.demo(cmd.Context(), listen) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the first replica's `address`; the others take the ports after it, or free ones after port 0")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the first replica's `address`; "+
+		"the others take the ports after it, or free ones after port 0")
 	return cmd
 }
 
@@ -54,12 +56,14 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	if err != nil {
 		return err
 	}
-	config, err := configs.Parse("demo.yaml", demoConfig, configs.WithHandlers(paramChecker{registry}))
+	config, err := configs.Parse("demo.yaml", demoConfig,
+		configs.WithHandlers(paramChecker{registry}))
 	if err != nil {
 		return err
 	}
 	log, output, _ := newLog(config.Log, os.Stderr)
-	store, err := sqlite.Open(ctx, filepath.Join(dir, "demo.db"), sqlite.Options{Exclusive: true, Log: log})
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "demo.db"),
+		sqlite.Options{Exclusive: true, Log: log})
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,8 @@ func (c *commandLine) demo(ctx context.Context, listen string) (err error) {
 	for i, address := range addresses {
 		own := *config
 		own.Replica.Name, own.Admin.Listen = fmt.Sprintf("replica-%c", 'a'+i), address
-		replica, err := New(&own, WithHandlers(handlers...), WithLog(log.Level(zerolog.WarnLevel), output), withShared(ofSQLite(store), locks))
+		replica, err := New(&own, WithHandlers(handlers...),
+			WithLog(log.Level(zerolog.WarnLevel), output), withShared(ofSQLite(store), locks))
 		if err == nil {
 			err = replica.Open(ctx)
 		}

@@ -13,7 +13,8 @@ import (
 
 func (c *commandLine) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain JOB SCHEDULED_TIME", Short: "Say why a job ran, was skipped or was missed at a scheduled time",
+		Use:   "explain JOB SCHEDULED_TIME",
+		Short: "Say why a job ran, was skipped or was missed at a scheduled time",
 		Long: `Say what became of a job at an instant, and why: one sentence first, then what is behind it.
 SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
 the one that is due, or the first; of one that clocks leave out, the first instant after the gap.`,
@@ -44,7 +45,9 @@ func explanationRows(e jobs.Explanation) [][]string {
 	if err != nil {
 		zone = time.UTC
 	}
-	shown := func(t time.Time) string { return shownScheduledAt(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339) }
+	shown := func(t time.Time) string {
+		return shownScheduledAt(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339)
+	}
 	rows := [][]string{{"verdict", string(e.Verdict)}, {"scheduled", shown(e.At)}}
 	add := func(name, value string) {
 		if value != "" {
@@ -54,7 +57,8 @@ func explanationRows(e jobs.Explanation) [][]string {
 	for _, at := range []struct {
 		name string
 		t    *time.Time
-	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt}, {"scheduled after", e.NextScheduledAt}} {
+	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt},
+		{"scheduled after", e.NextScheduledAt}} {
 		if at.t != nil {
 			add(at.name, shown(*at.t))
 		}
@@ -63,16 +67,19 @@ func explanationRows(e jobs.Explanation) [][]string {
 	add("clocks", e.Clocks)
 	add("excluded by", e.ExcludedBy)
 	for _, p := range e.Pauses {
-		add("paused", fmt.Sprintf("%s by %s from %s until %s %s", p.Target, p.By, clock(&p.At), clock(p.ResumedAt), p.Reason))
+		add("paused", fmt.Sprintf("%s by %s from %s until %s %s", p.Target, p.By, clock(&p.At),
+			clock(p.ResumedAt), p.Reason))
 	}
 	for _, f := range e.After {
 		add("after", fmt.Sprintf("%s: %s", f.Job, f.Summary))
 	}
 	for _, r := range e.Runs {
-		add("run", fmt.Sprintf("%s %s on %s, token %d, recovery %d, attempt %d %s", r.ID, r.State, r.Replica, r.Token, r.Recovery, r.Attempt, why(r)))
+		add("run", fmt.Sprintf("%s %s on %s, token %d, recovery %d, attempt %d %s", r.ID, r.State,
+			r.Replica, r.Token, r.Recovery, r.Attempt, why(r)))
 	}
 	for _, r := range e.ManualRuns {
-		add("by hand", fmt.Sprintf("%s %s, key %s, at %s", r.ID, r.State, r.Key, clock(&r.CreatedAt)))
+		add("by hand", fmt.Sprintf("%s %s, key %s, at %s", r.ID, r.State, r.Key,
+			clock(&r.CreatedAt)))
 	}
 	for _, note := range e.Notes {
 		add("note", note)

@@ -19,7 +19,8 @@ import (
 func (c *commandLine) hashPasswordCommand() *cobra.Command {
 	var token bool
 	cmd := &cobra.Command{
-		Use: "hash-password", Short: "Read a password and print its hash, for admin.users", Args: cobra.NoArgs,
+		Use: "hash-password", Short: "Read a password and print its hash, for admin.users",
+		Args: cobra.NoArgs,
 		Long: `Read a password from the terminal or from standard input, and print its argon2id hash for admin.users.
 With --token draw a token for a machine instead, and print it with its hash for admin.tokens.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +48,8 @@ func (c *commandLine) printToken() error {
 	token := rand.Text()
 	sum := sha256.Sum256([]byte(token))
 	hash := hex.EncodeToString(sum[:])
-	return c.print(map[string]string{"token": token, "token_hash": hash}, "TOKEN\tTOKEN HASH", [][]string{{token, hash}})
+	return c.print(map[string]string{"token": token, "token_hash": hash}, "TOKEN\tTOKEN HASH",
+		[][]string{{token, hash}})
 }
 
 // readPassword reads a line, without showing it where it is typed.

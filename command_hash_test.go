@@ -43,7 +43,8 @@ func TestHashPasswordIsTakenByConfig(t *testing.T) {
 	if err != nil || !hash.Matches("correct horse") || !strings.HasPrefix(said.Hash, "$argon2id$") {
 		t.Errorf("%s: %v", out, err)
 	}
-	if _, err := configs.Parse("c.yaml", []byte("admin: {users: [{name: a, password_hash: '"+said.Hash+"'}]}")); err != nil {
+	if _, err := configs.Parse("c.yaml",
+		[]byte("admin: {users: [{name: a, password_hash: '"+said.Hash+"'}]}")); err != nil {
 		t.Error(err)
 	}
 	for _, typed := range []string{"", "\n", strings.Repeat("x", password.Longest+1) + "\n"} {
@@ -72,7 +73,8 @@ func TestTokenIsTakenByConfig(t *testing.T) {
 			t.Errorf("found %s", out)
 		}
 		seen[said.Token] = true
-		if _, err := configs.Parse("c.yaml", []byte("admin: {tokens: [{name: a, token_hash: "+said.Hash+"}]}")); err != nil {
+		if _, err := configs.Parse("c.yaml",
+			[]byte("admin: {tokens: [{name: a, token_hash: "+said.Hash+"}]}")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -96,10 +98,12 @@ admin:
 	}
 	config.Admin.TLS = &configs.ServerTLS{CertFile: "a.crt", KeyFile: "a.key"}
 	want := admin.Options{
-		Listen: ":8080", Hosts: []string{"scheduler.example.com"}, Certificate: &admin.Certificate{CertFile: "a.crt", KeyFile: "a.key"},
-		Users:      []admin.User{{Name: "anna", Role: admin.Operator, PasswordHash: hash}},
-		Tokens:     []admin.Token{{Name: "ci", Role: admin.Viewer, Hash: sum}},
-		Proxy:      &admin.Proxy{Networks: config.Admin.TrustedProxy.Networks, UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"}},
+		Listen: ":8080", Hosts: []string{"scheduler.example.com"},
+		Certificate: &admin.Certificate{CertFile: "a.crt", KeyFile: "a.key"},
+		Users:       []admin.User{{Name: "anna", Role: admin.Operator, PasswordHash: hash}},
+		Tokens:      []admin.Token{{Name: "ci", Role: admin.Viewer, Hash: sum}},
+		Proxy: &admin.Proxy{Networks: config.Admin.TrustedProxy.Networks,
+			UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"}},
 		CookieKeys: [][]byte{[]byte(sum), []byte(sum[2:] + "x")},
 	}
 	got := accessOptions(config.Admin)
@@ -107,8 +111,10 @@ admin:
 		t.Errorf("networks are %v", got.Proxy.Networks)
 	}
 	got.Proxy.Networks, want.Proxy.Networks = nil, nil
-	if diff := cmp.Diff(want.Users, got.Users) + cmp.Diff(want.Tokens, got.Tokens) + cmp.Diff(want.Proxy, got.Proxy) + cmp.Diff(want.CookieKeys, got.CookieKeys) +
-		cmp.Diff(want.Certificate, got.Certificate) + cmp.Diff(want.Hosts, got.Hosts) + cmp.Diff(want.Listen, got.Listen); diff != "" {
+	if diff := cmp.Diff(want.Users, got.Users) + cmp.Diff(want.Tokens, got.Tokens) +
+		cmp.Diff(want.Proxy, got.Proxy) + cmp.Diff(want.CookieKeys, got.CookieKeys) +
+		cmp.Diff(want.Certificate, got.Certificate) + cmp.Diff(want.Hosts, got.Hosts) +
+		cmp.Diff(want.Listen, got.Listen); diff != "" {
 		t.Errorf("options differ (-want +got):\n%s", diff)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 func (c *commandLine) jobsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "jobs", Short: "List the jobs that the store knows, with their last run", Args: cobra.NoArgs,
+		Use: "jobs", Short: "List the jobs that the store knows, with their last run",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store storage) error {
 				scheduledTimes, err := c.nextScheduledTimes(cmd.Context(), config, store)
@@ -33,17 +34,20 @@ func (c *commandLine) jobsCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(list))
 				for i, j := range list {
-					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler, resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
+					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler,
+						resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
 				}
-				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT SCHEDULED\tLAST RUN", rows)
+				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT "+
+					"SCHEDULED\tLAST RUN", rows)
 			})
 		},
 	}
 }
 
-// nextScheduledTimes returns the next scheduled times of a job by the configuration, or by what was added at run time.
-// An added job that can't be read with this configuration has none.
-func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Config, store storage) (func(string, time.Time, int) []time.Time, error) {
+// nextScheduledTimes returns the next scheduled times of a job by the configuration, or by what was
+// added at run time. An added job that can't be read with this configuration has none.
+func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Config,
+	store storage) (func(string, time.Time, int) []time.Time, error) {
 	registry, err := newRegistry(c.handlers)
 	if err != nil {
 		return nil, err
@@ -71,7 +75,8 @@ func (c *commandLine) runsCommand() *cobra.Command {
 	var filter jobs.RunFilter
 	var states []string
 	cmd := &cobra.Command{
-		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output and result", Args: cobra.MaximumNArgs(1),
+		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output " +
+			"and result", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return c.showRun(cmd, args[0])
@@ -92,9 +97,11 @@ func (c *commandLine) runsCommand() *cobra.Command {
 				}
 				rows := make([][]string, len(list))
 				for i, r := range list {
-					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State), r.Replica, clock(r.StartedAt), took(r), why(r)}
+					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
+						r.Replica, clock(r.StartedAt), took(r), why(r)}
 				}
-				return c.print(append([]jobs.Record{}, list...), "RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
+				return c.print(append([]jobs.Record{}, list...),
+					"RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
 			})
 		},
 	}
@@ -122,11 +129,14 @@ func (c *commandLine) locksCommand() *cobra.Command {
 					rows := make([][]string, len(list))
 					for i, l := range list {
 						rows[i] = []string{
-							l.Resource, string(l.Mode), l.Holder.Job, l.Holder.Replica, l.Holder.Run, fmt.Sprint(l.Token),
+							l.Resource, string(l.Mode), l.Holder.Job, l.Holder.Replica,
+							l.Holder.Run, fmt.Sprint(l.Token),
 							clock(&l.Since), clock(&l.ExpiresAt), string(l.Stage1),
 						}
 					}
-					return c.print(list, "RESOURCE\tMODE\tJOB\tREPLICA\tRUN\tTOKEN\tSINCE\tEXPIRES\tADVISORY LOCK", rows)
+					return c.print(list,
+						"RESOURCE\tMODE\tJOB\tREPLICA\tRUN\tTOKEN\tSINCE\tEXPIRES\tADVISORY LOCK",
+						rows)
 				})
 			})
 		},

@@ -23,7 +23,8 @@ func (c *commandLine) nextCommand() *cobra.Command {
 	var count int
 	var excluded bool
 	cmd := &cobra.Command{
-		Use: "next [JOB]", Short: "Preview firings of the configured jobs, of one job, or of an expression",
+		Use: "next [JOB]", Short: "Preview firings of the configured jobs, of one job, or of an " +
+			"expression",
 		Long: `Preview firings. Without arguments: of all jobs of the configuration, in time order. With a job's name: of that job.
 With --schedule: of an expression that need not be in any configuration, as an array of instants.
 The last column says where a change of clocks bears on a firing, and with --excluded which calendar keeps it from being run.`,
@@ -55,10 +56,13 @@ The last column says where a change of clocks bears on a firing, and with --excl
 			return c.nextOfJobs(args, start, count, excluded)
 		},
 	}
-	cmd.Flags().StringVar(&expression, "schedule", "", "an `expression`: cron, @daily, \"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
+	cmd.Flags().StringVar(&expression, "schedule", "", "an `expression`: cron, @daily, "+
+		"\"quartz:0 0 12 L * ?\", every:90s, \"every 1 month at 02:30\", at:2026-01-31T09:00:00Z")
 	cmd.Flags().StringVar(&zone, "timezone", "UTC", "the `zone` in which --schedule is read")
-	cmd.Flags().StringVar(&from, "from", "", "the `instant` after which to begin, as in 2026-01-31T09:00:00Z (default now)")
-	cmd.Flags().BoolVar(&excluded, "excluded", false, "show also what calendars exclude; it does not count")
+	cmd.Flags().StringVar(&from, "from", "",
+		"the `instant` after which to begin, as in 2026-01-31T09:00:00Z (default now)")
+	cmd.Flags().BoolVar(&excluded, "excluded", false,
+		"show also what calendars exclude; it does not count")
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many firings")
 	return cmd
 }
@@ -77,7 +81,8 @@ func instant(text string) (time.Time, error) {
 func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, count int) error {
 	location, err := time.LoadLocation(zone)
 	if err != nil {
-		return fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin", zone)
+		return fmt.Errorf("--timezone: unknown zone %q, expected a name such as Europe/Berlin",
+			zone)
 	}
 	s, err := schedule.ParseText(expression, location)
 	if err != nil {
@@ -87,7 +92,8 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 	var rows [][]string
 	for _, o := range s.Preview(from, count, false) {
 		scheduledTimes = append(scheduledTimes, o.ScheduledAt.In(location).Format(time.RFC3339))
-		rows = append(rows, []string{shownScheduledAt(o.ScheduledAt.In(location)), o.ScheduledAt.Format(time.RFC3339), o.Change})
+		rows = append(rows, []string{shownScheduledAt(o.ScheduledAt.In(location)),
+			o.ScheduledAt.Format(time.RFC3339), o.Change})
 	}
 	return c.print(scheduledTimes, "SCHEDULED\tUTC\tCLOCKS", rows)
 }
@@ -104,7 +110,8 @@ type upcomingFiring struct {
 	Clocks      string    `json:"clocks,omitempty"`      // how a change of clocks bears on it
 	// StartsAt is later than Due by the job's jitter; nil where it has none.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
-	After    []string   `json:"after,omitempty"` // the jobs that must have succeeded for the scheduled time
+	// the jobs that must have succeeded for the scheduled time
+	After []string `json:"after,omitempty"`
 }
 
 func (u upcomingFiring) remark() string {
@@ -115,7 +122,8 @@ func (u upcomingFiring) remark() string {
 	case len(u.After) > 0:
 		remarks = append(remarks, "when "+strings.Join(u.After, ", ")+" succeeded")
 	case u.StartsAt != nil:
-		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.ScheduledAt).Round(time.Second).String()+" later")
+		remarks = append(remarks, "starts "+u.StartsAt.Sub(u.ScheduledAt).Round(time.Second).
+			String()+" later")
 	}
 	if u.Clocks != "" {
 		remarks = append(remarks, u.Clocks)
@@ -124,18 +132,23 @@ func (u upcomingFiring) remark() string {
 }
 
 // previewOf returns the first scheduled times of a job after from.
-func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int, excluded bool) []upcomingFiring {
+func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
+	excluded bool) []upcomingFiring {
 	var scheduledTimes []upcomingFiring
 	zone := job.Schedule.Zone()
 	if after := job.Schedule.After(); len(after) > 0 {
 		of, _ := table(job.Name)
-		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() && len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of, scheduledAt) {
-			scheduledTimes = append(scheduledTimes, upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
+		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() &&
+			len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of,
+			scheduledAt) {
+			scheduledTimes = append(scheduledTimes,
+				upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
 		}
 		return scheduledTimes
 	}
 	for _, o := range job.Schedule.Preview(from, count, excluded) {
-		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone), ExcludedBy: o.ExcludedBy, Clocks: o.Change}
+		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone),
+			ExcludedBy: o.ExcludedBy, Clocks: o.Change}
 		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
 			start := scheduledAt.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
 			scheduledAt.StartsAt = &start
@@ -154,7 +167,8 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	if len(names) == 1 {
 		i := slices.IndexFunc(config.Jobs, func(j configs.Job) bool { return j.Name == names[0] })
 		if i < 0 {
-			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath, suggest.Hint(names[0], jobNames(config)))
+			return fmt.Errorf("no job is called %q in %s%s", names[0], c.configPath,
+				suggest.Hint(names[0], jobNames(config)))
 		}
 		selected = config.Jobs[i : i+1]
 	}
@@ -176,7 +190,8 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 	scheduledTimes = firstFirings(scheduledTimes, count)
 	rows := make([][]string, len(scheduledTimes))
 	for i, d := range scheduledTimes {
-		rows[i] = []string{shownScheduledAt(d.ScheduledAt), d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
+		rows[i] = []string{shownScheduledAt(d.ScheduledAt),
+			d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
 	return c.print(scheduledTimes, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
 }

@@ -37,7 +37,8 @@ func TestNextOfExpressions(t *testing.T) {
 		{"after:a,b", "UTC", "2026-01-31T09:00:00Z", []string{}},
 	} {
 		n := max(1, len(c.want))
-		out := commandOutput(t, "next", "--schedule", c.text, "--timezone", c.zone, "--from", c.from, "-n", strconv.Itoa(n), "-o", "json")
+		out := commandOutput(t, "next", "--schedule", c.text, "--timezone", c.zone, "--from",
+			c.from, "-n", strconv.Itoa(n), "-o", "json")
 		var got []string
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%s: %v: %s", c.text, err, out)
@@ -50,7 +51,8 @@ func TestNextOfExpressions(t *testing.T) {
 
 // TestNextMarksClockChanges has the table say what happens at a change.
 func TestNextMarksClockChanges(t *testing.T) {
-	out := commandOutput(t, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-28T12:00:00Z", "-n", "2")
+	out := commandOutput(t, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin",
+		"--from", "2026-03-28T12:00:00Z", "-n", "2")
 	want := `SCHEDULED                     UTC                   CLOCKS
 Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  02:00 to 03:00 does not exist: run after the gap; clocks went forward by 1h
 Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  
@@ -85,33 +87,42 @@ Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a
 		t.Errorf("found\n%s\nexpected\n%s", out, want)
 	}
 	var scheduledTimes []upcomingFiring
-	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)), &scheduledTimes); err != nil {
+	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)),
+		&scheduledTimes); err != nil {
 		t.Fatal(err)
 	}
-	if len(scheduledTimes) != 3 || scheduledTimes[2].Job != "a" || !scheduledTimes[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) || scheduledTimes[2].ExcludedBy != "" {
+	if len(scheduledTimes) != 3 || scheduledTimes[2].Job != "a" ||
+		!scheduledTimes[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
+		scheduledTimes[2].ExcludedBy != "" {
 		t.Errorf("found %+v", scheduledTimes)
 	}
 }
 
 func TestNextTellsOfJitterAndOfWhatIsFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.yaml")
-	text := strings.Replace(nextConfig, "schedule: \"0 12 * * mon\"", "jitter: 10m, schedule: \"0 12 * * mon\"", 1) +
-		"  - {name: c, handler: command, schedule: {after: [a, d]}, timezone: Europe/Berlin, params: {command: [\"true\"]}}\n" +
-		"  - {name: d, handler: command, schedule: \"30 2 * * mon-sat\", timezone: Europe/Berlin, params: {command: [\"true\"]}}\n"
+	text := strings.Replace(nextConfig, "schedule: \"0 12 * * mon\"",
+		"jitter: 10m, schedule: \"0 12 * * mon\"", 1) +
+		"  - {name: c, handler: command, schedule: {after: [a, d]}, timezone: Europe/Berlin, " +
+		"params: {command: [\"true\"]}}\n" +
+		"  - {name: d, handler: command, schedule: \"30 2 * * mon-sat\", timezone: " +
+		"Europe/Berlin, params: {command: [\"true\"]}}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for job, want := range map[string]string{
 		"b": "Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    starts " + schedule.Jitter("b", time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC), 10*time.Minute).Round(time.Second).String() + " later; clocks went forward by 1h",
-		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    when a, d succeeded", // d is not due on the 29th, a not on the 30th
+		// d is not due on the 29th, a not on the 30th
+		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    when a, d succeeded",
 	} {
-		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1", job)
+		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1",
+			job)
 		if _, row, _ := strings.Cut(out, "\n"); strings.TrimSpace(row) != want {
 			t.Errorf("found\n%sexpected\n%s", row, want)
 		}
 	}
 	var out, errOut bytes.Buffer
-	if err := execute(t.Context(), []string{"next", "-c", path, "aa"}, &out, &errOut, nil); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
+	if err := execute(t.Context(), []string{"next", "-c", path, "aa"}, &out, &errOut,
+		nil); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
 		t.Errorf("an unknown job: %v", err)
 	}
 }

@@ -43,7 +43,9 @@ func (t *targetFlags) target(args []string) (jobs.Target, error) {
 func (c *commandLine) pauseCommand() *cobra.Command {
 	var flags targetFlags
 	cmd := c.actionCommand(&cobra.Command{
-		Use: "pause JOB | --group GROUP | --all", Short: "Start no scheduled firings of a job, a group or everything", Args: cobra.MaximumNArgs(1),
+		Use:   "pause JOB | --group GROUP | --all",
+		Short: "Start no scheduled firings of a job, a group or everything",
+		Args:  cobra.MaximumNArgs(1),
 		Long: `Start no scheduled firings of a job, a group or everything until it is resumed. What runs goes on; what was paused can
 still be triggered with --even-paused.`,
 	}, func(ctx context.Context, a *acting, args []string) error {
@@ -66,7 +68,8 @@ still be triggered with --even-paused.`,
 func (c *commandLine) resumeCommand() *cobra.Command {
 	var flags targetFlags
 	cmd := c.actionCommand(&cobra.Command{
-		Use: "resume JOB | --group GROUP | --all", Short: "Start scheduled firings again", Args: cobra.MaximumNArgs(1),
+		Use: "resume JOB | --group GROUP | --all", Short: "Start scheduled firings again",
+		Args: cobra.MaximumNArgs(1),
 		Long: `Start scheduled firings again. What was due meanwhile is decided by each job's misfire policy.`,
 	}, func(ctx context.Context, a *acting, args []string) error {
 		target, err := flags.target(args)

@@ -15,7 +15,9 @@ import (
 func (c *commandLine) releaseCommand() *cobra.Command {
 	var request jobs.ReleaseRequest
 	cmd := c.actionCommand(&cobra.Command{
-		Use: "release RESOURCE", Short: "Take a lock away from its holder, who can commit nothing more", Args: cobra.ExactArgs(1),
+		Use:   "release RESOURCE",
+		Short: "Take a lock away from its holder, who can commit nothing more",
+		Args:  cobra.ExactArgs(1),
 		Long: `Take a lock away from its holder. The claim by which it holds the resource, and whatever else it holds by it, ends: its run
 becomes lost and can commit nothing more through a fence, but what it does elsewhere goes on until it notices. The resource is named
 as scheduler locks shows it. Without --token it is taken from whoever holds it now.`,
@@ -24,14 +26,19 @@ as scheduler locks shows it. Without --token it is taken from whoever holds it n
 		if request.Resource, err = locking.ParseDisplay(args[0]); err != nil {
 			return err
 		}
-		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error { return a.release(ctx, ops, store, request) })
+		return a.withOperations(ctx, func(ops *jobs.Operations, store jobs.Store) error {
+			return a.release(ctx, ops, store, request)
+		})
 	})
-	cmd.Flags().Int64Var((*int64)(&request.Token), "token", 0, "take it from the holder with this `token` only")
-	cmd.Flags().BoolVar(&request.EndTransaction, "end-transaction", false, "end the transaction that the holder is in, which rolls back")
+	cmd.Flags().Int64Var((*int64)(&request.Token), "token", 0,
+		"take it from the holder with this `token` only")
+	cmd.Flags().BoolVar(&request.EndTransaction, "end-transaction", false,
+		"end the transaction that the holder is in, which rolls back")
 	return cmd
 }
 
-func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.Store, request jobs.ReleaseRequest) error {
+func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.Store,
+	request jobs.ReleaseRequest) error {
 	holder, err := holderOf(ctx, store, request)
 	if err != nil {
 		return err
@@ -40,9 +47,12 @@ func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.S
 	released, err := ops.Release(ctx, a.action(), request)
 	switch {
 	case errors.Is(err, jobs.ErrInTransaction):
-		return fmt.Errorf("%s is inside a transaction that may still commit: --end-transaction ends it", whose(holder.Holder, holder.Token))
+		return fmt.Errorf(
+			"%s is inside a transaction that may still commit: --end-transaction ends it",
+			whose(holder.Holder, holder.Token))
 	case errors.Is(err, jobs.ErrConflict), errors.Is(err, jobs.ErrNotFound):
-		return fmt.Errorf("%s holds %s no more: look again with scheduler locks", whose(holder.Holder, holder.Token), request.Resource)
+		return fmt.Errorf("%s holds %s no more: look again with scheduler locks",
+			whose(holder.Holder, holder.Token), request.Resource)
 	case err != nil:
 		return err
 	}
@@ -52,11 +62,13 @@ func (a *acting) release(ctx context.Context, ops *jobs.Operations, store jobs.S
 	}
 	value := map[string]any{"holder": released.Owner, "token": released.Token, "resources": names}
 	return a.print(value, "TAKEN FROM\tREPLICA\tRUN\tTOKEN\tRESOURCES",
-		[][]string{{released.Owner.Job, released.Owner.Replica, released.Owner.Run, fmt.Sprint(released.Token), strings.Join(names, ", ")}})
+		[][]string{{released.Owner.Job, released.Owner.Replica, released.Owner.Run,
+			fmt.Sprint(released.Token), strings.Join(names, ", ")}})
 }
 
 // holderOf returns who holds the resource: the one with the token, or the only one.
-func holderOf(ctx context.Context, store jobs.Store, request jobs.ReleaseRequest) (jobs.LockView, error) {
+func holderOf(ctx context.Context, store jobs.Store,
+	request jobs.ReleaseRequest) (jobs.LockView, error) {
 	locks, err := store.Locks(ctx)
 	if err != nil {
 		return jobs.LockView{}, err
@@ -75,11 +87,14 @@ func holderOf(ctx context.Context, store jobs.Store, request jobs.ReleaseRequest
 	}
 	switch {
 	case len(holders) == 0:
-		return jobs.LockView{}, fmt.Errorf("nobody holds %s: scheduler locks lists what is held", request.Resource)
+		return jobs.LockView{}, fmt.Errorf("nobody holds %s: scheduler locks lists what is held",
+			request.Resource)
 	case request.Token == 0:
-		return jobs.LockView{}, fmt.Errorf("%d hold %s, name one of them with --token: %s", len(holders), request.Resource, strings.Join(names, "; "))
+		return jobs.LockView{}, fmt.Errorf("%d hold %s, name one of them with --token: %s",
+			len(holders), request.Resource, strings.Join(names, "; "))
 	}
-	return jobs.LockView{}, fmt.Errorf("%s is held by another now: %s", request.Resource, strings.Join(names, "; "))
+	return jobs.LockView{}, fmt.Errorf("%s is held by another now: %s", request.Resource,
+		strings.Join(names, "; "))
 }
 
 func whose(o locking.Owner, token jobs.Token) string {

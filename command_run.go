@@ -39,7 +39,8 @@ What needs a restart is named in the log.`,
 }
 
 // runReloading runs the replica, and reloads its configuration each time that it is asked to.
-func (c *commandLine) runReloading(ctx context.Context, replica *Replica, asked <-chan os.Signal) error {
+func (c *commandLine) runReloading(ctx context.Context, replica *Replica,
+	asked <-chan os.Signal) error {
 	ctx, stop := context.WithCancel(ctx)
 	var reloading sync.WaitGroup
 	reloading.Go(func() {
@@ -60,13 +61,15 @@ func (c *commandLine) runReloading(ctx context.Context, replica *Replica, asked 
 
 func (c *commandLine) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate", Short: "Check the configuration, and say all that is wrong with it", Args: cobra.NoArgs,
+		Use: "validate", Short: "Check the configuration, and say all that is wrong with it",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := c.load()
 			if err != nil {
 				return err
 			}
-			return c.print(map[string]any{"config": c.configPath, "jobs": len(config.Jobs), "valid": true},
+			return c.print(map[string]any{"config": c.configPath, "jobs": len(config.Jobs),
+				"valid": true},
 				fmt.Sprintf("%s is valid: %d jobs", c.configPath, len(config.Jobs)), nil)
 		},
 	}
@@ -87,7 +90,8 @@ func (c *commandLine) migrateCommand() *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			return c.print(map[string]any{"cluster": store.ClusterID()}, fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID()), nil)
+			return c.print(map[string]any{"cluster": store.ClusterID()},
+				fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID()), nil)
 		},
 	}
 }

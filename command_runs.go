@@ -28,9 +28,12 @@ func (c *commandLine) showRun(cmd *cobra.Command, text string) error {
 		}
 		var rows [][]string
 		for _, field := range [][]string{
-			{"run", run.ID.String()}, {"job", run.Job}, {"scheduled_at", clock(&run.ScheduledAt)}, {"key", run.Key}, {"state", string(run.State)}, {"why", why(run)},
-			{"replica", run.Replica}, {"attempt", fmt.Sprint(run.Attempt)}, {"recovery", fmt.Sprint(run.Recovery)},
-			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)}, {"took", took(run)},
+			{"run", run.ID.String()}, {"job", run.Job}, {"scheduled_at", clock(&run.ScheduledAt)},
+			{"key", run.Key}, {"state", string(run.State)}, {"why", why(run)},
+			{"replica", run.Replica}, {"attempt", fmt.Sprint(run.Attempt)},
+			{"recovery", fmt.Sprint(run.Recovery)},
+			{"started", clock(run.StartedAt)}, {"finished", clock(run.FinishedAt)},
+			{"took", took(run)},
 			{"params", string(run.Params)}, {"result", string(run.Result)},
 		} {
 			if field[1] != "" {

@@ -45,18 +45,22 @@ command prints the blocker and exits with 1.`,
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			run, err := ops.Trigger(ctx, a.action(), request)
 			if errors.Is(err, jobs.ErrConflict) {
-				return fmt.Errorf("the key %q was used for another run of %s, with other params: take another key", request.Key, request.Job)
+				return fmt.Errorf("the key %q was used for another run of %s, with other params: "+
+					"take another key", request.Key, request.Job)
 			}
 			if err := explained(unknownJob(err, request.Job), "--even-paused"); err != nil {
 				return err
 			}
 			return a.print(run, "RUN\tJOB\tKEY\tSTATE\tCREATED\tWAITS FOR", [][]string{{
-				run.ID.String(), run.Job, run.Key, string(run.State), strconv.FormatBool(run.Created), obstacleWords(run.WaitsFor)}})
+				run.ID.String(), run.Job, run.Key, string(run.State),
+				strconv.FormatBool(run.Created), obstacleWords(run.WaitsFor)}})
 		})
 	})
 	cmd.Flags().StringVar(&request.Key, "key", "", "idempotency `key` (default a new one)")
-	cmd.Flags().StringVar(&params, "params", "", "params of the moment as a `JSON` object, or @file")
-	cmd.Flags().DurationVar(&wait, "wait-for", 0, "how long the run may wait before it begins, such as 10m; 0 refuses a trigger that would have to wait")
+	cmd.Flags().StringVar(&params, "params", "",
+		"params of the moment as a `JSON` object, or @file")
+	cmd.Flags().DurationVar(&wait, "wait-for", 0, "how long the run may wait before it begins, "+
+		"such as 10m; 0 refuses a trigger that would have to wait")
 	cmd.Flags().BoolVar(&request.EvenPaused, "even-paused", false, "run it although it is paused")
 	return cmd
 }

@@ -17,7 +17,9 @@ const undeliveredHeader = "DELIVERY\tWEBHOOK\tJOB\tRUN\tSTATE\tENDED\tTRIES\tNEX
 func (c *commandLine) webhooksCommand() *cobra.Command {
 	var filter jobs.UndeliveredFilter
 	cmd := &cobra.Command{
-		Use: "webhooks", Short: "List what webhooks could not be told so far, and what was given up", Args: cobra.NoArgs,
+		Use:   "webhooks",
+		Short: "List what webhooks could not be told so far, and what was given up",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
 				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
@@ -44,18 +46,21 @@ func (c *commandLine) webhooksCommand() *cobra.Command {
 
 func (c *commandLine) deliverAgainCommand() *cobra.Command {
 	return c.actionCommand(&cobra.Command{
-		Use: "again DELIVERY", Short: "Tell a webhook once more what it could not be told", Args: cobra.ExactArgs(1),
+		Use: "again DELIVERY", Short: "Tell a webhook once more what it could not be told",
+		Args: cobra.ExactArgs(1),
 		Long: `Tell a webhook once more what it could not be told, within about a second, by any replica that has the webhook. Also what was
 given up: it is tried as often again as at first.`,
 	}, func(ctx context.Context, a *acting, args []string) error {
 		id, err := uuid.Parse(args[0])
 		if err != nil {
-			return fmt.Errorf("expected a delivery's id as scheduler webhooks shows it, found %q", args[0])
+			return fmt.Errorf("expected a delivery's id as scheduler webhooks shows it, found %q",
+				args[0])
 		}
 		return a.withOperations(ctx, func(ops *jobs.Operations, _ jobs.Store) error {
 			u, err := ops.DeliverAgain(ctx, a.action(), id)
 			if errors.Is(err, jobs.ErrNotFound) {
-				return fmt.Errorf("no delivery %s is undelivered: it was delivered by now, or is forgotten; scheduler webhooks lists them", id)
+				return fmt.Errorf("no delivery %s is undelivered: it was delivered by now, or is "+
+					"forgotten; scheduler webhooks lists them", id)
 			}
 			if err != nil {
 				return err
@@ -66,7 +71,8 @@ given up: it is tried as often again as at first.`,
 }
 
 func undeliveredRow(u jobs.Undelivered) []string {
-	return []string{u.ID.String(), u.Webhook, u.Job, u.Run.String(), string(u.State), clock(&u.CreatedAt), fmt.Sprint(u.Tries), next(u.NextAt), u.Error}
+	return []string{u.ID.String(), u.Webhook, u.Job, u.Run.String(), string(u.State),
+		clock(&u.CreatedAt), fmt.Sprint(u.Tries), next(u.NextAt), u.Error}
 }
 
 func next(at *time.Time) string {

@@ -15,7 +15,10 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "admin/password", "internal/metrics", "internal/tracing", "jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule", "locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch", "internal/breaker", "internal/session"}
+var layers = []string{"cmd", "", "admin", "admin/password", "internal/metrics", "internal/tracing",
+	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule",
+	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
+	"internal/breaker", "internal/session"}
 
 // onlyIn are the folders in which a library may be imported.
 var onlyIn = map[string][]string{
@@ -79,7 +82,10 @@ func TestImportsPointOneWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory", "internal/replicas", "internal/simstore", "internal/simulation", "internal/soak", "internal/testrun"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
+		if entry.IsDir() &&
+			(slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory",
+				"internal/replicas", "internal/simstore", "internal/simulation", "internal/soak",
+				"internal/testrun"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
 			return filepath.SkipDir // they use everything, and nothing uses them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -123,8 +129,10 @@ func checkImport(t *testing.T, path, folder, imported string) {
 		return
 	}
 	if folder == "configs" {
-		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry", "internal/suggest", "internal/batch", "internal/session"}, beneath) {
-			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path, beneath)
+		if !slices.Contains([]string{"admin/password", "jobs/schedule", "locking", "retry",
+			"internal/suggest", "internal/batch", "internal/session"}, beneath) {
+			t.Errorf("%s imports %s: configs imports only what it needs to describe things", path,
+				beneath)
 		}
 		return
 	}

@@ -17,7 +17,8 @@ import (
 func newLog(config configs.Log, out *os.File) (zerolog.Logger, io.Writer, *logLevel) {
 	var writer io.Writer = zerolog.SyncWriter(out)
 	if config.Format == "console" || config.Format == "auto" && term.IsTerminal(int(out.Fd())) {
-		writer = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000", NoColor: !term.IsTerminal(int(out.Fd()))})
+		writer = zerolog.SyncWriter(zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000",
+			NoColor: !term.IsTerminal(int(out.Fd()))})
 	}
 	level := &logLevel{}
 	level.set(config.Level)

@@ -14,11 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs/schedule"
 )
 
-// TestNewRefusesWhatWasNotRead: a job that no parser saw would be fired without its locks, or never.
+// TestNewRefusesWhatWasNotRead: a job that no parser saw would be fired without its locks, or
+// never.
 func TestNewRefusesWhatWasNotRead(t *testing.T) {
 	handler := jobs.Handle("greet", func(context.Context, *jobs.Run, struct{}) error { return nil })
-	job := configs.Job{Name: "rollup", Handler: "greet", Tables: []string{"sales"}, Spec: schedule.Spec{Every: time.Minute},
-		Misfire: configs.Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip", LockHeld: "skip", Limit: 1}, MisfireThreshold: time.Minute}
+	job := configs.Job{Name: "rollup", Handler: "greet", Tables: []string{"sales"},
+		Spec: schedule.Spec{Every: time.Minute},
+		Misfire: configs.Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip",
+			LockHeld: "skip", Limit: 1}, MisfireThreshold: time.Minute}
 	built := configs.Defaults()
 	built.Replica.Name, built.Jobs = "a", []configs.Job{job}
 	read, err := configs.Parse("holdfast.yaml", []byte(`{replica: {name: a}}`))
@@ -28,11 +31,13 @@ func TestNewRefusesWhatWasNotRead(t *testing.T) {
 	added := *read
 	added.Jobs = []configs.Job{job}
 	for name, config := range map[string]*configs.Config{"built": &built, "added": &added} {
-		if _, err := holdfast.New(config, holdfast.WithHandlers(handler), holdfast.WithLog(zerolog.Nop(), nil)); !errors.Is(err, configs.ErrNotRead) {
+		if _, err := holdfast.New(config, holdfast.WithHandlers(handler),
+			holdfast.WithLog(zerolog.Nop(), nil)); !errors.Is(err, configs.ErrNotRead) {
 			t.Errorf("%s: %v, expected configs.ErrNotRead", name, err)
 		}
 	}
-	if _, err := holdfast.New(read, holdfast.WithHandlers(handler), holdfast.WithLog(zerolog.Nop(), nil)); err != nil {
+	if _, err := holdfast.New(read, holdfast.WithHandlers(handler),
+		holdfast.WithLog(zerolog.Nop(), nil)); err != nil {
 		t.Errorf("as it was read: %v", err)
 	}
 }

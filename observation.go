@@ -20,7 +20,8 @@ import (
 const flushTimeout = 5 * time.Second
 
 // newTracing returns what traces runs, or nil where nothing is traced.
-func newTracing(ctx context.Context, config *configs.Config, cluster uuid.UUID, log zerolog.Logger) (*tracing.Tracing, error) {
+func newTracing(ctx context.Context, config *configs.Config, cluster uuid.UUID,
+	log zerolog.Logger) (*tracing.Tracing, error) {
 	t := config.Tracing
 	if t == nil {
 		return nil, nil
@@ -30,7 +31,8 @@ func newTracing(ctx context.Context, config *configs.Config, cluster uuid.UUID, 
 		headers[h.Name] = h.Value.Reveal()
 	}
 	return tracing.New(ctx, tracing.Options{
-		Endpoint: t.Endpoint, Headers: headers, Ratio: t.Sample, Service: t.ServiceName, Version: Version(), Replica: config.Replica.Name, Cluster: cluster,
+		Endpoint: t.Endpoint, Headers: headers, Ratio: t.Sample, Service: t.ServiceName,
+		Version: Version(), Replica: config.Replica.Name, Cluster: cluster,
 		Log: log.With().Str("replica", config.Replica.Name).Logger(),
 	})
 }
@@ -73,7 +75,8 @@ func (r *Replica) traceOf(run uuid.UUID) admin.Trace {
 		return admin.Trace{}
 	}
 	id := jobs.TraceID(run)
-	return admin.Trace{ID: id, Link: strings.ReplaceAll(r.config.Load().Tracing.Link, configs.TraceIDMark, id)}
+	return admin.Trace{ID: id, Link: strings.ReplaceAll(r.config.Load().Tracing.Link,
+		configs.TraceIDMark, id)}
 }
 
 // flush sends the last spans, for a bounded time.

@@ -39,7 +39,8 @@ jobs: [{name: hello, handler: greet, tables: [orders], retry: {attempts: 2, dela
 
 // observed runs a replica whose job fails once with a text that is no UTF-8, and
 // returns its page's address, the run of a trigger and what it logged.
-func observed(t *testing.T, keys string) (page string, run jobs.Record, log *bytes.Buffer, stop func() error) {
+func observed(t *testing.T, keys string) (page string, run jobs.Record, log *bytes.Buffer,
+	stop func() error) {
 	t.Helper()
 	ended := make(chan jobs.Event, 16)
 	greet := jobs.Handle("greet", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
@@ -56,7 +57,8 @@ func observed(t *testing.T, keys string) (page string, run jobs.Record, log *byt
 	})
 	log = &bytes.Buffer{}
 	out := zerolog.SyncWriter(log)
-	replica, err := holdfast.New(observedConfig(t, keys), holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.New(out), out),
+	replica, err := holdfast.New(observedConfig(t, keys), holdfast.WithHandlers(greet),
+		holdfast.WithLog(zerolog.New(out), out),
 		holdfast.WithListeners(func(_ context.Context, e jobs.Event) { ended <- e }))
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +84,9 @@ func triggerWhenKnown(t *testing.T, replica *holdfast.Replica) (run jobs.Record,
 	t.Helper()
 	for range 1000 {
 		var answer jobs.Triggered
-		answer, err = replica.Operations().Trigger(t.Context(), jobs.Action{Actor: "ann", Via: "go"}, jobs.TriggerRequest{Job: "hello"})
+		answer, err = replica.Operations().
+			Trigger(t.Context(), jobs.Action{Actor: "ann", Via: "go"},
+				jobs.TriggerRequest{Job: "hello"})
 		if !errors.Is(err, jobs.ErrNotFound) {
 			return answer.Record, err
 		}
@@ -109,26 +113,35 @@ func ask(t *testing.T, address string) string {
 // log and the metrics.
 func TestRunIsTraced(t *testing.T) {
 	c := collectortest.New(t)
-	page, run, log, stop := observed(t, "tracing: {endpoint: '"+c.URL+"', link: 'https://tempo.example.com/{trace_id}'}\n")
+	page, run, log, stop := observed(t,
+		"tracing: {endpoint: '"+c.URL+"', link: 'https://tempo.example.com/{trace_id}'}\n")
 	id := jobs.TraceID(run.ID)
 
 	var shown struct {
 		TraceID string `json:"trace_id"`
 		State   jobs.State
 	}
-	if err := json.Unmarshal([]byte(ask(t, page+"/api/v1/runs/"+run.ID.String())), &shown); err != nil || shown.TraceID != id || shown.State != jobs.Succeeded {
+	if err := json.Unmarshal([]byte(ask(t, page+"/api/v1/runs/"+run.ID.String())),
+		&shown); err != nil || shown.TraceID != id || shown.State != jobs.Succeeded {
 		t.Errorf("the API shows %+v, %v", shown, err)
 	}
-	if body := ask(t, page+"/runs/"+run.ID.String()); !strings.Contains(body, `href="https://tempo.example.com/`+id+`"`) {
+	if body := ask(t, page+"/runs/"+run.ID.String()); !strings.Contains(body,
+		`href="https://tempo.example.com/`+id+`"`) {
 		t.Error("the page does not lead to the trace")
 	}
 	scraped := ask(t, page+"/metrics")
 	for _, line := range []string{
-		`holdfast_firings_total{job="hello",kind="adopted"} 1`, `holdfast_attempts_total{job="hello"} 2`, `holdfast_retries_total{job="hello"} 1`,
-		`holdfast_runs_total{job="hello",state="succeeded"} 1`, `holdfast_runs_total{job="hello",state="failed"} 0`, `holdfast_lateness_seconds_count{job="hello"} 1`,
-		`holdfast_grants_total{mode="exclusive",resource="public/orders"} 2`, `holdfast_lock_hold_seconds_count{resource="public/orders"} 2`,
-		`holdfast_starts_total{outcome="granted"} 2`, `holdfast_ready 1`, `holdfast_session 1`, `holdfast_jobs 1`, `holdfast_sessions_opened_total 1`,
-		`holdfast_store_duration_seconds_count{operation="start"} 2`, `holdfast_workers 32`, `holdfast_trace_spans_total{result="failed"} 0`,
+		`holdfast_firings_total{job="hello",kind="adopted"} 1`,
+		`holdfast_attempts_total{job="hello"} 2`, `holdfast_retries_total{job="hello"} 1`,
+		`holdfast_runs_total{job="hello",state="succeeded"} 1`,
+		`holdfast_runs_total{job="hello",state="failed"} 0`,
+		`holdfast_lateness_seconds_count{job="hello"} 1`,
+		`holdfast_grants_total{mode="exclusive",resource="public/orders"} 2`,
+		`holdfast_lock_hold_seconds_count{resource="public/orders"} 2`,
+		`holdfast_starts_total{outcome="granted"} 2`, `holdfast_ready 1`, `holdfast_session 1`,
+		`holdfast_jobs 1`, `holdfast_sessions_opened_total 1`,
+		`holdfast_store_duration_seconds_count{operation="start"} 2`, `holdfast_workers 32`,
+		`holdfast_trace_spans_total{result="failed"} 0`,
 	} {
 		if !strings.Contains(scraped, line+"\n") {
 			t.Errorf("the metrics lack %s", line)
@@ -146,7 +159,9 @@ func TestRunIsTraced(t *testing.T) {
 	}
 	checkTree(t, c.Spans(), id)
 	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, run.ID.String()) && (strings.Contains(line, `"message":"hello"`) || strings.Contains(line, "run ended")) && !strings.Contains(line, `"trace_id":"`+id+`"`) {
+		if strings.Contains(line, run.ID.String()) &&
+			(strings.Contains(line, `"message":"hello"`) || strings.Contains(line, "run ended")) &&
+			!strings.Contains(line, `"trace_id":"`+id+`"`) {
 			t.Errorf("a line without the trace: %s", line)
 		}
 	}
@@ -173,16 +188,22 @@ func checkTree(t *testing.T, spans []collectortest.Span, id string) {
 	for _, s := range spans {
 		got = append(got, names[s.Parent]+" > "+s.Name)
 		failed := s.Name == "attempt 1" || s.Name == "handler" && names[s.Parent] == "attempt 1"
-		if s.Failed != failed || failed && (s.Words != "no\uFFFD luck" || len(s.Events) != 1 || s.Events[0]["exception.message"] != s.Words) {
+		if s.Failed != failed || failed &&
+			(s.Words != "no\uFFFD luck" || len(s.Events) != 1 ||
+				s.Events[0]["exception.message"] != s.Words) {
 			t.Errorf("%s: failed %v, %q, %v", s.Name, s.Failed, s.Words, s.Events)
 		}
-		if s.Name == "run hello" && (s.Marks["holdfast.state"] != "succeeded" || s.Marks["holdfast.resources"] != "job:hello public/orders") {
+		if s.Name == "run hello" &&
+			(s.Marks["holdfast.state"] != "succeeded" ||
+				s.Marks["holdfast.resources"] != "job:hello public/orders") {
 			t.Errorf("the run's: %v", s.Marks)
 		}
 	}
 	want := []string{
-		" > run hello", "run hello > queue", "run hello > attempt 1", "attempt 1 > lock", "attempt 1 > start", "attempt 1 > handler", "handler > greeting", "attempt 1 > finish",
-		"run hello > attempt 2", "attempt 2 > rest", "attempt 2 > lock", "attempt 2 > start", "attempt 2 > handler", "handler > greeting", "attempt 2 > finish",
+		" > run hello", "run hello > queue", "run hello > attempt 1", "attempt 1 > lock",
+		"attempt 1 > start", "attempt 1 > handler", "handler > greeting", "attempt 1 > finish",
+		"run hello > attempt 2", "attempt 2 > rest", "attempt 2 > lock", "attempt 2 > start",
+		"attempt 2 > handler", "handler > greeting", "attempt 2 > finish",
 	}
 	slices.Sort(got)
 	slices.Sort(want)
@@ -195,7 +216,9 @@ func checkTree(t *testing.T, spans []collectortest.Span, id string) {
 // is sent anything; nor where the collector is not there, but that runs go on.
 func TestNothingIsTracedUnlessAsked(t *testing.T) {
 	c := collectortest.New(t)
-	for keys, traced := range map[string]bool{"": false, "tracing: {endpoint: '" + c.URL + "', sample: 0}": false, "tracing: {endpoint: 'http://127.0.0.1:1'}": true} {
+	for keys, traced := range map[string]bool{"": false,
+		"tracing: {endpoint: '" + c.URL + "', sample: 0}": false,
+		"tracing: {endpoint: 'http://127.0.0.1:1'}":       true} {
 		page, run, log, stop := observed(t, keys+"\n")
 		body := ask(t, page+"/api/v1/runs/"+run.ID.String())
 		if !strings.Contains(body, `"succeeded"`) || strings.Contains(body, "trace_id") != traced {

@@ -29,7 +29,8 @@ func (s specReader) build(text json.RawMessage) (jobs.Job, error) {
 }
 
 // complete checks what somebody wrote, and returns what the store is to keep.
-func (s specReader) complete(written []byte, added map[string]schedule.Schedule) (json.RawMessage, error) {
+func (s specReader) complete(written []byte,
+	added map[string]schedule.Schedule) (json.RawMessage, error) {
 	job, err := s.parse(written, configs.WithJobs(added))
 	if err != nil {
 		return nil, err
@@ -38,14 +39,16 @@ func (s specReader) complete(written []byte, added map[string]schedule.Schedule)
 }
 
 func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
-	job, err := s.config().ParseJob("job", text, append(options, configs.WithHandlers(paramChecker{s.registry}))...)
+	job, err := s.config().ParseJob("job", text,
+		append(options, configs.WithHandlers(paramChecker{s.registry}))...)
 	var wrong *configs.Errors
 	if !errors.As(err, &wrong) {
 		return job, err
 	}
 	problems := make([]jobs.SpecProblem, len(wrong.Problems))
 	for i, p := range wrong.Problems {
-		problems[i] = jobs.SpecProblem{Line: p.Line, Column: p.Column, Key: p.Key, Message: p.Message}
+		problems[i] = jobs.SpecProblem{Line: p.Line, Column: p.Column, Key: p.Key,
+			Message: p.Message}
 	}
 	return nil, &jobs.SpecError{Problems: problems}
 }
@@ -53,11 +56,13 @@ func (s specReader) parse(text []byte, options ...configs.Option) (*configs.Job,
 // newOperations returns what operators do by way of the store. Cancelled is nil
 // beside all replicas.
 func newOperations(
-	s specReader, table []jobs.Job, control jobs.Control, outbox jobs.Outbox, locker *locking.Locker, replica string,
+	s specReader, table []jobs.Job, control jobs.Control, outbox jobs.Outbox,
+	locker *locking.Locker, replica string,
 	cancelled func(jobs.Record), log zerolog.Logger,
 ) *jobs.Operations {
 	return jobs.NewOperations(jobs.OperationsOptions{
-		Control: control, Outbox: outbox, Registry: s.registry, Jobs: table, Build: s.build, Complete: s.complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
+		Control: control, Outbox: outbox, Registry: s.registry, Jobs: table, Build: s.build,
+		Complete: s.complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
 	})
 }
 

@@ -33,8 +33,11 @@ jobs:
 	type greeting struct {
 		Name string `json:"name"`
 	}
-	greet := jobs.Handle("greet", func(_ context.Context, _ *jobs.Run, p greeting) error { return nil })
-	replica, err := holdfast.New(config, holdfast.WithHandlers(greet), holdfast.WithLog(zerolog.Nop(), nil))
+	greet := jobs.Handle("greet", func(_ context.Context, _ *jobs.Run, p greeting) error {
+		return nil
+	})
+	replica, err := holdfast.New(config, holdfast.WithHandlers(greet),
+		holdfast.WithLog(zerolog.Nop(), nil))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,8 @@ func ExampleReplica_Operations() {
 	anna := jobs.Action{Actor: "anna", Reason: "for the example"}
 
 	// The handler's type refuses params before they reach the store.
-	_, err = operations.Trigger(ctx, anna, jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
+	_, err = operations.Trigger(ctx, anna,
+		jobs.TriggerRequest{Job: "hello", Params: []byte(`{"nane": "Bob"}`)})
 	fmt.Println(err)
 
 	// A job is added as a configuration would have it, and may be changed by
@@ -112,17 +116,22 @@ func TestAddedJobIsKeptComplete(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	spec, err := replica.Operations().PutJob(t.Context(), jobs.Action{}, []byte(`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
+	spec, err := replica.Operations().
+		PutJob(t.Context(), jobs.Action{},
+			[]byte(
+				`{name: a, handler: greet, tables: [t], schedule: "@daily", params: {name: "${NAME:-x}"}}`), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"warehouse.t", `"timezone"`, `"misfire_threshold"`, `"${NAME:-x}"`} {
+	for _, want := range []string{"warehouse.t", `"timezone"`, `"misfire_threshold"`,
+		`"${NAME:-x}"`} {
 		if !strings.Contains(string(spec.Text), want) {
 			t.Errorf("kept without %s: %s", want, spec.Text)
 		}
 	}
 	lines, err := replica.Operations().Audit(t.Context(), jobs.AuditFilter{})
-	if err != nil || len(lines) != 1 || lines[0].Actor != "program" || lines[0].Via != "go" || lines[0].Replica == "" {
+	if err != nil || len(lines) != 1 || lines[0].Actor != "program" || lines[0].Via != "go" ||
+		lines[0].Replica == "" {
 		t.Errorf("audit: %+v, %v", lines, err)
 	}
 }
@@ -139,10 +148,12 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 		}
 	}()
 	operations := replica.Operations()
-	if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
+	if _, err := operations.PutJob(t.Context(), jobs.Action{},
+		[]byte(`{name: daily, handler: greet, schedule: "@daily"}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
+	if _, err := operations.PutJob(t.Context(), jobs.Action{},
+		[]byte(`{name: then, handler: greet, schedule: {after: [daily]}}`), 0); err != nil {
 		t.Errorf("a job that follows an added one: %v", err)
 	}
 	for text, want := range map[string]string{
@@ -168,11 +179,13 @@ func TestJobsThatCannotBeAdded(t *testing.T) {
 			t.Errorf("%s: found %v, expected %s", text, err, want)
 		}
 	}
-	if err := operations.RemoveJob(t.Context(), jobs.Action{}, "hello", jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
+	if err := operations.RemoveJob(t.Context(), jobs.Action{}, "hello",
+		jobs.AnyVersion); !errors.Is(err, jobs.ErrFromConfig) {
 		t.Errorf("removal of a configured job: %v", err)
 	}
 	long := jobs.Action{Reason: strings.Repeat("x", jobs.MaxReasonBytes+1)}
-	if _, err := operations.Pause(t.Context(), long, jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
+	if _, err := operations.Pause(t.Context(), long,
+		jobs.Target{Kind: jobs.TargetAll}); !errors.Is(err, jobs.ErrBadInput) {
 		t.Errorf("a reason that is too long: %v", err)
 	}
 }
@@ -190,16 +203,19 @@ func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
 	}()
 	operations := replica.Operations()
 	for _, text := range []string{
-		`{name: daily, handler: greet, schedule: "@daily"}`, `{name: then, handler: greet, schedule: {after: [daily]}}`,
+		`{name: daily, handler: greet, schedule: "@daily"}`,
+		`{name: then, handler: greet, schedule: {after: [daily]}}`,
 		`{name: last, handler: greet, schedule: {after: [daily, then]}}`,
 	} {
 		if _, err := operations.PutJob(t.Context(), jobs.Action{}, []byte(text), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]string{"daily": "last and then would never be due again", "then": "last would never be due again"} {
+	for name, want := range map[string]string{"daily": "last and then would never be due again",
+		"then": "last would never be due again"} {
 		err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1)
-		if !errors.Is(err, jobs.ErrFollowed) || !errors.Is(err, jobs.ErrConflict) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, jobs.ErrFollowed) || !errors.Is(err, jobs.ErrConflict) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
 		}
 	}

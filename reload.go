@@ -16,11 +16,12 @@ import (
 // ErrNotOpen says that a Replica was not opened, or that opening it failed.
 var ErrNotOpen = errors.New("replica is not open")
 
-// Reload loads the configuration again and takes from it what can change while the replica runs: the
-// jobs with all that decides about them, who may use the page, and the level of the log. What is
-// different beyond that is named in the log, and stays as it was until the next start. Runs under
-// way are not touched. Where load returns an error, or the configuration is refused, nothing
-// changes; the error goes to the log, with file, line and column of each mistake, and to the metrics.
+// Reload loads the configuration again and takes from it what can change while the replica runs:
+// the jobs with all that decides about them, who may use the page, and the level of the log. What
+// is different beyond that is named in the log, and stays as it was until the next start. Runs
+// under way are not touched. Where load returns an error, or the configuration is refused, nothing
+// changes; the error goes to the log, with file, line and column of each mistake, and to the
+// metrics.
 //
 // It may be called concurrently once Open has succeeded.
 func (r *Replica) Reload(load func() (*configs.Config, error)) error {
@@ -43,12 +44,16 @@ func (r *Replica) Reload(load func() (*configs.Config, error)) error {
 
 // reloadable are the keys that a reload takes; a section's stands for all in it.
 var reloadable = []string{
-	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema", "locking.wait",
-	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.cookie_keys", "log.level",
+	"jobs", "calendars", "groups", "timezone", "misfire_threshold", "default_schema",
+	"locking.wait",
+	"admin.hosts", "admin.users", "admin.tokens", "admin.trusted_proxy", "admin.cookie_keys",
+	"log.level",
 }
 
 func isReloadable(key string) bool {
-	return slices.ContainsFunc(reloadable, func(known string) bool { return key == known || strings.HasPrefix(key, known+".") })
+	return slices.ContainsFunc(reloadable, func(known string) bool {
+		return key == known || strings.HasPrefix(key, known+".")
+	})
 }
 
 // take takes what can change of a configuration.
@@ -102,10 +107,12 @@ func merged(before, next *configs.Config) *configs.Config {
 			now.Groups[i].PerReplica = was.PerReplica
 		}
 	}
-	now.Timezone, now.MisfireThreshold, now.DefaultSchema = next.Timezone, next.MisfireThreshold, next.DefaultSchema
+	now.Timezone, now.MisfireThreshold, now.DefaultSchema = next.Timezone, next.MisfireThreshold,
+		next.DefaultSchema
 	now.Locking.Wait = next.Locking.Wait
 	a, n := &now.Admin, next.Admin
-	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.CookieKeys = n.Hosts, n.Users, n.Tokens, n.TrustedProxy, n.CookieKeys
+	a.Hosts, a.Users, a.Tokens, a.TrustedProxy, a.CookieKeys = n.Hosts, n.Users, n.Tokens,
+		n.TrustedProxy, n.CookieKeys
 	now.Log.Level = next.Log.Level
 	return &now
 }
@@ -131,11 +138,13 @@ func (r *Replica) logReload(revision jobs.Revision, later []string) {
 		key   string
 		names []string
 	}{{"added", revision.Added}, {"changed", revision.Changed}, {"removed", revision.Removed}} {
-		event.Int(part.key, len(part.names)).Strs(part.key+"_jobs", part.names[:min(len(part.names), maxReloaded)])
+		event.Int(part.key, len(part.names)).
+			Strs(part.key+"_jobs", part.names[:min(len(part.names), maxReloaded)])
 	}
 	event.Msg("configuration reloaded")
 	if len(later) > 0 {
-		log.Warn().Strs("keys", later).Msg("changed keys need a restart, the replica goes on with the old values")
+		log.Warn().Strs("keys", later).
+			Msg("changed keys need a restart, the replica goes on with the old values")
 	}
 }
 
@@ -150,15 +159,18 @@ func (r *Replica) logMistakes(err error) {
 	for _, p := range wrong.Problems {
 		mistake(log.Error(), p).Msg("mistake in the configuration")
 	}
-	log.Error().Int("mistakes", len(wrong.Problems)).Msg("configuration not reloaded, the old one stays")
+	log.Error().Int("mistakes", len(wrong.Problems)).
+		Msg("configuration not reloaded, the old one stays")
 }
 
 func mistake(e *zerolog.Event, p configs.Problem) *zerolog.Event {
-	return e.Str("file", p.File).Int("line", p.Line).Int("column", p.Column).Str("key", p.Key).Str("detail", p.Message)
+	return e.Str("file", p.File).Int("line", p.Line).Int("column", p.Column).Str("key", p.Key).
+		Str("detail", p.Message)
 }
 
 // accessOf says who may use the page.
 func accessOf(config configs.Admin) admin.Access {
 	o := accessOptions(config)
-	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy, CookieKeys: o.CookieKeys}
+	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
+		CookieKeys: o.CookieKeys}
 }

@@ -116,7 +116,8 @@ func New(config *configs.Config, options ...Option) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{registry: registry, table: table, output: s.logOutput, shared: s.shared, middleware: s.middleware, listeners: s.listeners}
+	r := &Replica{registry: registry, table: table, output: s.logOutput, shared: s.shared,
+		middleware: s.middleware, listeners: s.listeners}
 	r.config.Store(config)
 	if s.log != nil {
 		r.log = *s.log
@@ -144,7 +145,8 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	if err := r.openStore(ctx); err != nil {
 		return err
 	}
-	r.metrics = metrics.New(metrics.Options{Names: r.config.Load().Metrics.Names, Version: Version()})
+	r.metrics = metrics.New(metrics.Options{Names: r.config.Load().Metrics.Names,
+		Version: Version()})
 	r.timed = r.metrics.Store(r.store)
 	locker, err := newLocker(r.config.Load(), r.timedLocks(), r.store, r.metrics.Lock, r.log)
 	if err != nil {
@@ -154,14 +156,21 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 		return err
 	}
 	specs := specReader{r.config.Load, r.registry}
-	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker, r.config.Load().Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) }, r.log)
+	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker,
+		r.config.Load().Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) },
+		r.log)
 	options := jobs.Options{
 		Build:  specs.build,
-		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Load().Replica.Name, Version: Version(),
-		Succeeds: !r.config.Load().Replica.Drawn, MaxClockOffset: r.config.Load().Clock.MaxOffset, KeepHistory: r.config.Load().History.Keep,
-		Workers: r.config.Load().Workers, CatchUp: r.config.Load().CatchUp.Workers, Heartbeat: r.config.Load().Session.Heartbeat, SessionTTL: r.config.Load().Session.Expires,
-		ShutdownGrace: r.config.Load().ShutdownGrace, SkipWithoutLocks: r.config.Load().Locking.WhenUnavailable == configs.SkipFirings,
-		LockServers: lockServers(r.config.Load()), Middleware: r.middleware, Listeners: r.listeners, Log: r.log, LogOutput: r.output,
+		Locker: locker, Registry: r.registry, Jobs: r.table, Replica: r.config.Load().Replica.Name,
+		Version:  Version(),
+		Succeeds: !r.config.Load().Replica.Drawn, MaxClockOffset: r.config.Load().Clock.MaxOffset,
+		KeepHistory: r.config.Load().History.Keep,
+		Workers:     r.config.Load().Workers, CatchUp: r.config.Load().CatchUp.Workers,
+		Heartbeat: r.config.Load().Session.Heartbeat, SessionTTL: r.config.Load().Session.Expires,
+		ShutdownGrace:    r.config.Load().ShutdownGrace,
+		SkipWithoutLocks: r.config.Load().Locking.WhenUnavailable == configs.SkipFirings,
+		LockServers:      lockServers(r.config.Load()), Middleware: r.middleware,
+		Listeners: r.listeners, Log: r.log, LogOutput: r.output,
 	}
 	r.observe(&options)
 	if r.scheduler, err = jobs.New(options); err != nil {
@@ -205,13 +214,17 @@ func (r *Replica) pageOptions() admin.Options {
 	options := accessOptions(r.config.Load().Admin)
 	options.Operations = r.operations
 	options.Metrics, options.Trace = r.metrics.Handler(), r.traceOf
-	options.Store, options.Replica, options.Session, options.Version = r.timed, r.config.Load().Replica.Name, r.scheduler.Session, Version()
+	options.Store, options.Replica, options.Session, options.Version = r.timed,
+		r.config.Load().Replica.Name, r.scheduler.Session, Version()
 	options.Explain = r.scheduler.Explainer(r.config.Load().History.Keep).Explain
 	options.Attempts, options.Restarts = r.store.attempts, r.store.restarts
-	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed, r.timed.Watch
+	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed,
+		r.timed.Watch
 	options.Changes = r.timed
 	options.Patience = r.scheduler.Patience
-	options.Upcoming, options.ScheduledTimes, options.Ready, options.Refresh, options.Log = r.upcoming, r.scheduler.ScheduledTimes, r.scheduler.Ready, r.config.Load().Admin.Refresh, r.log
+	options.Upcoming, options.ScheduledTimes, options.Ready, options.Refresh, options.Log =
+		r.upcoming, r.scheduler.ScheduledTimes, r.scheduler.Ready, r.config.Load().Admin.Refresh,
+		r.log
 	return options
 }
 
@@ -219,19 +232,24 @@ func (r *Replica) pageOptions() admin.Options {
 func accessOptions(config configs.Admin) admin.Options {
 	options := admin.Options{Listen: config.Listen, Hosts: config.Hosts}
 	for _, u := range config.Users {
-		options.Users = append(options.Users, admin.User{Name: u.Name, Role: admin.Role(u.Role), PasswordHash: u.PasswordHash.Reveal()})
+		options.Users = append(options.Users,
+			admin.User{Name: u.Name, Role: admin.Role(u.Role),
+				PasswordHash: u.PasswordHash.Reveal()})
 	}
 	for _, t := range config.Tokens {
-		options.Tokens = append(options.Tokens, admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal()})
+		options.Tokens = append(options.Tokens,
+			admin.Token{Name: t.Name, Role: admin.Role(t.Role), Hash: t.TokenHash.Reveal()})
 	}
 	for _, k := range config.CookieKeys {
 		options.CookieKeys = append(options.CookieKeys, []byte(k.Key.Reveal()))
 	}
 	if p := config.TrustedProxy; p != nil {
-		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader, Role: admin.Role(p.Role), Operators: p.Operators}
+		options.Proxy = &admin.Proxy{Networks: p.Networks, UserHeader: p.UserHeader,
+			Role: admin.Role(p.Role), Operators: p.Operators}
 	}
 	if config.TLS != nil {
-		options.Certificate = &admin.Certificate{CertFile: config.TLS.CertFile, KeyFile: config.TLS.KeyFile}
+		options.Certificate = &admin.Certificate{CertFile: config.TLS.CertFile,
+			KeyFile: config.TLS.KeyFile}
 	}
 	return options
 }
@@ -285,7 +303,8 @@ func (r *Replica) Run(ctx context.Context) error {
 	if r.locks != nil && r.locks.watch != nil {
 		parts.Go(func() error { return r.locks.watch.Run(serving) })
 		if r.store.restarts != nil {
-			notes := restartNotes{servers: r.locks.watch, store: r.store.restarts, replica: r.config.Load().Replica.Name, log: r.log}
+			notes := restartNotes{servers: r.locks.watch, store: r.store.restarts,
+				replica: r.config.Load().Replica.Name, log: r.log}
 			parts.Go(func() error { return notes.run(serving) })
 		}
 	}

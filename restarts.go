@@ -50,8 +50,11 @@ func (n *restartNotes) look(ctx context.Context) {
 		case h.StartedAt.IsZero() || known && before.Equal(h.StartedAt):
 			continue
 		case known:
-			if err := n.store.NoteRestart(ctx, jobs.Restart{Server: h.Server, StartedAt: h.StartedAt, NoticedBy: n.replica}); err != nil {
-				n.log.Debug().Err(err).Str("server", h.Server).Msg("restart of memcached is not written down yet")
+			if err := n.store.NoteRestart(ctx,
+				jobs.Restart{Server: h.Server, StartedAt: h.StartedAt,
+					NoticedBy: n.replica}); err != nil {
+				n.log.Debug().Err(err).Str("server", h.Server).
+					Msg("restart of memcached is not written down yet")
 				continue
 			}
 		}

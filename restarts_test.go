@@ -55,7 +55,8 @@ func TestRestartsAreWrittenDownOnce(t *testing.T) {
 	look(0)
 	(*servers)[1].StartedAt = at(7)
 	look(1)
-	if got, want := store.notes[0], (jobs.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
+	if got, want := store.notes[0],
+		(jobs.Restart{Server: "b", StartedAt: at(7), NoticedBy: "replica-1"}); got != want {
 		t.Errorf("written down is %+v, want %+v", got, want)
 	}
 	store.err = errors.New("down")

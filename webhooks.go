@@ -31,13 +31,15 @@ func newSender(config *configs.Config, store storage, log zerolog.Logger) (*webh
 	if len(config.Webhooks) == 0 {
 		return nil, nil
 	}
-	options := webhook.Options{Outbox: store.outbox, Cluster: store.ClusterID(), Log: log.With().Str("replica", config.Replica.Name).Logger()}
+	options := webhook.Options{Outbox: store.outbox, Cluster: store.ClusterID(),
+		Log: log.With().Str("replica", config.Replica.Name).Logger()}
 	for _, w := range config.Webhooks {
 		keys, ok := w.SigningKeys()
 		if !ok { // a configuration that was not read from a file
 			return nil, fmt.Errorf("webhook %q: a secret is too short", w.Name)
 		}
-		hook := webhook.Hook{Name: w.Name, URL: w.URL.Reveal(), Keys: keys, Timeout: w.Timeout, Retry: w.Retry, Header: http.Header{}}
+		hook := webhook.Hook{Name: w.Name, URL: w.URL.Reveal(), Keys: keys, Timeout: w.Timeout,
+			Retry: w.Retry, Header: http.Header{}}
 		for _, h := range w.Headers {
 			hook.Header.Add(h.Name, h.Value.Reveal())
 		}

@@ -79,7 +79,8 @@ func (a *accounts) identify(r *http.Request) (Identity, error) {
 			return a.named(r, named)
 		}
 	}
-	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
+	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found &&
+		strings.EqualFold(scheme, "Bearer") {
 		return a.bearer(strings.TrimSpace(token))
 	}
 	return a.signedIn(r), nil
@@ -87,11 +88,14 @@ func (a *accounts) identify(r *http.Request) (Identity, error) {
 
 func (a *accounts) named(r *http.Request, names []string) (Identity, error) {
 	if peer := peerOf(r); !a.proxy.trusts(peer) {
-		return Identity{}, &refusal{http.StatusForbidden, fmt.Sprintf("The request names a user in %s, but %s is not among the networks of the trusted proxy.", a.proxy.UserHeader, peer)}
+		return Identity{}, &refusal{http.StatusForbidden, fmt.Sprintf("The request names a user "+
+			"in %s, but %s is not among the networks of the trusted proxy.", a.proxy.UserHeader,
+			peer)}
 	}
 	name := strings.TrimSpace(names[0])
 	if len(names) > 1 || !isUserName(name) {
-		return Identity{}, &refusal{http.StatusForbidden, "The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
+		return Identity{}, &refusal{http.StatusForbidden,
+			"The trusted proxy names no single user in " + a.proxy.UserHeader + "."}
 	}
 	return Identity{Name: name, Role: a.proxy.roleOf(name), By: ByProxy}, nil
 }

@@ -28,7 +28,8 @@ func status(t *testing.T, o Options, cookie *http.Cookie) int {
 // keys of the configuration and by those that the hashes give.
 func TestCookieIsGoodOnEveryReplica(t *testing.T) {
 	o := guardedOptions(t)
-	for name, keys := range map[string][][]byte{"derived": nil, "configured": {[]byte(strings.Repeat("k", 32))}} {
+	for name, keys := range map[string][][]byte{"derived": nil,
+		"configured": {[]byte(strings.Repeat("k", 32))}} {
 		o.CookieKeys = keys
 		cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
 		if got := status(t, o, cookie); got != http.StatusOK {
@@ -73,13 +74,15 @@ func TestCookieKeysRotate(t *testing.T) {
 
 func TestCookieEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for name, keys := range map[string][][]byte{"derived": nil, "configured": {[]byte(strings.Repeat("k", 32))}} {
+		for name, keys := range map[string][][]byte{"derived": nil,
+			"configured": {[]byte(strings.Repeat("k", 32))}} {
 			o := guardedOptions(t)
 			o.CookieKeys = keys
 			cookie := cookieOf(t, newServer(t, o).Handler(), "anna", "correct horse")
 
 			changed := o
-			changed.Users = []User{user(t, "anna", "correct horse", Operator), o.Users[1]} // another salt
+			// another salt
+			changed.Users = []User{user(t, "anna", "correct horse", Operator), o.Users[1]}
 			if got := status(t, changed, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: after a changed password: %d", name, got)
 			}
@@ -96,7 +99,9 @@ func TestCookieEnds(t *testing.T) {
 			if got := status(t, o, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: at its end: %d", name, got)
 			}
-			early := newServer(t, o).people().accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(signedInFor+2*clockMargin))
+			early := newServer(t, o).people().
+				accounts.signer.sign("anna", o.Users[0].PasswordHash,
+				time.Now().Add(signedInFor+2*clockMargin))
 			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
 				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
 			}
@@ -123,20 +128,27 @@ func TestForgedCookies(t *testing.T) {
 		"another replica": stranger.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Hour)),
 		"end with a sign": parts[0] + ".+" + parts[1] + "." + parts[2],
 	} {
-		if reply := ask(handler, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: value})); reply.Code != http.StatusSeeOther {
+		if reply := ask(handler, http.MethodGet, "/",
+			withCookie(&http.Cookie{Name: secureCookie,
+				Value: value})); reply.Code != http.StatusSeeOther {
 			t.Errorf("%s: %d", name, reply.Code)
 		}
 	}
 	// Two users whose hashes are copies of each other are still two.
 	same := guardedOptions(t)
-	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))}, same.Users[1].PasswordHash
+	same.CookieKeys, same.Users[0].PasswordHash = [][]byte{[]byte(strings.Repeat("k", 32))},
+		same.Users[1].PasswordHash
 	twins := newServer(t, same).Handler()
 	rest := strings.SplitN(cookieOf(t, twins, "vera", "staple").Value, ".", 2)[1]
-	if reply := ask(twins, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
+	if reply := ask(twins, http.MethodGet, "/",
+		withCookie(&http.Cookie{Name: secureCookie,
+			Value: encode([]byte("anna")) + "." + rest})); reply.Code != http.StatusSeeOther {
 		t.Errorf("another name with the same hash: %d", reply.Code)
 	}
 	// A second cookie of the name, set by somebody else, does not hide ours.
-	if reply := ask(handler, http.MethodGet, "/", withCookie(&http.Cookie{Name: secureCookie, Value: "x"}), withCookie(vera)); reply.Code != http.StatusOK {
+	if reply := ask(handler, http.MethodGet, "/",
+		withCookie(&http.Cookie{Name: secureCookie, Value: "x"}),
+		withCookie(vera)); reply.Code != http.StatusOK {
 		t.Errorf("behind a foreign cookie: %d", reply.Code)
 	}
 }
@@ -148,7 +160,8 @@ func TestRoleIsTheConfigured(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.Host = pageHost
 	request.AddCookie(cookie)
-	if got, err := newServer(t, o).people().accounts.identify(request); err != nil || got != (Identity{"anna", Viewer, ByPassword}) {
+	if got, err := newServer(t, o).people().accounts.identify(request); err != nil ||
+		got != (Identity{"anna", Viewer, ByPassword}) {
 		t.Errorf("identity is %+v, %v", got, err)
 	}
 }
@@ -156,7 +169,9 @@ func TestRoleIsTheConfigured(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	trusted, elsewhere := from("10.1.2.3:999"), from("192.0.2.1:999")
 	named := func(name string) func(*http.Request) { return withHeader("X-Forwarded-User", name) }
-	bearer := func(token string) func(*http.Request) { return withHeader("Authorization", "Bearer "+token) }
+	bearer := func(token string) func(*http.Request) {
+		return withHeader("Authorization", "Bearer "+token)
+	}
 	accounts := guarded(t).people().accounts
 	for _, c := range []struct {
 		name    string
@@ -212,21 +227,25 @@ func TestTokensAreNotPasswords(t *testing.T) {
 			t.Errorf("%v: %d", wrong, reply.Code)
 		}
 	}
-	reply := ask(handler, http.MethodGet, "/api/v1/locks", withHeader("Authorization", "Bearer correct horse"))
-	if reply.Code != http.StatusUnauthorized || reply.Header().Get("WWW-Authenticate") != `Bearer realm="Holdfast"` {
+	reply := ask(handler, http.MethodGet, "/api/v1/locks",
+		withHeader("Authorization", "Bearer correct horse"))
+	if reply.Code != http.StatusUnauthorized ||
+		reply.Header().Get("WWW-Authenticate") != `Bearer realm="Holdfast"` {
 		t.Errorf("a password as a token: %d", reply.Code)
 	}
 }
 
 func TestClientBehindProxy(t *testing.T) {
-	proxy := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}}
+	proxy := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
+		netip.MustParsePrefix("fd00::/8")}}
 	for _, c := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:5", "", "192.0.2.1"},
 		{"192.0.2.1:5", "203.0.113.9", "192.0.2.1"}, // said by a stranger
 		{"10.1.2.3:5", "", "10.1.2.3"},
 		{"10.1.2.3:5", "203.0.113.9", "203.0.113.9"},
-		{"10.1.2.3:5", "198.51.100.1, 203.0.113.9", "203.0.113.9"}, // the first is the client's own word
-		{"10.1.2.3:5", "203.0.113.9, 10.1.9.9", "203.0.113.9"},     // two proxies
+		// the first is the client's own word
+		{"10.1.2.3:5", "198.51.100.1, 203.0.113.9", "203.0.113.9"},
+		{"10.1.2.3:5", "203.0.113.9, 10.1.9.9", "203.0.113.9"}, // two proxies
 		{"10.1.2.3:5", "203.0.113.9, nonsense", "10.1.2.3"},
 		{"[fd00::1]:5", "2001:db8::7", "2001:db8::7"},
 		{"[::ffff:10.1.2.3]:5", "::ffff:203.0.113.9", "203.0.113.9"},
@@ -252,7 +271,8 @@ func TestClientBehindProxy(t *testing.T) {
 // TestBothHashesOpen signs in by argon2id and by bcrypt.
 func TestBothHashesOpen(t *testing.T) {
 	o := guardedOptions(t)
-	o.Users[0].PasswordHash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+	o.Users[0].PasswordHash =
+		"$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
 	handler := newServer(t, o).Handler()
 	cookieOf(t, handler, "anna", "password")
 	cookieOf(t, handler, "vera", "staple")

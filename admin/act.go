@@ -25,7 +25,8 @@ const anonymous = "anonymous"
 // acting says who sends a request that acts, and why they say they do.
 func (s *Server) acting(r *http.Request, via, reason string) jobs.Action {
 	return jobs.Action{
-		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica, Reason: reason, Key: r.Header.Get("Idempotency-Key"),
+		Actor: cmp.Or(identityOf(r).Name, anonymous), Via: via, Replica: s.options.Replica,
+		Reason: reason, Key: r.Header.Get("Idempotency-Key"),
 	}
 }
 
@@ -34,9 +35,11 @@ type refusedAction struct {
 	Error    string             `json:"error"`
 	Problems []jobs.SpecProblem `json:"problems,omitempty"` // of params or of a job
 	Paused   *jobs.Pause        `json:"paused,omitempty"`
-	WaitsFor *jobs.Obstacle     `json:"waits_for,omitempty"` // the blocker of a trigger that was refused at once
-	Holders  []Lock             `json:"holders,omitempty"`   // who holds the resource now
-	Option   map[string]any     `json:"option,omitempty"`    // what may be added to the request, so that it is done
+	// the blocker of a trigger that was refused at once
+	WaitsFor *jobs.Obstacle `json:"waits_for,omitempty"`
+	Holders  []Lock         `json:"holders,omitempty"` // who holds the resource now
+	// what may be added to the request, so that it is done
+	Option map[string]any `json:"option,omitempty"`
 }
 
 // refusedActionOf says with which status and in which words an action was refused.
@@ -60,19 +63,23 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 		return http.StatusRequestEntityTooLarge, refused
 	case errors.As(err, &params):
 		for _, p := range params.Problems {
-			refused.Problems = append(refused.Problems, jobs.SpecProblem{Key: p.Key, Message: p.Message})
+			refused.Problems = append(refused.Problems,
+				jobs.SpecProblem{Key: p.Key, Message: p.Message})
 		}
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &spec):
 		for _, p := range spec.Problems {
-			refused.Problems = append(refused.Problems, jobs.SpecProblem{Key: p.Key, Message: p.Message}) // places in what was sent are no help
+			// places in what was sent are no help
+			refused.Problems = append(refused.Problems,
+				jobs.SpecProblem{Key: p.Key, Message: p.Message})
 		}
 		return http.StatusUnprocessableEntity, refused
 	case errors.As(err, &paused):
 		refused.Paused, refused.Option = &paused.Pause, map[string]any{"even_paused": true}
 		return http.StatusConflict, refused
 	case errors.As(err, &busy):
-		refused.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker), Reason: busy.Obstacle.Reason}
+		refused.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&busy.Obstacle.Blocker),
+			Reason: busy.Obstacle.Reason}
 		return http.StatusConflict, refused
 	case errors.Is(err, jobs.ErrInTransaction):
 		refused.Option = map[string]any{"end_transaction": true}
@@ -89,7 +96,8 @@ func refusedActionOf(err error) (status int, refused refusedAction) {
 
 // action does something for a request and writes what came of it as JSON. The body
 // is read into fields, by their names, before.
-func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any, do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
+func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map[string]any,
+	do func(ctx context.Context, ops *jobs.Operations) (T, error)) {
 	var value T
 	err := s.readAction(r, fields)
 	if err == nil {
@@ -107,7 +115,8 @@ func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map
 }
 
 // refuseAction writes why an action was not done.
-func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error, more refusedAction) {
+func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error,
+	more refusedAction) {
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
 	if status == 0 {
@@ -125,7 +134,8 @@ func (s *Server) readAction(r *http.Request, fields map[string]any) error {
 		return err
 	}
 	if keys := r.Header.Values("Idempotency-Key"); len(keys) > 1 {
-		return &badRequest{fmt.Sprintf("Idempotency-Key is given %d times, expected once", len(keys))}
+		return &badRequest{fmt.Sprintf("Idempotency-Key is given %d times, expected once",
+			len(keys))}
 	}
 	return readBody(r, fields)
 }
@@ -147,10 +157,12 @@ func readBody(r *http.Request, fields map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		into, known := fields[name]
 		if !known {
-			return &badRequest{fmt.Sprintf("field %q is unknown, expected %s", cut(name, 100), expectedFields(fields))}
+			return &badRequest{fmt.Sprintf("field %q is unknown, expected %s", cut(name, 100),
+				expectedFields(fields))}
 		}
 		if err := json.Unmarshal(given[name], into); err != nil {
-			return &badRequest{fmt.Sprintf("%s is %s, expected %s", name, cut(string(given[name]), 100), fieldWords(into))}
+			return &badRequest{fmt.Sprintf("%s is %s, expected %s", name,
+				cut(string(given[name]), 100), fieldWords(into))}
 		}
 	}
 	return nil

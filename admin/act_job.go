@@ -14,8 +14,10 @@ func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	var wait *string
 	request := jobs.TriggerRequest{Job: r.PathValue("name"), Key: r.Header.Get("Idempotency-Key")}
-	fields := map[string]any{"reason": &reason, "params": &request.Params, "even_paused": &request.EvenPaused, "wait": &wait}
-	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered, error) {
+	fields := map[string]any{"reason": &reason, "params": &request.Params,
+		"even_paused": &request.EvenPaused, "wait": &wait}
+	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Triggered,
+		error) {
 		if wait != nil {
 			if err := setWait(&request, *wait); err != nil {
 				return jobs.Triggered{}, err
@@ -32,7 +34,8 @@ func (s *Server) triggerJSON(w http.ResponseWriter, r *http.Request) {
 func setWait(r *jobs.TriggerRequest, text string) error {
 	wait, err := time.ParseDuration(text)
 	if err != nil {
-		return &jobs.BadInputError{Field: "wait", Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", cut(text, 100))}
+		return &jobs.BadInputError{Field: "wait",
+			Problem: fmt.Sprintf("found %q, expected a duration such as 0 or 10m", cut(text, 100))}
 	}
 	r.Wait = &wait
 	return nil
@@ -42,7 +45,8 @@ func setWait(r *jobs.TriggerRequest, text string) error {
 func plainTriggered(t jobs.Triggered) jobs.Triggered {
 	t.Record = plainRecord(t.Record)
 	if t.WaitsFor != nil {
-		t.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker), Reason: t.WaitsFor.Reason}
+		t.WaitsFor = &jobs.Obstacle{Blocker: *plainBlocker(&t.WaitsFor.Blocker),
+			Reason: t.WaitsFor.Reason}
 	}
 	return t
 }
@@ -63,10 +67,12 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 	fields := map[string]any{"reason": &reason, "job": &text, "version": &version}
 	action(s, w, r, fields, func(ctx context.Context, ops *jobs.Operations) (jobs.Spec, error) {
 		if len(text) == 0 || text[0] != '{' {
-			return jobs.Spec{}, &badRequest{"job is missing, expected an object: the job as a configuration has it"}
+			return jobs.Spec{}, &badRequest{"job is missing, expected an object: the job as a " +
+				"configuration has it"}
 		}
 		if version < 0 {
-			return jobs.Spec{}, &badRequest{fmt.Sprintf("version is %d, expected that of the job that is changed, or 0 for a new one", version)}
+			return jobs.Spec{}, &badRequest{fmt.Sprintf("version is %d, expected that of the job "+
+				"that is changed, or 0 for a new one", version)}
 		}
 		return ops.PutJob(ctx, s.acting(r, "api", reason), text, version)
 	})
@@ -75,10 +81,12 @@ func (s *Server) putJobJSON(w http.ResponseWriter, r *http.Request) {
 func (s *Server) removeJobJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
 	version := int64(jobs.AnyVersion)
-	action(s, w, r, map[string]any{"reason": &reason, "version": &version}, func(ctx context.Context, ops *jobs.Operations) (removed, error) {
-		name := r.PathValue("name")
-		return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason), name, version)
-	})
+	action(s, w, r, map[string]any{"reason": &reason, "version": &version},
+		func(ctx context.Context, ops *jobs.Operations) (removed, error) {
+			name := r.PathValue("name")
+			return removed{Job: name, Removed: true}, ops.RemoveJob(ctx, s.acting(r, "api", reason),
+				name, version)
+		})
 }
 
 // removed is a job that fires no more.

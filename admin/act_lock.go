@@ -21,7 +21,8 @@ type released struct {
 func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	var reason, resource string
 	var request jobs.ReleaseRequest
-	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token, "end_transaction": &request.EndTransaction}
+	fields := map[string]any{"reason": &reason, "resource": &resource, "token": &request.Token,
+		"end_transaction": &request.EndTransaction}
 	var conflict refusedAction
 	err := s.readAction(r, fields)
 	var value released
@@ -44,19 +45,23 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 
 // release takes a lock, by its name as it is shown, away from the holder with the
 // token.
-func (s *Server) release(ctx context.Context, a jobs.Action, resource string, request jobs.ReleaseRequest) (released, error) {
+func (s *Server) release(ctx context.Context, a jobs.Action, resource string,
+	request jobs.ReleaseRequest) (released, error) {
 	var err error
 	if request.Resource, err = locking.ParseDisplay(resource); err != nil {
-		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the list of locks has it", cut(resource, 200))}
+		return released{}, &badRequest{fmt.Sprintf("resource is %q, expected a resource as the "+
+			"list of locks has it", cut(resource, 200))}
 	}
 	if request.Token <= 0 {
-		return released{}, &badRequest{fmt.Sprintf("token is %d, expected that of the holder as the list of locks has it", request.Token)}
+		return released{}, &badRequest{fmt.Sprintf("token is %d, expected that of the holder as "+
+			"the list of locks has it", request.Token)}
 	}
 	gone, err := s.options.Operations.Release(ctx, a, request)
 	if err != nil {
 		return released{}, err
 	}
-	return released{Holder: gone.Owner, Token: gone.Token, Resources: resourcesOf(gone.Requests)}, nil
+	return released{Holder: gone.Owner, Token: gone.Token,
+		Resources: resourcesOf(gone.Requests)}, nil
 }
 
 // holders returns who holds a resource now; where that can't be asked, nobody.
@@ -65,5 +70,7 @@ func (s *Server) holders(ctx context.Context, resource string) []Lock {
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(append(set.locks, set.own...), func(l Lock) bool { return l.Resource != resource })
+	return slices.DeleteFunc(append(set.locks, set.own...), func(l Lock) bool {
+		return l.Resource != resource
+	})
 }

@@ -10,18 +10,20 @@ import (
 
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
-		p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
-		return plainPause(p), err
-	})
+	action(s, w, r, map[string]any{"reason": &reason},
+		func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+			p, err := ops.Pause(ctx, s.acting(r, "api", reason), target)
+			return plainPause(p), err
+		})
 }
 
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
-		p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
-		return plainPause(p), err
-	})
+	action(s, w, r, map[string]any{"reason": &reason},
+		func(ctx context.Context, ops *jobs.Operations) (jobs.Pause, error) {
+			p, err := ops.Resume(ctx, s.acting(r, "api", reason), target)
+			return plainPause(p), err
+		})
 }
 
 func (s *Server) pauseGroupJSON(w http.ResponseWriter, r *http.Request) {

@@ -20,11 +20,13 @@ func (s *Server) undrainJSON(w http.ResponseWriter, r *http.Request) { s.drain(w
 
 func (s *Server) drain(w http.ResponseWriter, r *http.Request, draining bool) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (drained, error) {
-		session, err := pathID(r, "session", "a session's id")
-		if err != nil {
-			return drained{}, err
-		}
-		return drained{session, draining}, ops.Drain(ctx, s.acting(r, "api", reason), session, draining)
-	})
+	action(s, w, r, map[string]any{"reason": &reason},
+		func(ctx context.Context, ops *jobs.Operations) (drained, error) {
+			session, err := pathID(r, "session", "a session's id")
+			if err != nil {
+				return drained{}, err
+			}
+			return drained{session, draining}, ops.Drain(ctx, s.acting(r, "api", reason), session,
+				draining)
+		})
 }

@@ -12,21 +12,23 @@ import (
 
 func (s *Server) cancelJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
-		id, err := pathID(r, "id", "a run's id")
-		if err != nil {
-			return jobs.Record{}, err
-		}
-		run, err := ops.Cancel(ctx, s.acting(r, "api", reason), id)
-		return plainRecord(run), err
-	})
+	action(s, w, r, map[string]any{"reason": &reason},
+		func(ctx context.Context, ops *jobs.Operations) (jobs.Record, error) {
+			id, err := pathID(r, "id", "a run's id")
+			if err != nil {
+				return jobs.Record{}, err
+			}
+			run, err := ops.Cancel(ctx, s.acting(r, "api", reason), id)
+			return plainRecord(run), err
+		})
 }
 
 // pathID reads the UUID of an address.
 func pathID(r *http.Request, name, what string) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue(name))
 	if err != nil {
-		return id, &badRequest{fmt.Sprintf("%s is %q, expected %s, a UUID", name, cut(r.PathValue(name), 100), what)}
+		return id, &badRequest{fmt.Sprintf("%s is %q, expected %s, a UUID", name,
+			cut(r.PathValue(name), 100), what)}
 	}
 	return id, nil
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // post sends a body from loopback.
-func post(handler http.Handler, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+func post(handler http.Handler, path, body string,
+	change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Host = "localhost:8080"
 	if !forMachines(request) {
@@ -66,11 +67,13 @@ func TestActionsAreDoneByWhoAsksAndAudited(t *testing.T) {
 	} {
 		before := len(c.audit)
 		reply := post(handler, a.path, a.body)
-		if reply.Code != http.StatusOK || !json.Valid(reply.Body.Bytes()) || len(c.audit) != before+1 {
+		if reply.Code != http.StatusOK || !json.Valid(reply.Body.Bytes()) ||
+			len(c.audit) != before+1 {
 			t.Errorf("%s: %d %s, %d lines", a.path, reply.Code, reply.Body, len(c.audit)-before)
 			continue
 		}
-		want := jobs.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api", Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
+		want := jobs.Audited{ID: c.audit[0].ID, At: noon, Actor: "anonymous", Via: "api",
+			Replica: "replica-1", Action: a.action, Target: a.target, Reason: "night"}
 		if diff := cmp.Diff(want, c.audit[0]); diff != "" {
 			t.Errorf("%s: %s", a.path, diff)
 		}
@@ -84,10 +87,12 @@ func TestActorIsWhoIsSignedIn(t *testing.T) {
 	o, c := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
 	for _, proof := range []func(*http.Request){withCookie(cookieOf(t, handler, "anna", "correct horse")), withHeader("Authorization", "Bearer "+deployToken)} {
-		if reply := ask(handler, http.MethodPost, "/api/v1/pause", proof); reply.Code != http.StatusOK {
+		if reply := ask(handler, http.MethodPost, "/api/v1/pause",
+			proof); reply.Code != http.StatusOK {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
-		if reply := ask(handler, http.MethodPost, "/api/v1/resume", proof); reply.Code != http.StatusOK {
+		if reply := ask(handler, http.MethodPost, "/api/v1/resume",
+			proof); reply.Code != http.StatusOK {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
 	}
@@ -162,44 +167,61 @@ func TestRefusalsTellMachinesMore(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	answered[jobs.Pause](t, post(handler, "/api/v1/pause", `{"reason": "night"}`), 200)
-	paused := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""), 409)
-	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" || paused.Option["even_paused"] != true {
+	paused := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", ""),
+		409)
+	if paused.Paused == nil || paused.Paused.By != "anonymous" || paused.Paused.Reason != "night" ||
+		paused.Option["even_paused"] != true {
 		t.Errorf("%+v", paused)
 	}
-	answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"even_paused": true}`), 200)
-	wrong := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
-	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row", Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
+	answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
+		`{"even_paused": true}`), 200)
+	wrong := answered[refusedAction](t,
+		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"row": 1}}`), 422)
+	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "row",
+		Message: `unknown key "row", expected one of rows`}}, wrong.Problems); diff != "" {
 		t.Error(diff)
 	}
 	c.inTheWay = &jobs.Obstacle{
-		Blocker: jobs.Blocker{Resource: "table:public/orders", Holder: locking.Owner{Job: "import", Run: "r", Replica: "replica-2"}}, Reason: jobs.ReasonLockHeld,
+		Blocker: jobs.Blocker{Resource: "table:public/orders",
+			Holder: locking.Owner{Job: "import", Run: "r",
+				Replica: "replica-2"}}, Reason: jobs.ReasonLockHeld,
 	}
 	want := *c.inTheWay
 	want.Resource = "public/orders"
 	const even = `"even_paused": true`
-	busy := answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
-	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" || !strings.Contains(busy.Error, "job rollup-sales can not run now (lock_held): ") {
+	busy := answered[refusedAction](t,
+		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "0", `+even+`}`), 409)
+	if diff := cmp.Diff(&want, busy.WaitsFor); diff != "" ||
+		!strings.Contains(busy.Error, "job rollup-sales can not run now (lock_held): ") {
 		t.Errorf("%q: %s", busy.Error, diff)
 	}
-	waits := answered[jobs.Triggered](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
+	waits := answered[jobs.Triggered](t,
+		post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"wait": "10m", `+even+`}`), 200)
 	if diff := cmp.Diff(&want, waits.WaitsFor); diff != "" || !waits.Created {
 		t.Errorf("created %t, waits for %s", waits.Created, diff)
 	}
 	missing := answered[refusedAction](t, post(handler, "/api/v1/jobs", `{"job": {}}`), 422)
-	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the job's name"}}, missing.Problems); diff != "" {
+	if diff := cmp.Diff([]jobs.SpecProblem{{Key: "name", Message: "found nothing, expected the " +
+		"job's name"}}, missing.Problems); diff != "" {
 		t.Error(diff)
 	}
-	stale := answered[refusedAction](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)
-	if len(stale.Holders) != 1 || stale.Holders[0].Token != 1810 || stale.Holders[0].Holder.Job != "rollup-sales" {
+	stale := answered[refusedAction](t,
+		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1}`), 409)
+	if len(stale.Holders) != 1 || stale.Holders[0].Token != 1810 ||
+		stale.Holders[0].Holder.Job != "rollup-sales" {
 		t.Errorf("holders: %+v", stale.Holders)
 	}
 	c.inside = true
-	inside := answered[refusedAction](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
+	inside := answered[refusedAction](t,
+		post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810}`), 409)
 	if inside.Option["end_transaction"] != true || len(c.ended) != 0 {
 		t.Errorf("%+v", inside)
 	}
-	gone := answered[released](t, post(handler, "/api/v1/locks/release", `{"resource": "public/orders", "token": 1810, "end_transaction": true}`), 200)
-	if gone.Token != 1810 || gone.Holder.Job != "rollup-sales" || len(gone.Resources) != 1 || !c.ended[0].EndTransaction {
+	gone := answered[released](t,
+		post(handler, "/api/v1/locks/release",
+			`{"resource": "public/orders", "token": 1810, "end_transaction": true}`), 200)
+	if gone.Token != 1810 || gone.Holder.Job != "rollup-sales" || len(gone.Resources) != 1 ||
+		!c.ended[0].EndTransaction {
 		t.Errorf("released %+v", gone)
 	}
 }
@@ -208,16 +230,22 @@ func TestOneKeyActionsOnce(t *testing.T) {
 	server, c := acting(t)
 	handler := server.Handler()
 	key := withHeader("Idempotency-Key", "click-1")
-	first := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
-	again := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key), 200)
+	first := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
+		200)
+	again := answered[jobs.Record](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", "", key),
+		200)
 	if first.ID != again.ID || first.Key != "click-1" || len(c.runs) != 1 {
 		t.Errorf("%s and %s of %d runs", first.ID, again.ID, len(c.runs))
 	}
-	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger", `{"params": {"rows": 1}}`, key), 409)
-	answered[jobs.Pause](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", "click-2")), 200)
-	answered[refusedAction](t, post(handler, "/api/v1/resume", "", withHeader("Idempotency-Key", "click-2")), 409)
+	answered[refusedAction](t, post(handler, "/api/v1/jobs/rollup-sales/trigger",
+		`{"params": {"rows": 1}}`, key), 409)
+	answered[jobs.Pause](t, post(handler, "/api/v1/pause", "",
+		withHeader("Idempotency-Key", "click-2")), 200)
+	answered[refusedAction](t, post(handler, "/api/v1/resume", "",
+		withHeader("Idempotency-Key", "click-2")), 409)
 	answered[refusedAction](t, post(handler, "/api/v1/pause", "", key, key), 400)
-	answered[refusedAction](t, post(handler, "/api/v1/pause", "", withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
+	answered[refusedAction](t, post(handler, "/api/v1/pause", "",
+		withHeader("Idempotency-Key", strings.Repeat("k", 201))), 400)
 }
 
 func TestActionsWithTheStoreDown(t *testing.T) {
@@ -246,7 +274,8 @@ func TestPageThatOnlyShowsActionsNot(t *testing.T) {
 		if r.who != forOperators || r.method != http.MethodPost {
 			continue
 		}
-		if reply := post(server.Handler(), addressOf(server, r.path), bodyOf(r.path)); reply.Code != http.StatusNotImplemented {
+		if reply := post(server.Handler(), addressOf(server, r.path),
+			bodyOf(r.path)); reply.Code != http.StatusNotImplemented {
 			t.Errorf("%s: %d %s", r.path, reply.Code, reply.Body)
 		}
 	}
@@ -270,10 +299,13 @@ func TestAuditIsPaged(t *testing.T) {
 	if got := strings.Join(seen, " "); got != "resume pause resume pause resume pause" {
 		t.Errorf("audit: %s", got)
 	}
-	if lines := answered[[]jobs.Audited](t, get(t, handler, "/api/v1/audit?action=pause&actor=anonymous&target=everything"), 200); len(lines) != 3 {
+	if lines := answered[[]jobs.Audited](t,
+		get(t, handler, "/api/v1/audit?action=pause&actor=anonymous&target=everything"),
+		200); len(lines) != 3 {
 		t.Errorf("%d pauses", len(lines))
 	}
-	for _, path := range []string{"?limit=0", "?before=x", "?who=anna", "?before=2026-01-01T00:00:00Z"} {
+	for _, path := range []string{"?limit=0", "?before=x", "?who=anna",
+		"?before=2026-01-01T00:00:00Z"} {
 		answered[refusedAction](t, get(t, handler, "/api/v1/audit"+path), 400)
 	}
 }
@@ -285,12 +317,14 @@ func TestStandingPausesAndSpecsAreShown(t *testing.T) {
 		t.Errorf("pauses: %s", body)
 	}
 	answered[jobs.Pause](t, post(handler, "/api/v1/pause", ""), 200)
-	if pauses := answered[[]jobs.Pause](t, get(t, handler, "/api/v1/pauses"), 200); len(pauses) != 1 || pauses[0].Target.Kind != jobs.TargetAll {
+	if pauses := answered[[]jobs.Pause](t, get(t, handler, "/api/v1/pauses"),
+		200); len(pauses) != 1 || pauses[0].Target.Kind != jobs.TargetAll {
 		t.Errorf("pauses: %+v", pauses)
 	}
 	answered[refusedAction](t, get(t, handler, "/api/v1/jobs/added/spec"), 404)
 	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), 200)
-	if spec := answered[jobs.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"), 200); spec.Version != 1 || !json.Valid(spec.Text) {
+	if spec := answered[jobs.Spec](t, get(t, handler, "/api/v1/jobs/added/spec"),
+		200); spec.Version != 1 || !json.Valid(spec.Text) {
 		t.Errorf("spec: %+v", spec)
 	}
 }

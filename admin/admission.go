@@ -35,7 +35,8 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 		switch {
 		case who == forAnybody:
 		case errors.As(err, &refused):
-			s.log.Warn().Stringer("client", clientOf(r, s.people().proxy)).Err(err).Msg("admin request was refused")
+			s.log.Warn().Stringer("client", clientOf(r, s.people().proxy)).Err(err).
+				Msg("admin request was refused")
 			s.askBearer(w, r, refused.status)
 			s.refuse(w, r, refused.status, refused.text)
 			return
@@ -46,7 +47,8 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 			s.refuse(w, r, http.StatusForbidden, "This token is for the metrics alone.")
 			return
 		case who == forOperators && identity.Role != Operator:
-			s.refuse(w, r, http.StatusForbidden, "You may read, but not act: that takes the role operator.")
+			s.refuse(w, r, http.StatusForbidden,
+				"You may read, but not act: that takes the role operator.")
 			return
 		}
 		next(w, withIdentity(r, identity))
@@ -57,11 +59,13 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 func (s *Server) askSignIn(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reading && !forMachines(r) {
-		http.Redirect(w, r, "/login?next="+url.QueryEscape(localPath(r.URL.RequestURI())), http.StatusSeeOther)
+		http.Redirect(w, r, "/login?next="+url.QueryEscape(localPath(r.URL.RequestURI())),
+			http.StatusSeeOther)
 		return
 	}
 	s.askBearer(w, r, http.StatusUnauthorized)
-	s.refuse(w, r, http.StatusUnauthorized, "Sign in first, or send a token as Authorization: Bearer.")
+	s.refuse(w, r, http.StatusUnauthorized,
+		"Sign in first, or send a token as Authorization: Bearer.")
 }
 
 func (s *Server) askBearer(w http.ResponseWriter, _ *http.Request, status int) {

@@ -40,7 +40,8 @@ func TestJSON(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := contention()
 			h := o.Store.(*history)
-			h.restart, h.blocked, h.typical = night().Store.(*history).restart, night().Store.(*history).blocked[:2], night().Store.(*history).typical
+			h.restart, h.blocked, h.typical = night().Store.(*history).restart,
+				night().Store.(*history).blocked[:2], night().Store.(*history).typical
 			h.jobs[0].Last = &h.runs[len(h.runs)-3]
 			for i := range h.runs {
 				if h.runs[i].ID == id(10) {
@@ -48,7 +49,8 @@ func TestJSON(t *testing.T) {
 				}
 			}
 			reply := get(t, newServer(t, o).Handler(), c.path)
-			if reply.Code != http.StatusOK || reply.Header().Get("Content-Type") != "application/json" {
+			if reply.Code != http.StatusOK ||
+				reply.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("status %d, type %q", reply.Code, reply.Header().Get("Content-Type"))
 			}
 			golden(t, c.name+".json", reply.Body.Bytes())
@@ -83,7 +85,8 @@ func TestListsAreNeverNull(t *testing.T) {
 	if body := get(t, handler, "/api/v1/overview").Body.String(); strings.Contains(body, "null") {
 		t.Errorf("overview has a null:\n%s", body)
 	}
-	if body := get(t, newServer(t, contention()).Handler(), "/api/v1/overview").Body.String(); strings.Contains(body, "null") {
+	if body := get(t, newServer(t, contention()).Handler(), "/api/v1/overview").
+		Body.String(); strings.Contains(body, "null") {
 		t.Errorf("overview has a null:\n%s", body)
 	}
 }
@@ -122,7 +125,8 @@ func TestRefusedQuestions(t *testing.T) {
 			t.Errorf("%s: %v in %q", c.path, err, reply.Body)
 			continue
 		}
-		if want := map[string]string{"error": c.text}; reply.Code != c.status || cmp.Diff(want, body) != "" {
+		if want := map[string]string{"error": c.text}; reply.Code != c.status ||
+			cmp.Diff(want, body) != "" {
 			t.Errorf("%s: %d %v, want %d %v", c.path, reply.Code, body, c.status, want)
 		}
 	}
@@ -135,7 +139,8 @@ func TestRunFilters(t *testing.T) {
 		t.Helper()
 		reply := get(t, handler, "/api/v1/runs?"+query.Encode())
 		var runs []jobs.Record
-		if err := json.Unmarshal(reply.Body.Bytes(), &runs); err != nil || reply.Code != http.StatusOK {
+		if err := json.Unmarshal(reply.Body.Bytes(), &runs); err != nil ||
+			reply.Code != http.StatusOK {
 			t.Fatalf("%v: %d %v %s", query, reply.Code, err, reply.Body)
 		}
 		return runs
@@ -152,7 +157,8 @@ func TestRunFilters(t *testing.T) {
 		}
 	}
 	last := o.Store.(*history).filters
-	if got, want := last[1].States, []jobs.State{jobs.Failed, jobs.Lost, jobs.TimedOut}; !slices.Equal(got, want) {
+	if got, want := last[1].States,
+		[]jobs.State{jobs.Failed, jobs.Lost, jobs.TimedOut}; !slices.Equal(got, want) {
 		t.Errorf("states asked for are %v, want %v", got, want)
 	}
 	if last[0].Limit != 100 {
@@ -187,7 +193,8 @@ func TestRunPagesCoverAllRuns(t *testing.T) {
 
 // linkTo returns where the answer says that a page is; "" where it does not.
 func linkTo(reply *httptest.ResponseRecorder, rel string) string {
-	match := regexp.MustCompile(`<([^>]*)>; rel="` + rel + `"`).FindStringSubmatch(reply.Header().Get("Link"))
+	match := regexp.MustCompile(`<([^>]*)>; rel="` + rel + `"`).
+		FindStringSubmatch(reply.Header().Get("Link"))
 	if match == nil {
 		return ""
 	}
@@ -196,7 +203,8 @@ func linkTo(reply *httptest.ResponseRecorder, rel string) string {
 
 func TestJobNameWithSlash(t *testing.T) {
 	reply := get(t, newServer(t, contention()).Handler(), "/api/v1/jobs/report%2Fweekly")
-	if reply.Code != http.StatusOK || !bytes.Contains(reply.Body.Bytes(), []byte(`"name": "report/weekly"`)) {
+	if reply.Code != http.StatusOK ||
+		!bytes.Contains(reply.Body.Bytes(), []byte(`"name": "report/weekly"`)) {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }
@@ -216,10 +224,13 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		h.locks[i].Since = h.locks[i].Since.In(elsewhere)
 	}
 	for i := range h.runs {
-		h.runs[i].ScheduledAt, h.runs[i].CreatedAt = h.runs[i].ScheduledAt.In(elsewhere), h.runs[i].CreatedAt.In(elsewhere)
+		h.runs[i].ScheduledAt, h.runs[i].CreatedAt = h.runs[i].ScheduledAt.In(elsewhere),
+			h.runs[i].CreatedAt.In(elsewhere)
 		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
-	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/timeline?span=24h", "locks/contention", "locks/forecast", "jobs", "runs", "replicas", "overview", "jobs/prune-orders", "runs/" + id(10).String()} {
+	for _, path := range []string{"locks", "locks/tree", "locks/timeline",
+		"locks/timeline?span=24h", "locks/contention", "locks/forecast", "jobs", "runs", "replicas",
+		"overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
 		if path == "overview" { // says which replica it comes from
@@ -236,13 +247,17 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 func TestStoreDown(t *testing.T) {
 	handler := newServer(t, down()).Handler()
 	const want = "store is unavailable: dial tcp 10.0.3.7:5432: connect: connection refused"
-	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention", "locks/forecast", "jobs", "jobs/x", "runs", "runs/" + id(1).String(), "runs?before=" + id(1).String(), "replicas", "overview"} {
+	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention",
+		"locks/forecast", "jobs", "jobs/x", "runs", "runs/" + id(1).String(),
+		"runs?before=" + id(1).String(), "replicas", "overview"} {
 		reply := get(t, handler, "/api/v1/"+path)
 		var body struct{ Error string }
 		if err := json.Unmarshal(reply.Body.Bytes(), &body); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		if reply.Code != http.StatusServiceUnavailable || !strings.HasPrefix(body.Error, "The store could not be asked: ") || !strings.HasSuffix(body.Error, want) {
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.HasPrefix(body.Error, "The store could not be asked: ") ||
+			!strings.HasSuffix(body.Error, want) {
 			t.Errorf("%s: %d %q", path, reply.Code, body.Error)
 		}
 	}
@@ -265,7 +280,8 @@ func TestStaleOverview(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !during.Stale || during.Error == "" {
 		t.Errorf("during: %d, stale %t, error %q", status, during.Stale, during.Error)
 	}
-	if len(during.Waiting) != len(before.Waiting) || during.Summary != before.Summary || !during.Now.Equal(before.Now) {
+	if len(during.Waiting) != len(before.Waiting) || during.Summary != before.Summary ||
+		!during.Now.Equal(before.Now) {
 		t.Errorf("stale state is not the last: %+v", during)
 	}
 	h.err = nil

@@ -43,14 +43,16 @@ func newAssets() (*assets, error) {
 		if !known {
 			return nil, fmt.Errorf("%s: no content type is known", entry.Name())
 		}
-		a.byName[entry.Name()] = asset{stem + "." + hex.EncodeToString(sum[:8]) + ext, contentType, body}
+		a.byName[entry.Name()] = asset{stem + "." + hex.EncodeToString(sum[:8]) + ext, contentType,
+			body}
 	}
 	return a, nil
 }
 
 // contentTypes spares the page the tables of the machine it runs on.
 func contentTypes() map[string]string {
-	return map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	return map[string]string{".css": "text/css; charset=utf-8",
+		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 }
 
 // url returns where a file is served.

@@ -17,7 +17,8 @@ func auditParams() []string { return []string{"actor", "action", "target", "limi
 
 // auditActions are those that there are.
 func auditActions() []string {
-	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job", "deliver_again"}
+	return []string{"pause", "resume", "trigger", "cancel", "release", "drain", "undrain",
+		"put_job", "remove_job", "deliver_again"}
 }
 
 func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +33,8 @@ func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 		}
 		lines, err := s.audited(ctx, filter)
 		if err == nil && len(lines) == filter.Limit {
-			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), true, false))
+			setLinks(w, p.pager(r.URL.EscapedPath(), auditCursors(), "",
+				auditCursor(lines[len(lines)-1]), true, false))
 		}
 		return lines, err
 	})
@@ -66,9 +68,11 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[auditView]{
-		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true, topics: []jobs.Topic{jobs.TopicAudit},
+		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
+		topics: []jobs.Topic{jobs.TopicAudit},
 		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
-			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target}, s.options.Operations != nil
+			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target},
+				s.options.Operations != nil
 			asked := filter
 			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
 			lines, err := s.audited(ctx, asked)
@@ -77,7 +81,8 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 			}
 			lines, on, back := trim(lines, filter.Limit, filter.Before != nil, false)
 			if v.Lines = lines; len(lines) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), auditCursors(), "", auditCursor(lines[len(lines)-1]), on, back)
+				v.Pager = p.pager(r.URL.EscapedPath(), auditCursors(), "",
+					auditCursor(lines[len(lines)-1]), on, back)
 			}
 			return v, nil
 		},

@@ -48,7 +48,8 @@ func newAuditor(t *testing.T) auditor {
 		return text
 	}
 	script := read("axe.js")
-	told := regexp.MustCompile("SHA-256 of `axe.js`: `([0-9a-f]{64})`").FindSubmatch(read("README.md"))
+	told := regexp.MustCompile("SHA-256 of `axe.js`: `([0-9a-f]{64})`").
+		FindSubmatch(read("README.md"))
 	if sum := fmt.Sprintf("%x", sha256.Sum256(script)); told == nil || sum != string(told[1]) {
 		t.Fatalf("axe.js has the checksum %s, its README has another", sum)
 	}
@@ -60,7 +61,8 @@ func newAuditor(t *testing.T) auditor {
 func (a auditor) look(t *testing.T, window context.Context, where string) {
 	t.Helper()
 	for _, f := range a.findings(t, window) {
-		said := fmt.Sprintf("%s: %s, %s: %s:\n\t%s", where, f.Impact, f.Rule, f.Help, strings.Join(f.Nodes, "\n\t"))
+		said := fmt.Sprintf("%s: %s, %s: %s:\n\t%s", where, f.Impact, f.Rule, f.Help,
+			strings.Join(f.Nodes, "\n\t"))
 		if f.Impact == "serious" || f.Impact == "critical" {
 			t.Error(said)
 		} else {

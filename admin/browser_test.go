@@ -22,7 +22,8 @@ import (
 func tab(t *testing.T) context.Context {
 	t.Helper()
 	const refused = "Failed to load resource: the server responded with a status of "
-	return chromium.Tab(t, refused+"503", refused+"404", refused+"400", refused+"409", refused+"422")
+	return chromium.Tab(t, refused+"503", refused+"404", refused+"400", refused+"409",
+		refused+"422")
 }
 
 type screen = browsertest.Screen
@@ -50,7 +51,9 @@ func pictured(t *testing.T) []galleryState {
 	if wanted == nil {
 		return all
 	}
-	picked := slices.DeleteFunc(all, func(s galleryState) bool { return !slices.Contains(wanted, s.name) })
+	picked := slices.DeleteFunc(all, func(s galleryState) bool {
+		return !slices.Contains(wanted, s.name)
+	})
 	if len(picked) != len(wanted) {
 		t.Fatalf("the gallery has %d of the states %q", len(picked), wanted)
 	}
@@ -63,7 +66,8 @@ func pictured(t *testing.T) []galleryState {
 // it names; HOLDFAST_GALLERY_ONLY names the states.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t), make(chan context.Context, 2)
+	folder, auditor, windows := os.Getenv("HOLDFAST_GALLERY"), newAuditor(t),
+		make(chan context.Context, 2)
 	for range cap(windows) {
 		windows <- tab(t)
 	}
@@ -81,7 +85,8 @@ func TestScreenshots(t *testing.T) {
 				state.before(t, server)
 			}
 			address := siteIn(t, window, state.handler(server)) + state.address()
-			for i, s := range append(slices.Clip(looked), screen{Name: "reflow", Width: 320, Scheme: "light"}) {
+			for i, s := range append(slices.Clip(looked),
+				screen{Name: "reflow", Width: 320, Scheme: "light"}) {
 				if browsertest.Resize(t, window, s); i == 0 {
 					browsertest.Visit(t, window, address)
 				}
@@ -91,11 +96,13 @@ func TestScreenshots(t *testing.T) {
 				if i == len(looked) { // as narrow as WCAG has it, and as wide as it must be
 					continue
 				}
-				if len(looked) > 2 || n%2 == i { // by turns each kind of page is seen in both: axe-core is slow
+				if len(looked) > 2 || n%2 == i {
+					// by turns each kind of page is seen in both: axe-core is slow
 					auditor.look(t, window, s.Name)
 				}
 				if folder != "" {
-					photograph(t, window, filepath.Join(folder, fmt.Sprintf("%s-%s.png", state.name, s.Name)))
+					photograph(t, window, filepath.Join(folder,
+						fmt.Sprintf("%s-%s.png", state.name, s.Name)))
 				}
 			}
 		})

@@ -16,7 +16,8 @@ import (
 // ended in every way, one job that is paused and one that was added by hand.
 func busy() Options {
 	h := &history{now: noon, replicas: []jobs.ReplicaView{
-		beating(1, "replica-1", 2*time.Second, 1), beating(2, "replica-2", 3*time.Second, 0), beating(3, "replica-3", time.Second, 1),
+		beating(1, "replica-1", 2*time.Second, 1), beating(2, "replica-2", 3*time.Second, 0),
+		beating(3, "replica-3", time.Second, 1),
 	}}
 	for _, d := range []struct{ name, cron, group, description, table string }{
 		{"rollup-sales", "*/5 * * * *", "warehouse", "Sums up the sales of the last hours for the dashboards", "sales_rollup"},
@@ -33,14 +34,18 @@ func busy() Options {
 			tables = nil
 		}
 		v := job(d.name, d.cron, tables...)
-		v.Group, v.Description, v.Priority, v.Source, v.Recover = d.group, d.description, 5, jobs.FromConfig, d.name == "rollup-sales"
+		v.Group, v.Description, v.Priority, v.Source, v.Recover = d.group, d.description, 5,
+			jobs.FromConfig, d.name == "rollup-sales"
 		h.jobs = append(h.jobs, v)
 	}
 	h.jobs[5].Source, h.jobs[0].Priority = jobs.FromStore, 8
-	h.pauses = []jobs.Pause{{ID: id(8000), Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour), By: "anna", Reason: "the quarter is being closed"}}
+	h.pauses = []jobs.Pause{{ID: id(8000),
+		Target: jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}, At: ago(50 * time.Hour),
+		By: "anna", Reason: "the quarter is being closed"}}
 	h.runs = pastOf(h.jobs[:7])
 	h.audit = pastActions()
-	h.saved = map[string]json.RawMessage{"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
+	h.saved = map[string]json.RawMessage{
+		"rollup-sales": json.RawMessage(`{"until":"2026-03-14T03:10:00Z","rows":81244}`)}
 	return options(h)
 }
 
@@ -49,15 +54,18 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := 2000
 	for i, v := range views {
-		every := []time.Duration{5 * time.Minute, 5 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 20 * time.Minute, 10 * time.Second}[i]
+		every := []time.Duration{5 * time.Minute, 5 * time.Minute, 24 * time.Hour,
+			7 * 24 * time.Hour, 30 * 24 * time.Hour, 20 * time.Minute, 10 * time.Second}[i]
 		for k := range 60 {
 			n++
 			state := jobs.Succeeded
 			if i < 6 && random.IntN(9) == 0 {
-				state = []jobs.State{jobs.Failed, jobs.Skipped, jobs.Skipped, jobs.TimedOut, jobs.Lost, jobs.Missed, jobs.Cancelled}[random.IntN(7)]
+				state = []jobs.State{jobs.Failed, jobs.Skipped, jobs.Skipped, jobs.TimedOut,
+					jobs.Lost, jobs.Missed, jobs.Cancelled}[random.IntN(7)]
 			}
 			lasted := time.Duration(800+random.IntN(4000)) * time.Millisecond * time.Duration(1+i%6)
-			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1), time.Duration(k+1)*every-lasted, lasted, state)
+			r := done(n, v.Name, fmt.Sprintf("replica-%d", random.IntN(3)+1),
+				time.Duration(k+1)*every-lasted, lasted, state)
 			r.ScheduledAt = r.CreatedAt.Truncate(time.Second)
 			explain(&r)
 			runs = append(runs, r)
@@ -66,7 +74,9 @@ func pastOf(views []jobs.JobView) (runs []jobs.Record) {
 	first := running(1, "rollup-sales", "replica-1", 3*time.Second)
 	second := running(2, "heartbeat", "replica-3", time.Second)
 	runs = append(runs, first, second)
-	slices.SortStableFunc(runs, func(a, b jobs.Record) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(runs, func(a, b jobs.Record) int {
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
 	return runs
 }
 
@@ -76,7 +86,8 @@ func explain(r *jobs.Record) {
 	switch r.State {
 	case jobs.Skipped, jobs.Missed:
 		r.StartedAt, r.Attempt, r.Token, r.Reason = nil, 0, 0, jobs.ReasonLockHeld
-		r.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(running(7, "prune-orders", "replica-2", time.Hour))}
+		r.BlockedBy = &jobs.Blocker{Resource: "table:public/orders",
+			Holder: owner(running(7, "prune-orders", "replica-2", time.Hour))}
 		if r.State == jobs.Missed {
 			r.FinishedAt, r.Replica, r.Reason, r.BlockedBy = nil, "", jobs.ReasonMisfire, nil
 		}
@@ -103,20 +114,24 @@ func pastActions() []jobs.Audited {
 // tenThousand is a cluster with as many jobs, each with a few runs.
 func tenThousand() Options {
 	made := madeTenThousand()
-	h := &history{now: made.now, jobs: slices.Clone(made.jobs), runs: slices.Clone(made.runs), replicas: slices.Clone(made.replicas)}
+	h := &history{now: made.now, jobs: slices.Clone(made.jobs), runs: slices.Clone(made.runs),
+		replicas: slices.Clone(made.replicas)}
 	return options(h)
 }
 
 // madeTenThousand is made once: with the race detector that takes long.
 var madeTenThousand = sync.OnceValue(func() *history {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
+	h := &history{now: noon, replicas: []jobs.ReplicaView{
+		beating(1, "replica-1", 2*time.Second, 0)}}
 	for i := range 10_000 {
-		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *", fmt.Sprintf("tenant_%03d.orders", i%200))
+		v := job(fmt.Sprintf("tenant-%05d/load", i), "*/15 * * * *",
+			fmt.Sprintf("tenant_%03d.orders", i%200))
 		v.Group = fmt.Sprintf("region-%02d", i%20)
 		h.jobs = append(h.jobs, v)
 	}
 	for i := range 5_000 {
-		r := done(20_000+i, h.jobs[i%60].Name, "replica-1", time.Duration(i)*time.Second, 700*time.Millisecond, jobs.Succeeded)
+		r := done(20_000+i, h.jobs[i%60].Name, "replica-1", time.Duration(i)*time.Second,
+			700*time.Millisecond, jobs.Succeeded)
 		if i%11 == 3 {
 			r.State = jobs.Skipped
 			explain(&r)
@@ -131,7 +146,8 @@ var tenThousandLocks = sync.OnceValue(func() Options { return manyLocks(10_000) 
 
 // manyLocks is a cluster with so many tables, of which every 33rd is held.
 func manyLocks(tables int) Options {
-	h := &history{now: noon, replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0)}}
+	h := &history{now: noon, replicas: []jobs.ReplicaView{
+		beating(1, "replica-1", 2*time.Second, 0)}}
 	for i := range tables {
 		table := fmt.Sprintf("tenant_%03d.part_%05d", i%200, i)
 		name := fmt.Sprintf("tenant-%05d/load", i)
@@ -143,7 +159,8 @@ func manyLocks(tables int) Options {
 		h.runs = append(h.runs, run)
 		h.locks = append(h.locks, lock(table, run, time.Duration(i)*time.Second))
 		if i%99 == 0 {
-			h.runs = append(h.runs, waiting(40_000+i, name+"/check", time.Duration(i/2)*time.Second, "table:"+strings.ReplaceAll(table, ".", "/"), run))
+			h.runs = append(h.runs, waiting(40_000+i, name+"/check", time.Duration(i/2)*time.Second,
+				"table:"+strings.ReplaceAll(table, ".", "/"), run))
 		}
 	}
 	return options(h)
@@ -156,17 +173,24 @@ func story() Options {
 	lost.Reason, lost.Error = jobs.ReasonSessionLost, ""
 	again := done(301, "merge-events", "replica-2", 24*time.Minute, 31*time.Second, jobs.Succeeded)
 	again.ScheduledAt, again.Recovery = lost.ScheduledAt, 1
-	failed := done(302, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
+	failed := done(302, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond,
+		jobs.Failed)
 	failed.ScheduledAt, failed.Attempt = failed.ScheduledAt.Add(-20*time.Second), 3
-	failed.Error = "vendor api: POST https://api.vendor.example/v2/prices: 503 Service Unavailable\nretry-after: 120"
+	failed.Error = "vendor api: POST https://api.vendor.example/v2/prices: 503 Service " +
+		"Unavailable\nretry-after: 120"
 	for i := range 40 {
-		failed.Output += fmt.Sprintf("03:09:%02d.%03d INF page %d of 40 fetched, %d prices\n", i%60, i*17%1000, i+1, 250-i)
+		failed.Output += fmt.Sprintf("03:09:%02d.%03d INF page %d of 40 fetched, %d prices\n", i%60,
+			i*17%1000, i+1, 250-i)
 	}
 	failed.Output += "03:09:44.918 ERR vendor api answers 503, giving up after 3 attempts\n"
-	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors", Holder: owner(running(7, "report/weekly", "replica-2", time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
+	failed.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "table:public/vendors",
+		Holder: owner(running(7, "report/weekly", "replica-2",
+			time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
 	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
-	moment.Key, moment.Params, moment.Result = "anna-4711", json.RawMessage(`{"before":"2019-01-01","dry_run":false}`), json.RawMessage(`{"rows":18240}`)
+	moment.Key, moment.Params, moment.Result = "anna-4711",
+		json.RawMessage(`{"before":"2019-01-01","dry_run":false}`),
+		json.RawMessage(`{"rows":18240}`)
 	h.runs = append(h.runs, moment)
 	o := options(h)
 	o.Stage1, o.Upcoming = contention().Stage1, contention().Upcoming
@@ -182,7 +206,8 @@ func drift() Options {
 	for i := range h.replicas {
 		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
 	}
-	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff", &ahead, true
+	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff",
+		&ahead, true
 	h.replicas[1].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
 	h.drift = []jobs.JobDrift{
 		{Job: "merge-events", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-2"}},

@@ -77,13 +77,15 @@ func (c *certificate) renew() {
 	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
 		if stamps != c.complained {
-			c.log.Error().Err(err).Str("cert_file", c.files.CertFile).Msg("the changed certificate can't be used, going on with the old one")
+			c.log.Error().Err(err).Str("cert_file", c.files.CertFile).
+				Msg("the changed certificate can't be used, going on with the old one")
 		}
 		c.complained = stamps
 		return
 	}
 	c.pair, c.loaded = &pair, stamps
-	c.log.Info().Str("cert_file", c.files.CertFile).Time("not_after", pair.Leaf.NotAfter).Msg("the changed certificate is in use")
+	c.log.Info().Str("cert_file", c.files.CertFile).Time("not_after", pair.Leaf.NotAfter).
+		Msg("the changed certificate is in use")
 }
 
 func (c *certificate) config() *tls.Config {

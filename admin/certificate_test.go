@@ -58,7 +58,8 @@ type pairFiles struct {
 func newPairFiles(t *testing.T, p pair) *pairFiles {
 	t.Helper()
 	folder := t.TempDir()
-	files := &pairFiles{Certificate: Certificate{filepath.Join(folder, "page.crt"), filepath.Join(folder, "page.key")}}
+	files := &pairFiles{Certificate: Certificate{filepath.Join(folder, "page.crt"),
+		filepath.Join(folder, "page.key")}}
 	files.write(t, files.CertFile, p.certificate)
 	files.write(t, files.KeyFile, p.key)
 	return files
@@ -126,7 +127,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		if got := strings.Count(logged.String(), "is in use"); got != 2 {
 			t.Errorf("two changes are logged %d times", got)
 		}
-		if strings.Contains(logged.String(), "hunter2") || strings.Contains(logged.String(), "PRIVATE") {
+		if strings.Contains(logged.String(), "hunter2") ||
+			strings.Contains(logged.String(), "PRIVATE") {
 			t.Errorf("log shows the files: %s", &logged)
 		}
 	})
@@ -147,8 +149,10 @@ func TestServesTLS(t *testing.T) {
 	address := serve(t, newServer(t, o))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(first.certificate)
-	for version, taken := range map[uint16]bool{tls.VersionTLS13: true, tls.VersionTLS12: true, tls.VersionTLS11: false} {
-		connection, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
+	for version, taken := range map[uint16]bool{tls.VersionTLS13: true, tls.VersionTLS12: true,
+		tls.VersionTLS11: false} {
+		connection, err := tls.Dial("tcp", address,
+			&tls.Config{RootCAs: roots, MinVersion: version, MaxVersion: version})
 		if (err == nil) != taken {
 			t.Errorf("%s: %v", tls.VersionName(version), err)
 		}
@@ -157,14 +161,21 @@ func TestServesTLS(t *testing.T) {
 		}
 	}
 	// On a connection with TLS the cookie has the prefix, whatever the name.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := client.PostForm("https://"+address+"/login", map[string][]string{"user": {"anna"}, "password": {"correct horse"}})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
+		DisableKeepAlives: true}
+	client := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
+	response, err := client.PostForm("https://"+address+"/login",
+		map[string][]string{"user": {"anna"}, "password": {"correct horse"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if cookies := response.Cookies(); len(cookies) != 1 || cookies[0].Name != secureCookie || !cookies[0].Secure {
+	if cookies := response.Cookies(); len(cookies) != 1 || cookies[0].Name != secureCookie ||
+		!cookies[0].Secure {
 		t.Errorf("%s, cookies %v", response.Status, cookies)
 	}
 	if plain, err := http.Get("http://" + address + "/healthz"); err == nil {

@@ -103,14 +103,17 @@ func newChart(t *timeline, zoom func(from, until time.Time) string) *chart {
 		c.Height += laneHeight(lane.Rows)
 	}
 	for _, r := range t.Restarts {
-		c.Restarts = append(c.Restarts, chartLine{d.x(r.NoticedAt), fmt.Sprintf("memcached %s restarted and lost its locks, noticed by %s %s",
-			cut(r.Server, 100), cut(r.NoticedBy, 60), utcWords(r.NoticedAt))})
+		c.Restarts = append(c.Restarts,
+			chartLine{d.x(r.NoticedAt),
+				fmt.Sprintf("memcached %s restarted and lost its locks, noticed by %s %s",
+					cut(r.Server, 100), cut(r.NoticedBy, 60), utcWords(r.NoticedAt))})
 	}
 	if !t.Now.After(t.Until) && !t.Now.Before(t.From) {
 		now := d.x(t.Now)
 		c.Now = &now
 	}
-	c.Words = fmt.Sprintf("%s from %s to %s", figure(len(t.Lanes), "resource", "resources"), utcWords(t.From), utcWords(t.Until))
+	c.Words = fmt.Sprintf("%s from %s to %s", figure(len(t.Lanes), "resource", "resources"),
+		utcWords(t.From), utcWords(t.Until))
 	return c
 }
 
@@ -277,7 +280,8 @@ func (d *drawer) mark(s jobs.Stretch, at time.Time) chartBar {
 	if words := stretchWhy(s); words != "" {
 		title += ": " + words
 	}
-	return chartBar{X: d.x(at), Class: string(s.State), Path: runPath(s.Run), Title: title, begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
+	return chartBar{X: d.x(at), Class: string(s.State), Path: runPath(s.Run), Title: title,
+		begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
 }
 
 // mergeMarks draws as one what is at one place.
@@ -313,7 +317,8 @@ func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 // either side.
 func around(begin, end time.Time) (from, until time.Time) {
 	margin := max(end.Sub(begin), shortestWindow)
-	return begin.Add(-margin).Truncate(time.Second), end.Add(margin).Truncate(time.Second).Add(time.Second)
+	return begin.Add(-margin).Truncate(time.Second), end.Add(margin).Truncate(time.Second).
+		Add(time.Second)
 }
 
 func maxTime(a, b time.Time) time.Time {
@@ -326,7 +331,8 @@ func maxTime(a, b time.Time) time.Time {
 // worstState is what several runs are coloured by.
 func worstState(states map[jobs.State]int) jobs.State {
 	for _, s := range []jobs.State{
-		jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled, jobs.Missed, jobs.Skipped, jobs.Running, jobs.Waiting,
+		jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled, jobs.Missed, jobs.Skipped,
+		jobs.Running, jobs.Waiting,
 	} {
 		if states[s] > 0 {
 			return s
@@ -342,7 +348,8 @@ func severalTitle(b *chartBar) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
 		}
 	}
-	return fmt.Sprintf("%d runs: %s, from %s to %s. Follow to zoom in.", b.runs, strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
+	return fmt.Sprintf("%d runs: %s, from %s to %s. Follow to zoom in.", b.runs,
+		strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
 }
 
 func runTitle(s jobs.Stretch, begin, end time.Time) string {
@@ -350,7 +357,8 @@ func runTitle(s jobs.Stretch, begin, end time.Time) string {
 	length := jobs.Executed(begin, end, s.Rests)
 	switch {
 	case s.State.Final():
-		text += fmt.Sprintf(" after %s, from %s to %s", took(length), utcWords(begin), utcWords(end))
+		text += fmt.Sprintf(" after %s, from %s to %s", took(length), utcWords(begin),
+			utcWords(end))
 	case s.State == jobs.Waiting:
 		text += fmt.Sprintf(" for another attempt, ran %s since %s", took(length), utcWords(begin))
 	default:
@@ -367,9 +375,11 @@ func runTitle(s jobs.Stretch, begin, end time.Time) string {
 }
 
 func waitTitle(s jobs.Stretch, length time.Duration) string {
-	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length), utcWords(s.CreatedAt))
+	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length),
+		utcWords(s.CreatedAt))
 	if s.State == jobs.Waiting {
-		text = fmt.Sprintf("%s waits for %s, since %s", cut(s.Job, 100), took(length), utcWords(s.CreatedAt))
+		text = fmt.Sprintf("%s waits for %s, since %s", cut(s.Job, 100), took(length),
+			utcWords(s.CreatedAt))
 	}
 	if s.StartedAt == nil {
 		if words := stretchWhy(s); words != "" {
@@ -393,8 +403,10 @@ func stretchWhy(s jobs.Stretch) string {
 func ticks(from, until time.Time) []chartTick {
 	const most = 9
 	steps := []time.Duration{
-		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
-		10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
+		30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+		10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+		3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 	}
 	length := until.Sub(from)
 	place := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })

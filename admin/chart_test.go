@@ -15,7 +15,8 @@ import (
 // drawn writes a chart as text: each bar's row, place, width and class.
 func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart) (*chart, string) {
 	t.Helper()
-	tl := &timeline{Now: noon, From: noon.Add(-length), Until: noon, Lanes: []lane{l}, Restarts: restarts, Known: 1}
+	tl := &timeline{Now: noon, From: noon.Add(-length), Until: noon, Lanes: []lane{l},
+		Restarts: restarts, Known: 1}
 	c := newChart(tl, func(from, until time.Time) string {
 		return fmt.Sprintf("/zoom/%s/%s", from.Format("150405"), until.Format("150405"))
 	})
@@ -41,7 +42,8 @@ func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart)
 // ran is a run that waited, ran and ended; counted in seconds before noon.
 func ran(n int, state jobs.State, created, started, finished int) jobs.Stretch {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := jobs.Stretch{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state, Replica: "replica-1", CreatedAt: at(created)}
+	s := jobs.Stretch{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state, Replica: "replica-1",
+		CreatedAt: at(created)}
 	if started >= 0 {
 		s.StartedAt = pointer(at(started))
 	}
@@ -65,8 +67,10 @@ func rested(s jobs.Stretch, seconds ...int) jobs.Stretch {
 // TestRestsAreNoPartOfADuration has a run of two attempts of a minute and an hour of rest.
 func TestRestsAreNoPartOfADuration(t *testing.T) {
 	s := rested(ran(1, jobs.Succeeded, 3720, 3720, 0), 3660, 60)
-	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, Rests: s.Rests}
-	o := jobs.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, Rests: s.Rests}
+	r := jobs.Record{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Rests: s.Rests}
+	o := jobs.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Rests: s.Rests}
 	plotted := newPlot([]jobs.Outcome{o, o}, noon)
 	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
 	if got := since(running); !got.Equal(noon.Add(-time.Minute)) {
@@ -89,11 +93,13 @@ func TestBarsOfATimeline(t *testing.T) {
 		want string
 	}{
 		"a run, its wait and one that follows": {
-			[]jobs.Stretch{ran(2, jobs.Failed, 100, 100, 90), ran(1, jobs.Succeeded, 500, 400, 200)},
+			[]jobs.Stretch{ran(2, jobs.Failed, 100, 100, 90),
+				ran(1, jobs.Succeeded, 500, 400, 200)},
 			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
 		},
 		"beside each other": {
-			[]jobs.Stretch{ran(3, jobs.Running, 100, 100, -1), ran(2, jobs.Waiting, 300, -1, -1), ran(1, jobs.Running, 500, 500, -1)},
+			[]jobs.Stretch{ran(3, jobs.Running, 100, 100, -1), ran(2, jobs.Waiting, 300, -1, -1),
+				ran(1, jobs.Running, 500, 500, -1)},
 			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
 		},
 		"from before the window, and beyond it": {
@@ -106,24 +112,28 @@ func TestBarsOfATimeline(t *testing.T) {
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
 		"marks at one place": {
-			[]jobs.Stretch{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1), ran(1, jobs.Skipped, 102, -1, 102)},
+			[]jobs.Stretch{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
+				ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
 		},
 		"attempts and the rests between them": {
 			[]jobs.Stretch{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
-			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% succeeded\n",
+			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
+				"succeeded\n",
 		},
 		"a rest that goes on": {
 			[]jobs.Stretch{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
 			"0 50%+20% waiting\n0 70%+30% wait\n",
 		},
 		"a rest that nobody could see": {
-			[]jobs.Stretch{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)}, "0 50%+40% failed\n",
+			[]jobs.Stretch{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
+			"0 50%+40% failed\n",
 		},
 		"cancelled while it waited": {[]jobs.Stretch{ran(1, jobs.Cancelled, 500, -1, 400)}, "0 50%+10% wait\nmark 60% cancelled\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, got := drawn(t, lane{Resource: "s/t", Runs: c.runs}, 1000*time.Second); got != c.want {
+			if _, got := drawn(t, lane{Resource: "s/t", Runs: c.runs},
+				1000*time.Second); got != c.want {
 				t.Errorf("drawn is\n%swant\n%s", got, c.want)
 			}
 		})
@@ -142,14 +152,16 @@ func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
 		runs = append(runs, ran(i, state, i*10+1, i*10+1, i*10))
 	}
 	c, got := drawn(t, lane{Resource: "s/t", Runs: runs}, 10_000*time.Second)
-	if c.Merged != 1000 || strings.Count(got, "failed of ") != 1 || strings.Count(got, "\n") > 110 || strings.Count(got, "\n") < 80 {
+	if c.Merged != 1000 || strings.Count(got, "failed of ") != 1 ||
+		strings.Count(got, "\n") > 110 || strings.Count(got, "\n") < 80 {
 		t.Errorf("%d are drawn as one with others:\n%s", c.Merged, got)
 	}
 	for _, b := range c.Lanes[0].Bars {
 		if b.W > mostMerged || b.X < 0 || b.X+b.W > 100.0001 {
 			t.Errorf("bar from %s over %s", b.X, b.W)
 		}
-		if b.Class == "failed" && (!strings.HasPrefix(b.Path, "/zoom/") || !strings.Contains(b.Title, "1 failed, from 2026-03-14 ")) {
+		if b.Class == "failed" && (!strings.HasPrefix(b.Path, "/zoom/") ||
+			!strings.Contains(b.Title, "1 failed, from 2026-03-14 ")) {
 			t.Errorf("the bar says %q and leads to %s", b.Title, b.Path)
 		}
 	}
@@ -175,13 +187,15 @@ func TestLanesLieBeneathEachOther(t *testing.T) {
 		{Resource: "a", Runs: []jobs.Stretch{ran(2, jobs.Running, 100, 100, -1), ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
 	}}
 	c := newChart(tl, nil)
-	if c.Lanes[0].Y != axisHeight || c.Lanes[1].Y != axisHeight+laneHeight(2) || c.Height != axisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
+	if c.Lanes[0].Y != axisHeight || c.Lanes[1].Y != axisHeight+laneHeight(2) ||
+		c.Height != axisHeight+laneHeight(2)+laneHeight(1) || c.Lanes[1].Statement == "" {
 		t.Errorf("lanes at %d and %d, %d high", c.Lanes[0].Y, c.Lanes[1].Y, c.Height)
 	}
 	// The names stand beside the picture, and are as high as its lanes.
 	css := string(newServer(t, calm()).assets.byName["holdfast.css"].body)
 	for rows := 1; rows <= mostRows; rows++ {
-		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows, laneHeight(rows)); !strings.Contains(css, want) {
+		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows,
+			laneHeight(rows)); !strings.Contains(css, want) {
 			t.Errorf("the stylesheet lacks %s", want)
 		}
 	}
@@ -189,9 +203,11 @@ func TestLanesLieBeneathEachOther(t *testing.T) {
 
 func TestTicksAreRound(t *testing.T) {
 	for length, want := range map[time.Duration]string{
-		time.Hour: "02:20 02:30 02:40 02:50 03:00 03:10", 10 * time.Second: "03:12:06 03:12:08 03:12:10 03:12:12 03:12:14",
-		24 * time.Hour:      "06:00 09:00 12:00 15:00 18:00 21:00 00:00",
-		31 * 24 * time.Hour: "Feb 14 00:00 Feb 18 00:00 Feb 22 00:00 Feb 26 00:00 Mar 2 00:00 Mar 6 00:00 Mar 10 00:00",
+		time.Hour:        "02:20 02:30 02:40 02:50 03:00 03:10",
+		10 * time.Second: "03:12:06 03:12:08 03:12:10 03:12:12 03:12:14",
+		24 * time.Hour:   "06:00 09:00 12:00 15:00 18:00 21:00 00:00",
+		31 * 24 * time.Hour: "Feb 14 00:00 Feb 18 00:00 Feb 22 00:00 Feb 26 00:00 Mar 2 00:00 " +
+			"Mar 6 00:00 Mar 10 00:00",
 	} {
 		var got []string
 		for _, tick := range ticks(noon.Add(-length), noon) {
@@ -204,8 +220,10 @@ func TestTicksAreRound(t *testing.T) {
 }
 
 func TestRestartsAreLines(t *testing.T) {
-	c, _ := drawn(t, lane{}, 1000*time.Second, jobs.Restart{Server: "m:1", NoticedAt: ago(250 * time.Second), NoticedBy: "replica-2"})
-	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" || !strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
+	c, _ := drawn(t, lane{}, 1000*time.Second,
+		jobs.Restart{Server: "m:1", NoticedAt: ago(250 * time.Second), NoticedBy: "replica-2"})
+	if len(c.Restarts) != 1 || c.Restarts[0].X.String() != "75%" ||
+		!strings.Contains(c.Restarts[0].Title, "m:1 restarted") {
 		t.Errorf("lines are %+v", c.Restarts)
 	}
 	if c.Now == nil || c.Now.String() != "100%" {
@@ -221,9 +239,11 @@ func TestWindows(t *testing.T) {
 		"?from=&until=&span=": 200, "?span=2h": 400, "?from=yesterday": 400, "?from=2026-03-14T02:00:00&until=2026-03-14T02:00:05": 400,
 		"?from=2026-03-14T03:00&until=2026-03-14T02:00": 400, "?from=2026-01-01&until=2026-03-01": 400, "?lane=1": 400, "?span=1h&span=6h": 400,
 	} {
-		for _, path := range []string{"/locks/timeline", "/locks/contention", "/api/v1/locks/timeline", "/api/v1/locks/contention"} {
+		for _, path := range []string{"/locks/timeline", "/locks/contention",
+			"/api/v1/locks/timeline", "/api/v1/locks/contention"} {
 			if reply := get(t, handler, path+query); reply.Code != want {
-				t.Errorf("%s%s: %d, want %d: %s", path, query, reply.Code, want, cut(reply.Body.String(), 300))
+				t.Errorf("%s%s: %d, want %d: %s", path, query, reply.Code, want,
+					cut(reply.Body.String(), 300))
 			}
 		}
 	}
@@ -237,7 +257,8 @@ func TestWindows(t *testing.T) {
 // comes while either goes on, and one that has nothing to do with them.
 func TestForecast(t *testing.T) {
 	h := &history{now: noon, jobs: []jobs.JobView{
-		job("a", "0 * * * *", "orders"), job("b", "0 * * * *", "orders"), job("c", "1 */12 * * *", "public.*"), job("d", "0 * * * *", "mart.events"),
+		job("a", "0 * * * *", "orders"), job("b", "0 * * * *", "orders"),
+		job("c", "1 */12 * * *", "public.*"), job("d", "0 * * * *", "mart.events"),
 	}, typical: map[string]jobs.Typical{
 		"a": {Median: 30 * time.Second, Long: 90 * time.Second}, "b": {Median: 10 * time.Second, Long: 10 * time.Second}, "c": {Median: time.Second, Long: time.Second},
 	}}
@@ -251,7 +272,8 @@ func TestForecast(t *testing.T) {
 	}
 	var got []string
 	for _, c := range f.Collisions {
-		got = append(got, fmt.Sprintf("%s meets %s on %s: %d, %d skipped; %d, %d skipped; %s", c.Job, c.Holder, c.Resource, c.Likely, c.Skips, c.Possible, c.SkipsMay, c.Longest()))
+		got = append(got, fmt.Sprintf("%s meets %s on %s: %d, %d skipped; %d, %d skipped; %s",
+			c.Job, c.Holder, c.Resource, c.Likely, c.Skips, c.Possible, c.SkipsMay, c.Longest()))
 	}
 	want := []string{
 		// b waits 30 s for a; where a takes 90 s that is longer than it waits.
@@ -261,8 +283,10 @@ func TestForecast(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("collisions are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if f.Jobs != 3 || f.ScheduledTimes != 24+24+2 || f.Collisions[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
-		t.Errorf("%d jobs with %d scheduled times, first at %s", f.Jobs, f.ScheduledTimes, f.Collisions[0].First)
+	if f.Jobs != 3 || f.ScheduledTimes != 24+24+2 ||
+		f.Collisions[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
+		t.Errorf("%d jobs with %d scheduled times, first at %s", f.Jobs, f.ScheduledTimes,
+			f.Collisions[0].First)
 	}
 }
 
@@ -275,9 +299,11 @@ func TestForecastOfSemaphores(t *testing.T) {
 	}
 	for i, name := range []string{"a", "b", "c"} {
 		v := job(name, "0 5 * * *")
-		v.Resources = append(v.Resources, locking.Request{Resource: api, Mode: locking.Slotted, Slots: 2})
+		v.Resources = append(v.Resources,
+			locking.Request{Resource: api, Mode: locking.Slotted, Slots: 2})
 		h.jobs = append(h.jobs, v)
-		h.typical[name] = jobs.Typical{Median: time.Duration(i+1) * time.Minute, Long: time.Duration(i+1) * time.Minute}
+		h.typical[name] = jobs.Typical{Median: time.Duration(i+1) * time.Minute,
+			Long: time.Duration(i+1) * time.Minute}
 	}
 	for name, share := range map[string]int{"readers": 2, "shared": 2} {
 		v := job(name, "0 5 * * *", "orders")
@@ -288,7 +314,8 @@ func TestForecastOfSemaphores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Collisions) != 1 || f.Collisions[0].Job != "c" || f.Collisions[0].Holder != "a" || f.Collisions[0].Longest() != time.Minute || f.Jobs != 3 {
+	if len(f.Collisions) != 1 || f.Collisions[0].Job != "c" || f.Collisions[0].Holder != "a" ||
+		f.Collisions[0].Longest() != time.Minute || f.Jobs != 3 {
 		t.Errorf("of %d jobs, collisions are %+v", f.Jobs, f.Collisions)
 	}
 }
@@ -302,9 +329,12 @@ func TestForecastOfTenThousandIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s for %d scheduled times of %d jobs, %d collisions", time.Since(begun), f.ScheduledTimes, f.Jobs, len(f.Collisions))
-	if f.ScheduledTimes != mostForecast || f.Jobs != 10_000 || !f.Short() || len(f.Collisions) != mostForecasts || len(f.Cut) != 2 {
-		t.Errorf("%d scheduled times of %d jobs until %s, %d collisions, cut %q", f.ScheduledTimes, f.Jobs, f.Until, len(f.Collisions), f.Cut)
+	t.Logf("%s for %d scheduled times of %d jobs, %d collisions", time.Since(begun),
+		f.ScheduledTimes, f.Jobs, len(f.Collisions))
+	if f.ScheduledTimes != mostForecast || f.Jobs != 10_000 || !f.Short() ||
+		len(f.Collisions) != mostForecasts || len(f.Cut) != 2 {
+		t.Errorf("%d scheduled times of %d jobs until %s, %d collisions, cut %q", f.ScheduledTimes,
+			f.Jobs, f.Until, len(f.Collisions), f.Cut)
 	}
 }
 
@@ -338,10 +368,12 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := strings.Join(f.Cut, "; "); (want == "") != !strings.Contains(said, "so far") || !strings.Contains(said, want) {
+			if said := strings.Join(f.Cut, "; "); (want == "") != !strings.Contains(said,
+				"so far") || !strings.Contains(said, want) {
 				t.Errorf("question %d says %q, want %q", i, said, want)
 			}
-			if took, most := time.Since(begun), []time.Duration{lengthsTime, lengthsTime / 2, 0}[i]; took != most {
+			if took, most := time.Since(begun),
+				[]time.Duration{lengthsTime, lengthsTime / 2, 0}[i]; took != most {
 				t.Errorf("question %d took %s, want %s", i, took, most)
 			}
 		}
@@ -356,7 +388,8 @@ func TestContentionAddsWhatWaitsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := live.Sums[0]
-	if first.Job != "prune-orders" || first.Holder != "rollup-sales" || first.Still != 1 || first.Times != 2 || first.Wait() != 44*time.Minute || first.Waited != 2640 {
+	if first.Job != "prune-orders" || first.Holder != "rollup-sales" || first.Still != 1 ||
+		first.Times != 2 || first.Wait() != 44*time.Minute || first.Waited != 2640 {
 		t.Errorf("the longest wait is %+v", first)
 	}
 	past, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, false}, nil)
@@ -369,21 +402,26 @@ func TestContentionAddsWhatWaitsStill(t *testing.T) {
 		}
 	}
 	about := table("vendors")
-	if some, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true}, &about); err != nil || len(some.Sums) != 1 || some.Sums[0].Job != "sync-vendors" {
+	if some, err := r.contentions(t.Context(), noon, window{ago(time.Hour), noon, true},
+		&about); err != nil || len(some.Sums) != 1 || some.Sums[0].Job != "sync-vendors" {
 		t.Errorf("about one table are %+v, %v", some.Sums, err)
 	}
 	m := newMatrix(live.Sums)
-	if m.Rows[0].Job != "prune-orders" || m.Holders[0] != "rollup-sales" || m.Rows[0].Cells[0].Heat != 4 || m.Rows[0].Total != 44*time.Minute {
+	if m.Rows[0].Job != "prune-orders" || m.Holders[0] != "rollup-sales" ||
+		m.Rows[0].Cells[0].Heat != 4 || m.Rows[0].Total != 44*time.Minute {
 		t.Errorf("the matrix begins with %+v of %q", m.Rows[0], m.Holders)
 	}
 	many := newMatrix(func() []waitSum {
-		c, err := newServer(t, manyWaits()).reader.contentions(t.Context(), noon, window{ago(24 * time.Hour), noon, true}, nil)
+		c, err := newServer(t, manyWaits()).
+			reader.contentions(t.Context(), noon, window{ago(24 * time.Hour), noon, true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Sums
 	}())
-	if len(many.Rows) != matrixRows || len(many.Holders) != matrixColumns || many.MoreRows != 180 || many.MoreCols != 30 {
-		t.Errorf("%d rows and %d more, %d columns and %d more", len(many.Rows), many.MoreRows, len(many.Holders), many.MoreCols)
+	if len(many.Rows) != matrixRows || len(many.Holders) != matrixColumns || many.MoreRows != 180 ||
+		many.MoreCols != 30 {
+		t.Errorf("%d rows and %d more, %d columns and %d more", len(many.Rows), many.MoreRows,
+			len(many.Holders), many.MoreCols)
 	}
 }

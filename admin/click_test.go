@@ -26,7 +26,8 @@ func TestActionsByClicking(t *testing.T) {
 	for name, scripts := range map[string]bool{"with scripts": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"),
+				sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,7 +36,8 @@ func TestActionsByClicking(t *testing.T) {
 			site := httptest.NewServer(realServer(t, store, "replica-1"))
 			defer site.Close()
 			window := tab(t)
-			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
+			if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,
+				emulation.SetScriptExecutionDisabledParams{Value: !scripts}); err != nil {
 				t.Fatal(err)
 			}
 			type action struct{ from, link, fill, leads, told string }
@@ -73,7 +75,8 @@ func TestActionsByClicking(t *testing.T) {
 				}
 				follow(t, window, `form.act button`)
 				at := evaluate[string](t, window, `location.pathname + location.search`)
-				told := evaluate[string](t, window, `(document.querySelector(".told") || document.querySelector("main")).innerText`)
+				told := evaluate[string](t, window,
+					`(document.querySelector(".told") || document.querySelector("main")).innerText`)
 				if !strings.HasPrefix(at, action.leads) || !strings.Contains(told, action.told) {
 					t.Errorf("%s of %s leads to %s: %s", action.link, action.from, at, told)
 				}
@@ -120,7 +123,8 @@ func TestKeysGoThroughAForm(t *testing.T) {
 	defer site.Close()
 	visit(t, window, screens()[2], site.URL+"/jobs/rollup-sales/trigger")
 	focus := func() string {
-		return evaluate[string](t, window, `document.activeElement.id || document.activeElement.textContent.trim()`)
+		return evaluate[string](t, window,
+			`document.activeElement.id || document.activeElement.textContent.trim()`)
 	}
 	if got := focus(); got != "trouble" {
 		t.Errorf("the focus is on %q", got)
@@ -134,11 +138,14 @@ func TestKeysGoThroughAForm(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(order[max(0, len(order)-5):], ", "); got != "params, wait, reason, Trigger it, Leave it as it is" {
+	if got := strings.Join(order[max(0, len(order)-5):],
+		", "); got != "params, wait, reason, Trigger it, Leave it as it is" {
 		t.Errorf("keys go to %s", strings.Join(order, ", "))
 	}
-	described := evaluate[string](t, window, `document.getElementById("params").getAttribute("aria-describedby").split(" ").map(id => document.getElementById(id).textContent.trim()).join(" | ")`)
-	if !strings.Contains(described, "As JSON") || !strings.Contains(described, `unknown key "row"`) {
+	described := evaluate[string](t, window,
+		`document.getElementById("params").getAttribute("aria-describedby").split(" ").map(id => document.getElementById(id).textContent.trim()).join(" | ")`)
+	if !strings.Contains(described, "As JSON") ||
+		!strings.Contains(described, `unknown key "row"`) {
 		t.Errorf("the wrong field is described by %q", described)
 	}
 }

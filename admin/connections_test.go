@@ -63,13 +63,16 @@ func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 				server.patience = patience{time.Hour, time.Hour} // only newcomers take their places
 				address := serve(t, server)
 				for i := range maxConnections * 5 / 4 {
-					from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i%addresses))}}
+					from := &net.Dialer{LocalAddr: &net.TCPAddr{
+						IP: net.IPv4(127, 0, 0, byte(1+i%addresses))}}
 					c, err := from.Dial("tcp", address)
 					if err != nil {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { _ = c.Close() })
-					if _, err := io.WriteString(c, sent); err != nil && !strings.Contains(err.Error(), "reset") && !strings.Contains(err.Error(), "broken pipe") {
+					if _, err := io.WriteString(c, sent); err != nil &&
+						!strings.Contains(err.Error(), "reset") &&
+						!strings.Contains(err.Error(), "broken pipe") {
 						t.Fatal(err) // the server may have closed it already
 					}
 				}
@@ -173,7 +176,8 @@ func TestNewcomerTakesThePlaceOfTheIdle(t *testing.T) {
 	}
 	close(g.leave)
 	for _, c := range []net.Conn{second, third} {
-		if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || response.StatusCode != http.StatusOK {
+		if response, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil ||
+			response.StatusCode != http.StatusOK {
 			t.Errorf("an older connection: %v", err)
 		}
 	}
@@ -283,7 +287,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 
 func TestLargeHeadersAreRefused(t *testing.T) {
 	address := serve(t, newServer(t, calm()))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/", address), nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		fmt.Sprintf("http://%s/", address), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,11 +94,13 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[contentions]{
-		template: "contention.html", section: "/locks", title: "Contention", twin: p.with("/api/v1/locks/contention"),
+		template: "contention.html", section: "/locks", title: "Contention",
+		twin: p.with("/api/v1/locks/contention"),
 		question: func(ctx context.Context, beat pulse) (contentions, error) {
 			window := q.window.at(beat.now)
 			c, err := s.reader.contentions(ctx, beat.now, window, q.resource)
-			c.Links, c.Resource = p.windowLinks("/locks/contention", q.window, window), p.Get("resource")
+			c.Links, c.Resource = p.windowLinks("/locks/contention", q.window, window),
+				p.Get("resource")
 			c.Matrix = newMatrix(c.Sums)
 			return c, err
 		},
@@ -107,8 +109,10 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 
 // contentions adds up what is over within the window, and what waits still; only
 // what is about a resource, unless that is nil.
-func (r *reader) contentions(ctx context.Context, now time.Time, w window, about *locking.Resource) (contentions, error) {
-	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From), Sums: []waitSum{}, Cut: []string{}}
+func (r *reader) contentions(ctx context.Context, now time.Time, w window,
+	about *locking.Resource) (contentions, error) {
+	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
+		Sums: []waitSum{}, Cut: []string{}}
 	sums, err := r.store.Blockages(ctx, w.From, w.Until)
 	if err != nil {
 		return c, fmt.Errorf("blockages: %w", err)
@@ -119,14 +123,17 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window, about
 		sums[i].Resource = resourceName(sums[i].Resource)
 	}
 	if times >= jobs.MostTallied {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the youngest %d waits of this time are counted", jobs.MostTallied))
+		c.Cut = append(c.Cut, fmt.Sprintf("only the youngest %d waits of this time are counted",
+			jobs.MostTallied))
 	}
 	if len(sums) == jobs.MaxBatch {
-		c.Cut = append(c.Cut, fmt.Sprintf("only the %d worst pairs of jobs are listed", jobs.MaxBatch))
+		c.Cut = append(c.Cut, fmt.Sprintf("only the %d worst pairs of jobs are listed",
+			jobs.MaxBatch))
 	}
 	still := make(map[[3]string]int)
 	if w.Live {
-		waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+		waiting, err := r.runs(ctx,
+			jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
 		if err != nil {
 			return c, err
 		}
@@ -138,11 +145,13 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window, about
 		}
 	}
 	for _, b := range jobs.SumBlockages(sums) {
-		if resource, err := locking.ParseDisplay(b.Resource); about != nil && (err != nil || !resource.Related(*about)) {
+		if resource, err := locking.ParseDisplay(b.Resource); about != nil &&
+			(err != nil || !resource.Related(*about)) {
 			continue
 		}
 		b.Last = b.Last.UTC()
-		c.Sums = append(c.Sums, waitSum{b, b.Waited.Seconds(), b.Longest.Seconds(), still[[3]string{b.Job, b.Holder, b.Resource}]})
+		c.Sums = append(c.Sums, waitSum{b, b.Waited.Seconds(), b.Longest.Seconds(),
+			still[[3]string{b.Job, b.Holder, b.Resource}]})
 	}
 	return c, nil
 }
@@ -154,14 +163,16 @@ func stillBlocked(run jobs.Record, w window) (jobs.Blockage, bool) {
 	}
 	waited := w.Until.Sub(maxTime(since(run), w.From))
 	return jobs.Blockage{
-		Job: run.Job, Holder: run.BlockedBy.Holder.Job, Resource: run.BlockedBy.Resource, Times: 1, Waited: waited, Longest: waited, Last: w.Until,
+		Job: run.Job, Holder: run.BlockedBy.Holder.Job, Resource: run.BlockedBy.Resource, Times: 1,
+		Waited: waited, Longest: waited, Last: w.Until,
 	}, true
 }
 
 // Summary says who was in the way most.
 func (c *contentions) Summary() string {
 	if len(c.Sums) == 0 {
-		return "No run waited for another, as far as anybody wrote it down: waits of less than a second are not."
+		return "No run waited for another, as far as anybody wrote it down: waits of less than a " +
+			"second are not."
 	}
 	var total time.Duration
 	var times, unrun int
@@ -176,11 +187,13 @@ func (c *contentions) Summary() string {
 			worst, most = holder, length
 		}
 	}
-	text := fmt.Sprintf("Runs waited for others %s, for %s in sum", verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
+	text := fmt.Sprintf("Runs waited for others %s, for %s in sum",
+		verb(times, "once", fmt.Sprintf("%d times", times)), took(total))
 	if unrun > 0 {
 		text += fmt.Sprintf("; %s in vain", verb(unrun, "once", fmt.Sprintf("%d times", unrun)))
 	}
-	return text + fmt.Sprintf(". Most in the way, for %s of it: %s.", took(most), cut(holderName(worst), 100))
+	return text + fmt.Sprintf(". Most in the way, for %s of it: %s.", took(most),
+		cut(holderName(worst), 100))
 }
 
 func holderName(job string) string { return cmp.Or(job, "a program that is no job") }
@@ -234,11 +247,13 @@ func newMatrix(sums []waitSum) matrix {
 			cell = &matrixCell{Holder: s.Holder}
 			cells[[2]string{s.Job, s.Holder}] = cell
 		}
-		cell.Times, cell.Unrun, cell.Wait = cell.Times+s.Times, cell.Unrun+s.Unrun, cell.Wait+s.Wait()
+		cell.Times, cell.Unrun, cell.Wait = cell.Times+s.Times, cell.Unrun+s.Unrun,
+			cell.Wait+s.Wait()
 		worst = max(worst, cell.Wait)
 	}
 	names, holders := byLength(waited), byLength(blocked)
-	m := matrix{Holders: holders[:min(len(holders), matrixColumns)], MoreRows: max(0, len(names)-matrixRows), MoreCols: max(0, len(holders)-matrixColumns)}
+	m := matrix{Holders: holders[:min(len(holders), matrixColumns)],
+		MoreRows: max(0, len(names)-matrixRows), MoreCols: max(0, len(holders)-matrixColumns)}
 	for _, name := range names[:min(len(names), matrixRows)] {
 		row := matrixRow{Job: name, Total: waited[name], Other: waited[name]}
 		for _, holder := range m.Holders {
@@ -261,7 +276,8 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 		if worst > 0 {
 			c.Heat = 1 + int(float64(c.Wait)/float64(worst)*(hottest-1)+0.5)
 		}
-		c.Title = fmt.Sprintf("%s waited for %s %s, %s in sum", cut(job, 80), cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
+		c.Title = fmt.Sprintf("%s waited for %s %s, %s in sum", cut(job, 80),
+			cut(holderName(c.Holder), 80), figure(c.Times, "time", "times"), took(c.Wait))
 		if c.Unrun > 0 {
 			c.Title += fmt.Sprintf(", %s in vain", figure(c.Unrun, "time", "times"))
 		}
@@ -275,6 +291,8 @@ func byLength(lengths map[string]time.Duration) []string {
 	for name := range lengths {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(lengths[b], lengths[a]), strings.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(lengths[b], lengths[a]), strings.Compare(a, b))
+	})
 	return names
 }

@@ -40,7 +40,8 @@ type control struct {
 }
 
 func newControl(h *history) *control {
-	return &control{history: h, keys: map[string]string{}, runs: map[string]jobs.Record{}, params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
+	return &control{history: h, keys: map[string]string{}, runs: map[string]jobs.Record{},
+		params: map[string]json.RawMessage{}, drained: map[uuid.UUID]bool{}}
 }
 
 // acted keeps a line of the audit log, or reports that the key was used.
@@ -59,7 +60,8 @@ func (c *control) acted(a jobs.Action, action, target string) (again bool, err e
 	}
 	c.actions = append(c.actions, a)
 	c.audit = append([]jobs.Audited{{
-		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica, Action: action, Target: target, Reason: a.Reason,
+		ID: id(600 + len(c.audit)), At: noon, Actor: a.Actor, Via: a.Via, Replica: a.Replica,
+		Action: action, Target: target, Reason: a.Reason,
 	}}, c.audit...)
 	return false, nil
 }
@@ -87,7 +89,8 @@ func (c *control) Pause(_ context.Context, a jobs.Action, target jobs.Target) (j
 	if _, err := c.acted(a, "pause", target.String()); err != nil {
 		return jobs.Pause{}, err
 	}
-	p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor, Reason: a.Reason}
+	p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: target, At: noon, By: a.Actor,
+		Reason: a.Reason}
 	c.pauses = append(c.pauses, p)
 	return p, nil
 }
@@ -111,7 +114,8 @@ func (c *control) Resume(_ context.Context, a jobs.Action, target jobs.Target) (
 	return jobs.Pause{}, jobs.ErrNotFound
 }
 
-func (c *control) Trigger(_ context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (c *control) Trigger(_ context.Context, a jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.knows(r.Job) && c.history.err == nil {
@@ -138,7 +142,8 @@ func (c *control) Trigger(_ context.Context, a jobs.Action, r jobs.TriggerReques
 	if _, err := c.acted(a, "trigger", "job "+r.Job); err != nil {
 		return jobs.Triggered{}, err
 	}
-	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key, State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
+	run := jobs.Record{ID: id(700 + len(c.runs)), Job: r.Job, ScheduledAt: noon, Key: r.Key,
+		State: jobs.Waiting, Reason: jobs.ReasonTriggered, CreatedAt: noon, WaitSince: noon}
 	c.runs[name], c.params[name] = run, r.Params
 	return jobs.Triggered{Record: run, Created: true, WaitsFor: c.inTheWay}, nil
 }
@@ -157,7 +162,8 @@ func (c *control) Cancel(_ context.Context, a jobs.Action, run uuid.UUID) (jobs.
 	return r, err
 }
 
-func (c *control) Release(_ context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (c *control) Release(_ context.Context, a jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history.err != nil {
@@ -174,7 +180,9 @@ func (c *control) Release(_ context.Context, a jobs.Action, r jobs.ReleaseReques
 			}
 			c.ended = append(c.ended, r)
 			_, err := c.acted(a, "release", l.Resource.String())
-			return locking.Released{ID: uuid.MustParse(l.Holder.Run), Token: l.Token, Owner: l.Holder, Requests: []locking.Request{{Resource: l.Resource, Mode: l.Mode}}}, err
+			return locking.Released{ID: uuid.MustParse(l.Holder.Run), Token: l.Token,
+				Owner: l.Holder, Requests: []locking.Request{
+					{Resource: l.Resource, Mode: l.Mode}}}, err
 		}
 	}
 	if held {
@@ -197,7 +205,8 @@ func (c *control) Drain(_ context.Context, a jobs.Action, session uuid.UUID, dra
 	return jobs.ErrNotFound
 }
 
-func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
@@ -223,7 +232,8 @@ func (c *control) PutSpec(_ context.Context, a jobs.Action, s jobs.Spec, checks 
 	return s, nil
 }
 
-func (c *control) RemoveSpec(_ context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+func (c *control) RemoveSpec(_ context.Context, a jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, check := range checks {
@@ -263,20 +273,25 @@ func (c *control) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 			passed = line.ID == f.Before.ID && line.At.Equal(f.Before.CreatedAt)
 			continue
 		}
-		if (f.Actor == "" || f.Actor == line.Actor) && (f.Action == "" || f.Action == line.Action) && (f.Target == "" || f.Target == line.Target) {
+		if (f.Actor == "" || f.Actor == line.Actor) &&
+			(f.Action == "" || f.Action == line.Action) &&
+			(f.Target == "" || f.Target == line.Target) {
 			found = append(found, line)
 		}
 	}
 	return found[:min(f.Limit, len(found))], c.history.err
 }
 
-func (c *control) UndeliveredHooks(_ context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+func (c *control) UndeliveredHooks(_ context.Context,
+	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []jobs.Undelivered
 	for _, u := range c.hooks {
-		if (f.Webhook == "" || f.Webhook == u.Webhook) && (f.Run == uuid.Nil || f.Run == u.Run) && (!f.GivenUp || u.GaveUpAt != nil) &&
-			(f.Before == nil || u.CreatedAt.Before(f.Before.CreatedAt)) && (f.After == nil || u.CreatedAt.After(f.After.CreatedAt)) {
+		if (f.Webhook == "" || f.Webhook == u.Webhook) && (f.Run == uuid.Nil || f.Run == u.Run) &&
+			(!f.GivenUp || u.GaveUpAt != nil) &&
+			(f.Before == nil || u.CreatedAt.Before(f.Before.CreatedAt)) &&
+			(f.After == nil || u.CreatedAt.After(f.After.CreatedAt)) {
 			found = append(found, u)
 		}
 	}
@@ -287,7 +302,8 @@ func (c *control) UndeliveredHooks(_ context.Context, f jobs.UndeliveredFilter) 
 	return found[:limit], c.history.err
 }
 
-func (c *control) DeliverAgain(_ context.Context, a jobs.Action, delivery uuid.UUID) (jobs.Undelivered, error) {
+func (c *control) DeliverAgain(_ context.Context, a jobs.Action,
+	delivery uuid.UUID) (jobs.Undelivered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range c.hooks {
@@ -317,7 +333,8 @@ func withControl(o Options) (Options, *control) {
 // operationsOptions are those of a program with the handler work. Of its
 // configuration is the job rollup-sales.
 func operationsOptions() jobs.OperationsOptions {
-	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, workParams) error { return nil }))
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, workParams) error { return nil }))
 	if err != nil {
 		panic(err)
 	}
@@ -327,13 +344,17 @@ func operationsOptions() jobs.OperationsOptions {
 			Params        json.RawMessage
 		}
 		err := json.Unmarshal(text, &said)
-		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params, MisfireThreshold: 1e9}, err
+		return jobs.Job{Name: said.Name, Handler: said.Handler, Params: said.Params,
+			MisfireThreshold: 1e9}, err
 	}
 	return jobs.OperationsOptions{
-		Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build, Log: zerolog.Nop(),
+		Registry: registry, Jobs: []jobs.Job{{Name: "rollup-sales", Handler: "work"}}, Build: build,
+		Log: zerolog.Nop(),
 		Complete: func(written []byte, _ map[string]schedule.Schedule) (json.RawMessage, error) {
 			if job, err := build(written); err != nil || job.Name == "" {
-				return nil, &jobs.SpecError{Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name", Message: "found nothing, expected the job's name"}}}
+				return nil, &jobs.SpecError{
+					Problems: []jobs.SpecProblem{{Line: 3, Column: 4, Key: "name",
+						Message: "found nothing, expected the job's name"}}}
 			}
 			return written, nil
 		},

@@ -54,7 +54,8 @@ func newSigner(given [][]byte, users []User) (*signer, error) {
 		return s, nil
 	}
 	for _, user := range users {
-		key, err := hkdf.Key(sha256.New, []byte(user.PasswordHash), nil, keyInfo+" "+user.Name, sha256.Size)
+		key, err := hkdf.Key(sha256.New, []byte(user.PasswordHash), nil, keyInfo+" "+user.Name,
+			sha256.Size)
 		if err != nil {
 			return nil, err
 		}

@@ -65,13 +65,17 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 	if len(which) > 0 {
 		jobs = " " + strings.Join(which, ". ") + "."
 	}
-	deploy := slices.ContainsFunc(o.Replicas, func(r Replica) bool { return r.living() && o.Now.Sub(r.StartedAt) < deployTime })
+	deploy := slices.ContainsFunc(o.Replicas, func(r Replica) bool {
+		return r.living() && o.Now.Sub(r.StartedAt) < deployTime
+	})
 	if deploy {
-		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables (%s). Each job is fired by its newest definition.%s",
+		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables "+
+			"(%s). Each job is fired by its newest definition.%s",
 			number(len(different)), strings.Join(groups, " / "), jobs)
 		return
 	}
-	add(Notice, "The replicas have %s different cron tables (%s), and no deploy is under way. Each job is fired by its newest definition; what only some have stops with the last of them.%s",
+	add(Notice, "The replicas have %s different cron tables (%s), and no deploy is under way. "+
+		"Each job is fired by its newest definition; what only some have stops with the last of them.%s",
 		number(len(different)), strings.Join(groups, " / "), jobs)
 }
 

@@ -20,8 +20,10 @@ func drifting() Options {
 	h := o.Store.(*history)
 	h.replicas = append(h.replicas, beating(3, "replica-4", time.Second, 0))
 	offset := int64(61_250)
-	h.replicas[0].ConfigHash, h.replicas[1].ConfigHash, h.replicas[2].ConfigHash = "5f3a", "77b0", "5f3a"
-	h.replicas[2].ClockOffset, h.replicas[2].NotReady = &offset, "its clock is 1m1.25s behind the store's, at most 10s are allowed"
+	h.replicas[0].ConfigHash, h.replicas[1].ConfigHash, h.replicas[2].ConfigHash = "5f3a", "77b0",
+		"5f3a"
+	h.replicas[2].ClockOffset, h.replicas[2].NotReady = &offset,
+		"its clock is 1m1.25s behind the store's, at most 10s are allowed"
 	h.drift = []jobs.JobDrift{
 		{Job: "export-orders", Newest: []string{"replica-3"}, Without: []string{"replica-1", "replica-4"}},
 		{Job: "rollup-sales", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-4"}},
@@ -40,7 +42,8 @@ func problemsOf(t *testing.T, o Options) string {
 
 func TestDriftIsToldByJob(t *testing.T) {
 	o := drifting()
-	const jobsOf = "export-orders: only replica-3 knows it. rollup-sales: replica-1 and replica-4 have an older definition."
+	const jobsOf = "export-orders: only replica-3 knows it. rollup-sales: replica-1 and " +
+		"replica-4 have an older definition."
 	const groups = "two different cron tables (replica-1, replica-4 / replica-3)"
 	text := problemsOf(t, o)
 	for _, want := range []string{groups + ", and no deploy is under way", jobsOf} {
@@ -51,7 +54,8 @@ func TestDriftIsToldByJob(t *testing.T) {
 	h := o.Store.(*history)
 	h.replicas[1].StartedAt = ago(deployTime - time.Second)
 	text = problemsOf(t, o)
-	for _, want := range []string{"A deploy seems to be under way: the replicas have " + groups, jobsOf} {
+	for _, want := range []string{"A deploy seems to be under way: the replicas have " + groups,
+		jobsOf} {
 		if !strings.Contains(text, want) {
 			t.Errorf("in a deploy problems are %s, expected %s", text, want)
 		}
@@ -61,9 +65,11 @@ func TestDriftIsToldByJob(t *testing.T) {
 		t.Errorf("once it should be over: %s", text)
 	}
 	for n := range maxDrifted {
-		h.drift = append(h.drift, jobs.JobDrift{Job: fmt.Sprint("more-", n), Newest: []string{"replica-3"}, Older: []string{"replica-1"}})
+		h.drift = append(h.drift, jobs.JobDrift{Job: fmt.Sprint("more-", n),
+			Newest: []string{"replica-3"}, Older: []string{"replica-1"}})
 	}
-	if text = problemsOf(t, o); !strings.Contains(text, "and two jobs more.") || strings.Contains(text, "more-8") {
+	if text = problemsOf(t, o); !strings.Contains(text, "and two jobs more.") ||
+		strings.Contains(text, "more-8") {
 		t.Errorf("of many: %s", text)
 	}
 }
@@ -84,13 +90,15 @@ func TestCronTablesOfReplicasThatDoNotCount(t *testing.T) {
 }
 
 func TestReplicaThatStartsNothingIsAnAlarmOnEveryPage(t *testing.T) {
-	const words = "replica-4 starts nothing: its clock is 1m1.25s behind the store's, at most 10s are allowed."
+	const words = "replica-4 starts nothing: its clock is 1m1.25s behind the store's, at most " +
+		"10s are allowed."
 	o := drifting()
 	overview, _ := newServer(t, o).overview(t.Context())
 	if first := overview.Problems[0]; first.Severity != Alarm || first.Text != words {
 		t.Errorf("the first problem is %+v", first)
 	}
-	o.Session = func() uuid.UUID { return o.Store.(*history).replicas[2].Session } // it says so itself
+	// it says so itself
+	o.Session = func() uuid.UUID { return o.Store.(*history).replicas[2].Session }
 	if text := problemsOf(t, o); strings.Contains(text, "starts nothing") {
 		t.Errorf("told twice: %s", text)
 	}
@@ -103,7 +111,8 @@ func TestReplicaStatusAreServed(t *testing.T) {
 	if err := json.Unmarshal(reply.Body.Bytes(), &views); err != nil || len(views) != 3 {
 		t.Fatalf("%d: %s, %v", reply.Code, reply.Body, err)
 	}
-	for key, want := range map[string]any{"clock_offset_ms": 61250.0, "config_hash": "5f3a", "draining": false, "workers": 0.0, "busy": 0.0} {
+	for key, want := range map[string]any{"clock_offset_ms": 61250.0, "config_hash": "5f3a",
+		"draining": false, "workers": 0.0, "busy": 0.0} {
 		if got := views[2][key]; got != want {
 			t.Errorf("%s is %v, expected %v", key, got, want)
 		}

@@ -38,7 +38,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.hub == nil {
-		s.refuse(w, r, http.StatusNotImplemented, "This replica does not tell of changes: ask again every now and then.")
+		s.refuse(w, r, http.StatusNotImplemented,
+			"This replica does not tell of changes: ask again every now and then.")
 		return
 	}
 	if r.Method == http.MethodHead {
@@ -82,7 +83,8 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 	for _, name := range strings.Split(p.Get("topics"), ",") {
 		topic := jobs.Topic(name)
 		if !slices.Contains(jobs.Topics(), topic) {
-			return nil, nil, &badRequest{fmt.Sprintf("topics has %q, expected some of %s", cut(name, 100), listed(jobs.Topics()))}
+			return nil, nil, &badRequest{fmt.Sprintf("topics has %q, expected some of %s",
+				cut(name, 100), listed(jobs.Topics()))}
 		}
 		if !slices.Contains(topics, topic) {
 			topics = append(topics, topic)
@@ -99,7 +101,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 		if identity, err := s.people().accounts.identify(r); err != nil || identity.stranger() {
 			return false
 		}
-		if err := control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return false
 		}
 		if _, err := io.WriteString(w, text); err != nil {

@@ -119,14 +119,17 @@ type watching struct {
 func watch(t *testing.T, listener *pipes, query string, header ...string) *watching {
 	t.Helper()
 	w := &watching{Conn: listener.dial(), t: t}
-	if _, err := io.WriteString(w.Conn, "GET /api/v1/events"+query+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header, "")+"\r\n"); err != nil {
+	if _, err := io.WriteString(w.Conn,
+		"GET /api/v1/events"+query+" HTTP/1.1\r\nHost: localhost\r\n"+strings.Join(header,
+			"")+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	reply, err := http.ReadResponse(bufio.NewReader(w.Conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != "text/event-stream" {
+	if reply.StatusCode != http.StatusOK ||
+		reply.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s, %v", reply.Status, reply.Header)
 	}
 	w.Reader = bufio.NewReader(reply.Body)
@@ -229,7 +232,8 @@ func TestReplicasGoOnFromEachOther(t *testing.T) {
 		_, second, end := piped(t, o)
 		reader = watch(t, second, "?since=1-stale", "Last-Event-ID: "+id+"\r\n")
 		reader.wants("what was missed", jobs.TopicJobs)
-		for _, unknown := range []string{"x", "2" + id[1:], id + "-00", strings.Replace(id, "-", "-z", 1)} {
+		for _, unknown := range []string{"x", "2" + id[1:], id + "-00",
+			strings.Replace(id, "-", "-z", 1)} {
 			again := watch(t, second, "", "Last-Event-ID: "+unknown+"\r\n")
 			again.wants("after the id "+unknown, jobs.Topics()...)
 			again.Close()
@@ -289,7 +293,8 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 		_, listener, end := piped(t, o)
 		time.Sleep(time.Minute)
 		if c.questions() != 0 || c.listeners() != 0 {
-			t.Errorf("%d questions and %d listeners while nobody watches", c.questions(), c.listeners())
+			t.Errorf("%d questions and %d listeners while nobody watches", c.questions(),
+				c.listeners())
 		}
 		var readers []*watching
 		for range 10 {
@@ -309,7 +314,8 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 		asked := c.questions()
 		time.Sleep(time.Minute)
 		if c.questions() > asked || c.listeners() != 0 {
-			t.Errorf("%d questions and %d listeners after all have gone", c.questions()-asked, c.listeners())
+			t.Errorf("%d questions and %d listeners after all have gone", c.questions()-asked,
+				c.listeners())
 		}
 		again := watch(t, listener, "")
 		again.wants("who comes later", jobs.Topics()...)
@@ -332,7 +338,8 @@ func TestStreamsOutlastTheServersTimes(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if beats++; text != ": still here" || time.Since(begun) != time.Duration(beats)*beatEvery {
+			if beats++; text != ": still here" ||
+				time.Since(begun) != time.Duration(beats)*beatEvery {
 				t.Fatalf("%q after %s", text, time.Since(begun))
 			}
 		}
@@ -371,7 +378,9 @@ func TestStreamsAreBounded(t *testing.T) {
 			readers = append(readers, watch(t, listener, ""))
 		}
 		refused := get(t, server.Handler(), "/api/v1/events")
-		if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" || !strings.Contains(refused.Body.String(), "too many watch") {
+		if refused.Code != http.StatusServiceUnavailable ||
+			refused.Header().Get("Retry-After") == "" ||
+			!strings.Contains(refused.Body.String(), "too many watch") {
 			t.Errorf("one more: %d %s", refused.Code, refused.Body)
 		}
 		readers[0].Close()
@@ -409,7 +418,8 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		o, c := live(t)
 		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
 		server, listener, end := piped(t, o)
-		value := server.people().accounts.signer.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Minute))
+		value := server.people().accounts.signer.sign("anna", o.Users[0].PasswordHash,
+			time.Now().Add(time.Minute))
 		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
 		id := reader.wants("the beginning", jobs.Topics()...)
 		for range 3 {
@@ -440,14 +450,16 @@ func TestEventsRefuseWhatTheyDontKnow(t *testing.T) {
 		"?since=a%00b":         "since has a control character",
 		"?since=a&since=b":     "since is given 2 times",
 	} {
-		if reply := get(t, handler, "/api/v1/events"+query); reply.Code != http.StatusBadRequest || !strings.Contains(reply.Body.String(), want) {
+		if reply := get(t, handler, "/api/v1/events"+query); reply.Code != http.StatusBadRequest ||
+			!strings.Contains(reply.Body.String(), want) {
 			t.Errorf("%s: %d %s", query, reply.Code, reply.Body)
 		}
 	}
 	if reply := send(handler, http.MethodHead, "/api/v1/events", nil); reply.Code != http.StatusOK {
 		t.Errorf("HEAD: %d", reply.Code)
 	}
-	if reply := get(t, newServer(t, calm()).Handler(), "/api/v1/events"); reply.Code != http.StatusNotImplemented {
+	if reply := get(t, newServer(t, calm()).Handler(),
+		"/api/v1/events"); reply.Code != http.StatusNotImplemented {
 		t.Errorf("without changes: %d", reply.Code)
 	}
 }
@@ -459,7 +471,9 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 		server, listener, end := piped(t, o)
 		page := func(path string) string { return get(t, server.Handler(), path).Body.String() }
 		now := positionOf(c.marks).String()
-		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) || !strings.Contains(got, `data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
+		if got := page("/locks"); !strings.Contains(got, `hx-trigger="every 5s, news"`) ||
+			!strings.Contains(got,
+				`data-events="/api/v1/events?since=`+now+`&amp;topics=locks%2Cruns%2Cjobs"`) {
 			t.Error("the page does not say where it hears of changes")
 		}
 		page("/")
@@ -470,7 +484,8 @@ func TestPagesSayWhereTheyHear(t *testing.T) {
 		last := id(2).String() // has ended
 		reader := watch(t, listener, "")
 		since := reader.wants("the beginning", jobs.Topics()...)
-		if got := page("/audit"); !strings.Contains(got, "data-events=\"/api/v1/events?since="+since+"&amp;topics=audit\"") {
+		if got := page("/audit"); !strings.Contains(got,
+			"data-events=\"/api/v1/events?since="+since+"&amp;topics=audit\"") {
 			t.Error("the page does not say since when it is to hear of changes")
 		}
 		for _, still := range []string{"/?refresh=off", "/runs/" + last} {
@@ -497,7 +512,8 @@ func TestPositionsAreReadAsWritten(t *testing.T) {
 // again for all of it.
 func TestOnlyTheLastEventHasTheID(t *testing.T) {
 	at := positionOf(newChanges().marks)
-	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() + "\nevent: jobs\ndata: {\"topic\": \"jobs\"}\n\n"
+	want := "event: runs\ndata: {\"topic\": \"runs\"}\n\nid: " + at.String() +
+		"\nevent: jobs\ndata: {\"topic\": \"jobs\"}\n\n"
 	if got := eventText([]jobs.Topic{jobs.TopicRuns, jobs.TopicJobs}, at); got != want {
 		t.Errorf("found %q, expected %q", got, want)
 	}

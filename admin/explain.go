@@ -75,7 +75,8 @@ func instantIn(p params, at string) (string, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || zone == time.Local {
-		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin", cut(name, 100))
+		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin",
+			cut(name, 100))
 	}
 	moment, err := schedule.ParseMoment(at, zone)
 	if err != nil {

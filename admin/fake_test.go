@@ -56,12 +56,14 @@ func (h *history) Jobs(context.Context) ([]jobs.JobView, error) { return h.jobs,
 func (h *history) Replicas(context.Context) ([]jobs.ReplicaView, error) { return h.replicas, h.err }
 
 // Firing knows of the jobs, none of which was decided on.
-func (h *history) Firing(_ context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
+func (h *history) Firing(_ context.Context, job string,
+	scheduledAt time.Time) (jobs.FiringView, error) {
 	for _, v := range h.jobs {
 		if v.Name != job {
 			continue
 		}
-		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone, CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
+		view := jobs.FiringView{Now: h.now, Version: v.Version, Schedule: v.Schedule, Zone: v.Zone,
+			CheckedUntil: h.now.Add(-time.Minute), UpdatedAt: v.UpdatedAt}
 		for _, r := range h.runs {
 			if r.Job == job && r.Key == "" && r.ScheduledAt.Equal(scheduledAt) {
 				r.Output = ""
@@ -96,7 +98,8 @@ func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 			f.Job != "" && run.Job != f.Job,
 			f.Replica != "" && run.Replica != f.Replica,
 			f.Reason != "" && run.Reason != f.Reason,
-			!f.From.IsZero() && run.CreatedAt.Before(f.From), !f.Until.IsZero() && !run.CreatedAt.Before(f.Until),
+			!f.From.IsZero() && run.CreatedAt.Before(f.From),
+			!f.Until.IsZero() && !run.CreatedAt.Before(f.Until),
 			f.Resource != nil && !h.locksIt(run.Job, *f.Resource):
 			continue
 		}
@@ -112,7 +115,9 @@ func (h *history) Runs(_ context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 
 func (h *history) locksIt(job string, resource locking.Resource) bool {
 	place := h.place(job)
-	return place >= 0 && slices.ContainsFunc(h.jobs[place].Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
+	return place >= 0 && slices.ContainsFunc(h.jobs[place].Resources, func(r locking.Request) bool {
+		return r.Resource.Related(resource)
+	})
 }
 
 func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView, error) {
@@ -122,15 +127,21 @@ func (h *history) ListJobs(_ context.Context, f jobs.JobFilter) ([]jobs.JobView,
 	var found []jobs.JobView
 	last := h.lastRuns()
 	for i := range h.jobs {
-		if j := &h.jobs[i]; f.Group != "" && j.Group != f.Group || f.After != "" && j.Name <= f.After || f.Before != "" && j.Name >= f.Before {
+		if j := &h.jobs[i]; f.Group != "" && j.Group != f.Group ||
+			f.After != "" && j.Name <= f.After || f.Before != "" && j.Name >= f.Before {
 			continue
 		}
 		v := h.complete(h.jobs[i], last)
 		switch {
-		case f.Text != "" && !strings.Contains(strings.ToLower(v.Name+v.Description), strings.ToLower(f.Text)),
-			f.Source != "" && v.Source != f.Source, f.Paused != nil && *f.Paused != (len(v.Pauses) > 0),
+		case f.Text != "" && !strings.Contains(strings.ToLower(v.Name+v.Description),
+			strings.ToLower(f.Text)),
+			f.Source != "" && v.Source != f.Source, f.Paused != nil &&
+				*f.Paused != (len(v.Pauses) > 0),
 			f.State.Final() && f.State != "" && (v.Last == nil || v.Last.State != f.State),
-			f.State != "" && !f.State.Final() && !slices.ContainsFunc(h.runs, func(r jobs.Record) bool { return r.Job == v.Name && r.State == f.State }):
+			f.State != "" && !f.State.Final() &&
+				!slices.ContainsFunc(h.runs, func(r jobs.Record) bool {
+					return r.Job == v.Name && r.State == f.State
+				}):
 			continue
 		}
 		found = append(found, v)
@@ -241,15 +252,19 @@ func (h *history) Resources(context.Context) ([]locking.Resource, error) {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int { return strings.Compare(a.Key(), b.Key()) }), h.err
+	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int {
+		return strings.Compare(a.Key(), b.Key())
+	}), h.err
 }
 
-func (h *history) Outcomes(_ context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+func (h *history) Outcomes(_ context.Context, names []string,
+	n int) (map[string][]jobs.Outcome, error) {
 	found := make(map[string][]jobs.Outcome)
 	for i := range h.runs {
 		if r := &h.runs[i]; slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
-				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
 			})
 		}
@@ -262,16 +277,20 @@ func (h *history) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, e
 	return slices.DeleteFunc(all, func(t jobs.Tally) bool { return t.State == jobs.Succeeded }), err
 }
 
-func (h *history) JobTallies(_ context.Context, job string, since time.Time) (all []jobs.Tally, err error) {
+func (h *history) JobTallies(_ context.Context, job string,
+	since time.Time) (all []jobs.Tally, err error) {
 	for i := range h.runs {
 		r := &h.runs[i]
 		if job != "" && r.Job != job || !r.State.Final() || r.CreatedAt.Before(since) {
 			continue
 		}
-		place := slices.IndexFunc(all, func(t jobs.Tally) bool { return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason })
+		place := slices.IndexFunc(all, func(t jobs.Tally) bool {
+			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
+		})
 		if place < 0 {
 			place = len(all)
-			all = append(all, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason, Last: r.CreatedAt})
+			all = append(all, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
+				Last: r.CreatedAt})
 		}
 		all[place].Runs++
 	}
@@ -293,7 +312,9 @@ func (h *history) FiringRuns(_ context.Context, f jobs.Firing) ([]jobs.Record, e
 func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
 	var lockers []jobs.Locker
 	for _, v := range h.jobs {
-		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool { return r.Resource.Kind() == locking.KindJob })
+		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
+			return r.Resource.Kind() == locking.KindJob
+		})
 		if len(named) > 0 && !v.Removed {
 			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
 		}
@@ -307,13 +328,16 @@ func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Str
 	counts := make(map[string]int)
 	for i := range h.runs {
 		r := &h.runs[i]
-		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) || r.State.Final() && ended(*r).Before(f.From) {
+		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) ||
+			r.State.Final() && ended(*r).Before(f.From) {
 			continue
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {
 			found = append(found, jobs.Stretch{
-				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
-				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
+				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
+				Replica: r.Replica, CreatedAt: r.CreatedAt,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
+				BlockedBy: r.BlockedBy,
 			})
 		}
 	}
@@ -348,7 +372,9 @@ func (h *history) NoteRestart(_ context.Context, r jobs.Restart) error {
 
 // Restarts implements jobs.Restarts.
 func (h *history) Restarts(_ context.Context, from, until time.Time) ([]jobs.Restart, error) {
-	return slices.DeleteFunc(slices.Clone(h.restart), func(r jobs.Restart) bool { return r.NoticedAt.Before(from) || !r.NoticedAt.Before(until) }), h.err
+	return slices.DeleteFunc(slices.Clone(h.restart), func(r jobs.Restart) bool {
+		return r.NoticedAt.Before(from) || !r.NoticedAt.Before(until)
+	}), h.err
 }
 
 // Saved implements jobs.Memory.
@@ -371,8 +397,10 @@ func (h auditOf) ControlState(context.Context, uuid.UUID, int64) (jobs.ControlSt
 func (h auditOf) Audit(_ context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
 	var found []jobs.Audited
 	for _, line := range h.audit {
-		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action || f.Target != "" && line.Target != f.Target ||
-			f.Before != nil && cmp.Or(line.At.Compare(f.Before.CreatedAt), strings.Compare(line.ID.String(), f.Before.ID.String())) >= 0 {
+		if f.Actor != "" && line.Actor != f.Actor || f.Action != "" && line.Action != f.Action ||
+			f.Target != "" && line.Target != f.Target ||
+			f.Before != nil && cmp.Or(line.At.Compare(f.Before.CreatedAt),
+				strings.Compare(line.ID.String(), f.Before.ID.String())) >= 0 {
 			continue
 		}
 		found = append(found, line)
@@ -399,7 +427,8 @@ type stage1 struct {
 	asked   []locking.Resource
 }
 
-func (s *stage1) Inspect(_ context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder, error) {
+func (s *stage1) Inspect(_ context.Context,
+	resources []locking.Resource) (map[locking.Resource]locking.Holder, error) {
 	s.asked = append(s.asked, resources...)
 	return s.holders, s.err
 }
@@ -439,7 +468,8 @@ func job(name, cron string, tables ...string) jobs.JobView {
 	if err != nil {
 		panic(err)
 	}
-	requests := append(exclusive(tables...), locking.Request{Resource: own, Mode: locking.Exclusive})
+	requests := append(exclusive(tables...),
+		locking.Request{Resource: own, Mode: locking.Exclusive})
 	return jobs.JobView{Version: 3, Definition: jobs.Definition{
 		Name: name, Schedule: cron, Zone: "Europe/Berlin", Handler: "sql", Resources: requests,
 	}}
@@ -466,23 +496,29 @@ func holders(locks []jobs.LockView) map[locking.Resource]locking.Holder {
 
 func running(n int, job, replica string, since time.Duration) jobs.Record {
 	return jobs.Record{
-		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Running, Attempt: 1, Replica: replica,
+		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Running,
+		Attempt: 1, Replica: replica,
 		Token: jobs.Token(1800 + n), CreatedAt: ago(since), StartedAt: pointer(ago(since)),
 	}
 }
 
-func waiting(n int, job string, since time.Duration, resource string, blocker jobs.Record) jobs.Record {
+func waiting(n int, job string, since time.Duration, resource string,
+	blocker jobs.Record) jobs.Record {
 	return jobs.Record{
-		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Waiting, Replica: "replica-2",
-		CreatedAt: ago(since), WaitSince: ago(since), Reason: jobs.ReasonLockHeld, BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
+		ID: id(n), Job: job, ScheduledAt: ago(since).Truncate(time.Second), State: jobs.Waiting,
+		Replica:   "replica-2",
+		CreatedAt: ago(since), WaitSince: ago(since), Reason: jobs.ReasonLockHeld,
+		BlockedBy: &jobs.Blocker{Resource: resource, Holder: owner(blocker)},
 	}
 }
 
 func done(n int, job, replica string, since, lasted time.Duration, state jobs.State) jobs.Record {
 	start := ago(since + lasted)
 	return jobs.Record{
-		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1, Replica: replica,
-		Token: jobs.Token(1700 + n), CreatedAt: start, StartedAt: pointer(start), FinishedAt: pointer(ago(since)),
+		ID: id(n), Job: job, ScheduledAt: start.Truncate(time.Second), State: state, Attempt: 1,
+		Replica: replica,
+		Token:   jobs.Token(1700 + n), CreatedAt: start, StartedAt: pointer(start),
+		FinishedAt: pointer(ago(since)),
 	}
 }
 

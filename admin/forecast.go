@@ -22,10 +22,11 @@ const (
 
 // forecast is which firings are likely to meet another that holds what they want.
 type forecast struct {
-	From           time.Time `json:"from"`
-	Until          time.Time `json:"until"`           // how far it reaches
-	Jobs           int       `json:"jobs"`            // that share something with others, and were looked at
-	ScheduledTimes int       `json:"scheduled_times"` // of theirs
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"` // how far it reaches
+	// that share something with others, and were looked at
+	Jobs           int `json:"jobs"`
+	ScheduledTimes int `json:"scheduled_times"` // of theirs
 	// Collisions are by who is in whose way: those that are likely first, each
 	// kind with the most often first.
 	Collisions []collision `json:"collisions"`
@@ -97,7 +98,8 @@ func (s *Server) forecastPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[forecast]{
-		template: "forecast.html", section: "/locks", title: "Forecast of collisions", twin: p.with("/api/v1/locks/forecast"),
+		template: "forecast.html", section: "/locks", title: "Forecast of collisions",
+		twin: p.with("/api/v1/locks/forecast"),
 		question: func(ctx context.Context, beat pulse) (forecast, error) {
 			f, err := s.reader.forecast(ctx, beat.now, about)
 			f.Resource = p.Get("resource")
@@ -107,15 +109,18 @@ func (s *Server) forecastPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // forecast looks ahead, by this replica's cron table.
-func (r *reader) forecast(ctx context.Context, now time.Time, about *locking.Resource) (forecast, error) {
+func (r *reader) forecast(ctx context.Context, now time.Time,
+	about *locking.Resource) (forecast, error) {
 	if about == nil {
 		return r.ahead.get(ctx, now)
 	}
 	return r.lookAhead(ctx, now, about)
 }
 
-func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Resource) (forecast, error) {
-	f := forecast{From: now, Until: now.Add(conflictsSpan), Collisions: []collision{}, Cut: []string{}}
+func (r *reader) lookAhead(ctx context.Context, now time.Time,
+	about *locking.Resource) (forecast, error) {
+	f := forecast{From: now, Until: now.Add(conflictsSpan), Collisions: []collision{},
+		Cut: []string{}}
 	lockers, err := r.lockers.get(ctx, now)
 	if err != nil {
 		return f, fmt.Errorf("what jobs lock: %w", err)
@@ -140,11 +145,14 @@ func (r *reader) lookAhead(ctx context.Context, now time.Time, about *locking.Re
 		return f, err
 	}
 	tally := newCollisions(rivals)
-	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Median }, (*collision).likely)
-	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Long }, (*collision).possible)
+	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Median },
+		(*collision).likely)
+	tally.play(scheduledTimes, func(r *rival) time.Duration { return r.typical.Long },
+		(*collision).possible)
 	f.Collisions = tally.sorted(about)
 	if len(f.Collisions) > mostForecasts {
-		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d collisions are listed", mostForecasts, len(f.Collisions)))
+		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d collisions are listed", mostForecasts,
+			len(f.Collisions)))
 		f.Collisions = f.Collisions[:mostForecasts]
 	}
 	return f, nil
@@ -164,14 +172,21 @@ func (f *forecast) Summary() string {
 	case f.Jobs == 0:
 		return "No two jobs of the cron table want the same, so none can be in another's way."
 	case likely+possible == 0:
-		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that share something were looked at.", reach,
-			figure(f.ScheduledTimes, "scheduled time", "scheduled times"), figure(f.Jobs, "job", "jobs"))
+		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that "+
+			"share something were looked at.", reach,
+			figure(f.ScheduledTimes, "scheduled time", "scheduled times"),
+			figure(f.Jobs, "job", "jobs"))
 	case likely == 0:
-		return fmt.Sprintf("%s, no firing should find another in its way; %d will if runs take long.", reach, possible)
+		return fmt.Sprintf(
+			"%s, no firing should find another in its way; %d will if runs take long.", reach,
+			possible)
 	}
-	text := fmt.Sprintf("%s, %s", reach, verb(likely, "one firing is likely to find another in its way", fmt.Sprintf("%d firings are likely to find another in their way", likely)))
+	text := fmt.Sprintf("%s, %s", reach,
+		verb(likely, "one firing is likely to find another in its way",
+			fmt.Sprintf("%d firings are likely to find another in their way", likely)))
 	if skips > 0 {
-		text += fmt.Sprintf(", and %s", verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
+		text += fmt.Sprintf(", and %s",
+			verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
 	}
 	if possible > likely {
 		text += fmt.Sprintf("; %d if runs take long", possible)
@@ -216,6 +231,8 @@ func (c *collision) meet(scheduledAt time.Time, wait time.Duration) {
 
 func byLikelihood(a, b collision) int {
 	yes := func(c collision) int { return min(c.Likely, 1) }
-	return cmp.Or(cmp.Compare(yes(b), yes(a)), cmp.Compare(b.Skips, a.Skips), cmp.Compare(b.Likely, a.Likely), cmp.Compare(b.Possible, a.Possible),
-		cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Resource, b.Resource))
+	return cmp.Or(cmp.Compare(yes(b), yes(a)), cmp.Compare(b.Skips, a.Skips),
+		cmp.Compare(b.Likely, a.Likely), cmp.Compare(b.Possible, a.Possible),
+		cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
+		cmp.Compare(a.Resource, b.Resource))
 }

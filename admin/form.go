@@ -119,7 +119,8 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 		s.unheard(r.Context(), err)
 		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
 	}
-	f := form{Key: sent.Get("key"), Verdict: "Not done", Trouble: refused.Error, Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
+	f := form{Key: sent.Get("key"), Verdict: "Not done", Trouble: refused.Error,
+		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
 	if len(f.Problems) > 0 {
 		f.Trouble = "this is wrong with what was typed"
 	}
@@ -133,13 +134,16 @@ func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form,
 func adviceOn(err error, status int) string {
 	switch {
 	case status == http.StatusServiceUnavailable:
-		return "It is not known whether it was done. Send the form again when the store answers: it acts once, however often it is sent."
+		return "It is not known whether it was done. Send the form again when the store answers: " +
+			"it acts once, however often it is sent."
 	case errors.Is(err, jobs.ErrPaused):
 		return "Nothing was done. Resume it first, or tick the box below."
 	case errors.Is(err, jobs.ErrInTransaction):
-		return "Nothing was done. The transaction may still commit; to take the lock away it must be ended."
+		return "Nothing was done. The transaction may still commit; to take the lock away it " +
+			"must be ended."
 	case errors.Is(err, jobs.ErrFromConfig):
-		return "Nothing was done. Change the configuration and deploy it: a job that it has can't be changed here."
+		return "Nothing was done. Change the configuration and deploy it: a job that it has " +
+			"can't be changed here."
 	case status == http.StatusConflict:
 		return "Nothing was done. Below is how things are now: look again before you send the form."
 	case status == http.StatusNotFound:
@@ -149,14 +153,16 @@ func adviceOn(err error, status int) string {
 }
 
 // showAction shows a deed's page, with a form that has been sent before or not.
-func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T], f form, status int) {
+func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d actionPage[T], f form,
+	status int) {
 	frame, err := s.frame(r, d.section, d.title, false)
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	beat, known, asked, err := answerLast(s, r.Context(), frame.Address, &frame, d.question)
-	if err != nil && f.err == nil { // of a form that was sent there is something to show in any case
+	if err != nil && f.err == nil {
+		// of a form that was sent there is something to show in any case
 		code := http.StatusNotFound
 		if bad := new(badRequest); errors.As(err, &bad) {
 			code = http.StatusBadRequest
@@ -168,7 +174,8 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 		status = asked
 	}
 	frame.Now, frame.ServedBy = beat.now, s.servedBy(r.Context())
-	frame.Status = s.status(&Overview{Now: beat.now, Replicas: beat.replicas, ServedBy: frame.ServedBy, Memcached: s.memcached(), Error: frame.Error})
+	frame.Status = s.status(&Overview{Now: beat.now, Replicas: beat.replicas,
+		ServedBy: frame.ServedBy, Memcached: s.memcached(), Error: frame.Error})
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)
@@ -183,8 +190,10 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 // readForm returns what a form sent: the key, a reason and its own fields, each
 // once.
 func readForm(r *http.Request, fields []string) (url.Values, error) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return nil, &badRequest{"The form can't be read: expected application/x-www-form-urlencoded."}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		kind != "application/x-www-form-urlencoded" {
+		return nil, &badRequest{"The form can't be read: expected " +
+			"application/x-www-form-urlencoded."}
 	}
 	if err := r.ParseForm(); err != nil {
 		var large *http.MaxBytesError
@@ -197,9 +206,11 @@ func readForm(r *http.Request, fields []string) (url.Values, error) {
 	for name, values := range r.PostForm {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, &badRequest{fmt.Sprintf("field %q is unknown, expected some of %s", cut(name, 100), strings.Join(known, ", "))}
+			return nil, &badRequest{fmt.Sprintf("field %q is unknown, expected some of %s",
+				cut(name, 100), strings.Join(known, ", "))}
 		case len(values) > 1:
-			return nil, &badRequest{fmt.Sprintf("%s is given %d times, expected once", name, len(values))}
+			return nil, &badRequest{fmt.Sprintf("%s is given %d times, expected once", name,
+				len(values))}
 		}
 	}
 	if r.PostForm.Get("key") == "" {
@@ -218,12 +229,14 @@ func (f *form) typed(name, proposed string) string {
 
 // line adds a field of one line.
 func (f *form) line(name, label, hint string, most int) {
-	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "line", Value: f.typed(name, ""), Most: most})
+	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "line",
+		Value: f.typed(name, ""), Most: most})
 }
 
 // text adds a field of many lines.
 func (f *form) text(name, label, hint, proposed string, rows int, required bool) {
-	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "text", Value: f.typed(name, proposed), Rows: rows, Required: required})
+	f.Fields = append(f.Fields, field{Name: name, Label: label, Hint: hint, Kind: "text",
+		Value: f.typed(name, proposed), Rows: rows, Required: required})
 }
 
 // check adds a box to tick. One that must be ticked is never ticked before.

@@ -50,7 +50,8 @@ func acted(o Options, change ...func(*control)) Options {
 // paused has a target paused.
 func paused(t jobs.Target, reason string) func(*control) {
 	return func(c *control) {
-		p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: t, At: ago(2*time.Hour + 4*time.Minute), By: "anna", Reason: reason}
+		p := jobs.Pause{ID: id(500 + len(c.pauses)), Target: t,
+			At: ago(2*time.Hour + 4*time.Minute), By: "anna", Reason: reason}
 		c.pauses, c.history.pauses = append(c.pauses, p), append(c.history.pauses, p)
 	}
 }
@@ -58,8 +59,10 @@ func paused(t jobs.Target, reason string) func(*control) {
 // added has a job that was added at run time.
 func added(c *control) {
 	c.specs = append(c.specs, jobs.Spec{
-		Job: "sync-vendors", Version: 4, ChangedAt: ago(26 * time.Hour), ChangedBy: "olga@example.com",
-		Text: json.RawMessage(`{"name":"sync-vendors","handler":"work","schedule":"every 20m between 06:00 and 22:00 on mon-fri","tables":["vendors"],"params":{"rows":250}}`),
+		Job: "sync-vendors", Version: 4, ChangedAt: ago(26 * time.Hour),
+		ChangedBy: "olga@example.com",
+		Text: json.RawMessage(
+			`{"name":"sync-vendors","handler":"work","schedule":"every 20m between 06:00 and 22:00 on mon-fri","tables":["vendors"],"params":{"rows":250}}`),
 	})
 }
 
@@ -72,7 +75,8 @@ func formStates() []galleryState {
 	rollup, cancel := jobPath("rollup-sales"), runPath(id(10))+"/cancel"
 	drain := "/replicas/" + id(9001).String() + "/drain"
 	group := jobs.Target{Kind: jobs.TargetGroup, Name: "reports"}
-	unavailable, conflict, unprocessable := http.StatusServiceUnavailable, http.StatusConflict, http.StatusUnprocessableEntity
+	unavailable, conflict, unprocessable := http.StatusServiceUnavailable, http.StatusConflict,
+		http.StatusUnprocessableEntity
 	lastOne := one()
 	return []galleryState{
 		{name: "trigger", options: acted(contention()), path: rollup + "/trigger", has: []string{"It adds one run, beside the schedule", "the run waits for that", "2 runs of the job are under way"}},
@@ -130,21 +134,30 @@ func TestNoticeIsShownWhereTheActLeads(t *testing.T) {
 	o, _ := withControl(contention())
 	reply := post(newServer(t, o).Handler(), "/jobs/rollup-sales/pause", sent().Encode())
 	cookies := reply.Result().Cookies()
-	if reply.Code != http.StatusSeeOther || reply.Header().Get("Location") != "/jobs/rollup-sales" || len(cookies) != 1 {
-		t.Fatalf("%d to %q with %d cookies", reply.Code, reply.Header().Get("Location"), len(cookies))
+	if reply.Code != http.StatusSeeOther ||
+		reply.Header().Get("Location") != "/jobs/rollup-sales" || len(cookies) != 1 {
+		t.Fatalf("%d to %q with %d cookies", reply.Code, reply.Header().Get("Location"),
+			len(cookies))
 	}
 	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge != 30 {
 		t.Errorf("cookie %s", c)
 	}
 	other := newServer(t, o).Handler()
-	for path, shown := range map[string]bool{"/jobs/rollup-sales": true, "/jobs": false, "/": false} {
-		body := ask(other, http.MethodGet, path, onLoopback, func(r *http.Request) { r.AddCookie(cookies[0]) }).Body.String()
-		if got := strings.Contains(body, "Job rollup-sales is paused since 03:12:15 UTC by anonymous."); got != shown {
+	for path, shown := range map[string]bool{"/jobs/rollup-sales": true, "/jobs": false,
+		"/": false} {
+		body := ask(other, http.MethodGet, path, onLoopback, func(r *http.Request) {
+			r.AddCookie(cookies[0])
+		}).Body.String()
+		if got := strings.Contains(body,
+			"Job rollup-sales is paused since 03:12:15 UTC by anonymous."); got != shown {
 			t.Errorf("%s shows the notice: %v", path, got)
 		}
 	}
 	for _, forged := range []string{"", "x", "e30", strings.Repeat("A", 5000)} {
-		reply := ask(other, http.MethodGet, "/jobs/rollup-sales", onLoopback, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged}) })
+		reply := ask(other, http.MethodGet, "/jobs/rollup-sales", onLoopback,
+			func(r *http.Request) {
+				r.AddCookie(&http.Cookie{Name: "holdfast-notice", Value: forged})
+			})
 		if reply.Code != http.StatusOK || strings.Contains(reply.Body.String(), `class="told"`) {
 			t.Errorf("%q: %d", forged, reply.Code)
 		}

@@ -27,7 +27,8 @@ type releaseView struct {
 // releasePath is the page that releases a resource from the holder with the
 // token.
 func releasePath(resource string, token jobs.Token) string {
-	return address("/locks/release", url.Values{"resource": {resource}, "holder": {fmt.Sprint(token)}})
+	return address("/locks/release",
+		url.Values{"resource": {resource}, "holder": {fmt.Sprint(token)}})
 }
 
 // releasePage takes a lock away from its holder, if that is still the one that
@@ -50,7 +51,9 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerAction(s, w, r, actionPage[releaseView]{
-		template: "release.html", section: "/locks", title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"}, fields: []string{"token", "end_transaction"},
+		template: "release.html", section: "/locks",
+		title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"},
+		fields: []string{"token", "end_transaction"},
 		question: func(ctx context.Context, _ pulse) (releaseView, error) {
 			return s.reader.releaseView(ctx, *resource, token)
 		},
@@ -66,7 +69,8 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 			}
 			f.hidden("token", shown)
 			if errors.Is(f.err, jobs.ErrInTransaction) {
-				f.check("end_transaction", "End its transaction: what it has done in it is rolled back", true)
+				f.check("end_transaction",
+					"End its transaction: what it has done in it is rolled back", true)
 				f.Button = "End the transaction and release the lock"
 			}
 		},
@@ -75,8 +79,12 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return outcome{}, err
 			}
-			gone, err := s.release(ctx, a, resource.String(), jobs.ReleaseRequest{Token: token, EndTransaction: sent.Get("end_transaction") != ""})
-			return outcome{"/locks", fmt.Sprintf("Released: %s held %s, and can commit nothing more.", holderWords(gone.Holder), resourceWords(gone.Resources))}, err
+			gone, err := s.release(ctx, a, resource.String(),
+				jobs.ReleaseRequest{Token: token,
+					EndTransaction: sent.Get("end_transaction") != ""})
+			return outcome{"/locks",
+				fmt.Sprintf("Released: %s held %s, and can commit nothing more.",
+					holderWords(gone.Holder), resourceWords(gone.Resources))}, err
 		},
 	})
 }
@@ -87,21 +95,25 @@ func readToken(text string) (jobs.Token, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, &badRequest{fmt.Sprintf("holder is %q, expected the token of the one that holds the resource", cut(text, 100))}
+		return 0, &badRequest{fmt.Sprintf("holder is %q, expected the token of the one that "+
+			"holds the resource", cut(text, 100))}
 	}
 	return jobs.Token(n), nil
 }
 
 // releaseView returns the lock with the token; where that is gone, or none was
 // asked for, the one that is held for the longest.
-func (r *reader) releaseView(ctx context.Context, resource locking.Resource, token jobs.Token) (v releaseView, err error) {
+func (r *reader) releaseView(ctx context.Context, resource locking.Resource,
+	token jobs.Token) (v releaseView, err error) {
 	v.Resource = resource.String()
 	set, err := r.grants(ctx)
 	if err != nil {
 		return v, err
 	}
 	all := slices.Concat(set.locks, set.own)
-	holders := slices.DeleteFunc(slices.Clone(all), func(l Lock) bool { return l.resource != resource })
+	holders := slices.DeleteFunc(slices.Clone(all), func(l Lock) bool {
+		return l.resource != resource
+	})
 	slices.SortStableFunc(holders, func(a, b Lock) int { return a.Since.Compare(b.Since) })
 	if at := slices.IndexFunc(holders, func(l Lock) bool { return l.Token == token }); at > 0 {
 		holders[0], holders[at] = holders[at], holders[0]
@@ -109,9 +121,13 @@ func (r *reader) releaseView(ctx context.Context, resource locking.Resource, tok
 	if len(holders) > 0 {
 		v.Lock, v.Others = &holders[0], holders[1:]
 		v.Moved = token != 0 && v.Lock.Token != token
-		v.Held = slices.DeleteFunc(all, func(l Lock) bool { return l.Token != v.Lock.Token || l.resource.Kind() == locking.KindJob })
+		v.Held = slices.DeleteFunc(all, func(l Lock) bool {
+			return l.Token != v.Lock.Token || l.resource.Kind() == locking.KindJob
+		})
 	}
-	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool { return related(b.Resource, v.Resource) })
+	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool {
+		return related(b.Resource, v.Resource)
+	})
 	return v, err
 }
 

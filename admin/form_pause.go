@@ -62,15 +62,20 @@ func (s *Server) resumeAllPage(w http.ResponseWriter, r *http.Request) {
 // pausePage keeps scheduled firings from starting.
 func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
-		template: "pause.html", section: sectionOf(target), title: "Pause " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
+		template: "pause.html", section: sectionOf(target),
+		title: "Pause " + cut(target.String(), 100),
+		question: func(ctx context.Context, p pulse) (pauseView, error) {
+			return s.reader.pauseView(ctx, p.now, target)
+		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Bad, f.Back = "Pause "+targetWords(target), true, targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own != nil
 		},
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			p, err := s.options.Operations.Pause(ctx, a, target)
-			return outcome{targetPath(target), fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)), p.At.UTC().Format(time.TimeOnly), cut(p.By, 100))}, err
+			return outcome{targetPath(target),
+				fmt.Sprintf("%s is paused since %s UTC by %s.", title(cut(target.String(), 100)),
+					p.At.UTC().Format(time.TimeOnly), cut(p.By, 100))}, err
 		},
 	})
 }
@@ -78,8 +83,11 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 // resumePage ends a pause.
 func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.Target) {
 	answerAction(s, w, r, actionPage[pauseView]{
-		template: "resume.html", section: sectionOf(target), title: "Resume " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) { return s.reader.pauseView(ctx, p.now, target) },
+		template: "resume.html", section: sectionOf(target),
+		title: "Resume " + cut(target.String(), 100),
+		question: func(ctx context.Context, p pulse) (pauseView, error) {
+			return s.reader.pauseView(ctx, p.now, target)
+		},
 		form: func(f *form, known *pauseView) {
 			f.Button, f.Back = "Resume "+targetWords(target), targetPath(target)
 			f.Idle = f.Idle || known != nil && known.Own == nil
@@ -88,14 +96,16 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.
 			p, err := s.options.Operations.Resume(ctx, a, target)
 			told := fmt.Sprintf("%s is resumed.", title(cut(target.String(), 100)))
 			if err == nil && p.ResumedAt != nil {
-				told = fmt.Sprintf("%s is resumed, after %s.", title(cut(target.String(), 100)), span(p.ResumedAt.Sub(p.At)))
+				told = fmt.Sprintf("%s is resumed, after %s.", title(cut(target.String(), 100)),
+					span(p.ResumedAt.Sub(p.At)))
 			}
 			return outcome{targetPath(target), told}, err
 		},
 	})
 }
 
-func (r *reader) pauseView(ctx context.Context, now time.Time, target jobs.Target) (v pauseView, err error) {
+func (r *reader) pauseView(ctx context.Context, now time.Time,
+	target jobs.Target) (v pauseView, err error) {
 	v.Target = target
 	if !storable(target.Name) {
 		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), jobs.ErrNotFound)
@@ -122,7 +132,9 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 	if err != nil {
 		return fmt.Errorf("job %q: %w", cut(name, 200), err)
 	}
-	v.Others = slices.DeleteFunc(view.Pauses, func(p jobs.Pause) bool { return p.Target == v.Target })
+	v.Others = slices.DeleteFunc(view.Pauses, func(p jobs.Pause) bool {
+		return p.Target == v.Target
+	})
 	v.ScheduledTimes = r.scheduledTimesOf(name, now, 3)
 	if v.Own != nil {
 		for _, scheduledAt := range r.scheduledTimesOf(name, v.Own.At, countedFirings) {
@@ -158,7 +170,8 @@ func (r *reader) groupPause(ctx context.Context, v *pauseView) error {
 
 // active returns the runs of a job that wait or run, the oldest first.
 func (r *reader) active(ctx context.Context, job string) ([]jobs.Record, error) {
-	active, err := r.runs(ctx, jobs.RunFilter{Job: job, States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch})
+	active, err := r.runs(ctx, jobs.RunFilter{Job: job,
+		States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch})
 	slices.SortFunc(active, olderFirst)
 	return active, err
 }

@@ -55,7 +55,8 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 	})
 }
 
-func (r *reader) drainView(ctx context.Context, p pulse, session uuid.UUID) (v drainView, err error) {
+func (r *reader) drainView(ctx context.Context, p pulse,
+	session uuid.UUID) (v drainView, err error) {
 	replicas, err := r.busyReplicas(ctx, p)
 	if err != nil {
 		return v, err

@@ -28,7 +28,9 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
-		question: func(ctx context.Context, _ pulse) (cancelView, error) { return s.reader.cancelView(ctx, id) },
+		question: func(ctx context.Context, _ pulse) (cancelView, error) {
+			return s.reader.cancelView(ctx, id)
+		},
 		form: func(f *form, known *cancelView) {
 			f.Button, f.Bad, f.Back = "Cancel the run", true, runPath(id)
 			f.Idle = f.Idle || known != nil && known.State.Final()
@@ -36,9 +38,13 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			run, err := s.options.Operations.Cancel(ctx, a, id)
 			if run.State == jobs.Running {
-				return outcome{runPath(id), fmt.Sprintf("%s is told to stop. Its handler has 10 s to return, then it is left behind.", cut(run.Job, 100))}, err
+				return outcome{runPath(id),
+					fmt.Sprintf("%s is told to stop. Its handler has 10 s to return, then it is "+
+						"left behind.", cut(run.Job, 100))}, err
 			}
-			return outcome{runPath(id), fmt.Sprintf("The run of %s was cancelled, it does not start.", cut(run.Job, 100))}, err
+			return outcome{runPath(id),
+				fmt.Sprintf("The run of %s was cancelled, it does not start.",
+					cut(run.Job, 100))}, err
 		},
 	})
 }
@@ -52,17 +58,23 @@ func (r *reader) cancelView(ctx context.Context, id uuid.UUID) (v cancelView, er
 		return v, err
 	}
 	v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.Holder.Run != id.String() })
-	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool { return b.Holder.Run == id.String() })
+	v.Waiting, err = r.waitingFor(ctx, func(b jobs.Blocker) bool {
+		return b.Holder.Run == id.String()
+	})
 	return v, err
 }
 
 // waitingFor returns the runs that wait for what blocks says, the oldest first.
-func (r *reader) waitingFor(ctx context.Context, blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+func (r *reader) waitingFor(ctx context.Context,
+	blocks func(jobs.Blocker) bool) ([]jobs.Record, error) {
+	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: jobs.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w jobs.Record) bool { return w.BlockedBy == nil || !blocks(*w.BlockedBy) })
+	waiting = slices.DeleteFunc(waiting, func(w jobs.Record) bool {
+		return w.BlockedBy == nil || !blocks(*w.BlockedBy)
+	})
 	slices.SortFunc(waiting, olderFirst)
 	return waiting, nil
 }

@@ -31,18 +31,22 @@ params: {}
 // addPage adds a job at run time.
 func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[specView]{
-		template: "spec.html", section: "/jobs", title: "Add a job", fields: []string{"job", "version"},
+		template: "spec.html", section: "/jobs", title: "Add a job",
+		fields:   []string{"job", "version"},
 		question: func(context.Context, pulse) (specView, error) { return specView{}, nil },
 		form: func(f *form, _ *specView) {
 			f.Button, f.Back = "Add the job", "/jobs"
-			f.text("job", "The job", "As the configuration has it, in YAML or JSON.", exampleJob, 16, true)
+			f.text("job", "The job", "As the configuration has it, in YAML or JSON.", exampleJob,
+				16, true)
 			if errors.Is(f.err, jobs.ErrConflict) {
-				f.Advice = "Nothing was done. A job of that name is there: choose another name, or change the one that is there on its own page."
+				f.Advice = "Nothing was done. A job of that name is there: choose another name, " +
+					"or change the one that is there on its own page."
 			}
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
 			spec, err := s.options.Operations.PutJob(ctx, a, specText(sent), 0)
-			return outcome{jobPath(spec.Job), fmt.Sprintf("%s was added. Replicas fire it from now on.", cut(spec.Job, 100))}, err
+			return outcome{jobPath(spec.Job),
+				fmt.Sprintf("%s was added. Replicas fire it from now on.", cut(spec.Job, 100))}, err
 		},
 	})
 }
@@ -51,8 +55,11 @@ func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[specView]{
-		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100), fields: []string{"job", "version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
+		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100),
+		fields: []string{"job", "version"},
+		question: func(ctx context.Context, _ pulse) (specView, error) {
+			return s.reader.specView(ctx, name)
+		},
 		form: func(f *form, known *specView) {
 			f.Button, f.Back = "Change the job", jobPath(name)
 			kept, version := "", f.typed("version", "0")
@@ -61,7 +68,8 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
 			f.Idle = f.Idle || known != nil && known.Spec == nil
-			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name can't be changed.", kept, 20, true)
+			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name "+
+				"can't be changed.", kept, 20, true)
 			f.hidden("version", version)
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
@@ -70,7 +78,9 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 				return outcome{}, err
 			}
 			_, err = s.options.Operations.ChangeJob(ctx, a, name, specText(sent), version)
-			return outcome{jobPath(name), fmt.Sprintf("%s was changed. Replicas fire it so from now on.", cut(name, 100))}, err
+			return outcome{jobPath(name),
+				fmt.Sprintf("%s was changed. Replicas fire it so from now on.",
+					cut(name, 100))}, err
 		},
 	})
 }
@@ -79,8 +89,11 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[specView]{
-		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100), fields: []string{"version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) { return s.reader.specView(ctx, name) },
+		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100),
+		fields: []string{"version"},
+		question: func(ctx context.Context, _ pulse) (specView, error) {
+			return s.reader.specView(ctx, name)
+		},
 		form: func(f *form, known *specView) {
 			f.Button, f.Bad, f.Back = "Remove the job", true, jobPath(name)
 			version := f.typed("version", "0")
@@ -95,7 +108,8 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 			if err != nil {
 				return outcome{}, err
 			}
-			return outcome{"/jobs", fmt.Sprintf("%s was removed: it fires no more.", cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
+			return outcome{"/jobs", fmt.Sprintf("%s was removed: it fires no more.",
+				cut(name, 100))}, s.options.Operations.RemoveJob(ctx, a, name, version)
 		},
 	})
 }
@@ -108,7 +122,8 @@ func specText(sent url.Values) []byte {
 func readVersion(text string) (int64, error) {
 	version, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || version < 1 {
-		return 0, &badRequest{fmt.Sprintf("version is %q, expected that of the job as the form has shown it", cut(text, 100))}
+		return 0, &badRequest{fmt.Sprintf("version is %q, expected that of the job as the form "+
+			"has shown it", cut(text, 100))}
 	}
 	return version, nil
 }

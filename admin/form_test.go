@@ -43,7 +43,8 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 		}
 	}
 	json := post(handler, "/pause", `{"key": "a"}`, withHeader("Content-Type", "application/json"))
-	elsewhere := post(handler, "/pause", sent().Encode(), withHeader("Sec-Fetch-Site", "cross-site"))
+	elsewhere := post(handler, "/pause", sent().Encode(),
+		withHeader("Sec-Fetch-Site", "cross-site"))
 	if json.Code != http.StatusBadRequest || elsewhere.Code != http.StatusForbidden {
 		t.Errorf("JSON %d, from another site %d", json.Code, elsewhere.Code)
 	}
@@ -57,12 +58,16 @@ func TestNameOfAnAddedJobStays(t *testing.T) {
 	o, c := withControl(contention())
 	handler := newServer(t, o).Handler()
 	for _, name := range []string{"added", "other"} {
-		if reply := post(handler, "/add", sent("job", `{"name": "`+name+`", "handler": "work"}`).Encode()); reply.Code != http.StatusSeeOther {
+		if reply := post(handler, "/add",
+			sent("job", `{"name": "`+name+`", "handler": "work"}`).
+				Encode()); reply.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", reply.Code, reply.Body)
 		}
 	}
-	reply := post(handler, "/jobs/added/change", sent("version", "1", "job", `{"name": "other", "handler": "work"}`).Encode())
-	if reply.Code != http.StatusUnprocessableEntity || !strings.Contains(reply.Body.String(), "a job&#39;s name can&#39;t be changed") {
+	reply := post(handler, "/jobs/added/change",
+		sent("version", "1", "job", `{"name": "other", "handler": "work"}`).Encode())
+	if reply.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(reply.Body.String(), "a job&#39;s name can&#39;t be changed") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 	for _, spec := range c.specs {
@@ -97,10 +102,12 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 	handler := server.Handler()
 	reply := post(handler, "/add", sent("job", `{"name": "added", "handler": "work"}`).Encode())
 	page := get(t, handler, reply.Header().Get("Location"))
-	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "It was added a moment ago.") {
+	if page.Code != http.StatusOK ||
+		!strings.Contains(page.Body.String(), "It was added a moment ago.") {
 		t.Errorf("%d %s", page.Code, page.Body)
 	}
-	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"), 200); !detail.Pending || detail.Source != jobs.FromStore {
+	if detail := answered[JobDetail](t, get(t, handler, "/api/v1/jobs/added"),
+		200); !detail.Pending || detail.Source != jobs.FromStore {
 		t.Errorf("%+v", detail)
 	}
 }
@@ -109,11 +116,14 @@ func TestJobHasAPageBeforeReplicasKnowIt(t *testing.T) {
 func TestViewersSeeNoActions(t *testing.T) {
 	o, _ := withControl(guardedOptions(t))
 	handler := newServer(t, o).Handler()
-	vera, anna := withCookie(cookieOf(t, handler, "vera", "staple")), withCookie(cookieOf(t, handler, "anna", "correct horse"))
-	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)), "/replicas", "/webhooks", "/locks"} {
+	vera, anna := withCookie(cookieOf(t, handler, "vera", "staple")),
+		withCookie(cookieOf(t, handler, "anna", "correct horse"))
+	for _, path := range []string{"/", "/jobs", "/jobs/rollup-sales", "/runs", runPath(id(10)),
+		"/replicas", "/webhooks", "/locks"} {
 		offered := func(who func(*http.Request)) bool {
 			body := ask(handler, http.MethodGet, path, who).Body.String()
-			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again", "/locks/release", "/drain", `"/add"`} {
+			for _, action := range []string{"/trigger", "/pause", "/cancel", "/again",
+				"/locks/release", "/drain", `"/add"`} {
 				if strings.Contains(body, action) {
 					return true
 				}
@@ -121,7 +131,8 @@ func TestViewersSeeNoActions(t *testing.T) {
 			return false
 		}
 		if offered(vera) || !offered(anna) {
-			t.Errorf("%s: acts are offered to a viewer: %v, to an operator: %v", path, offered(vera), offered(anna))
+			t.Errorf("%s: acts are offered to a viewer: %v, to an operator: %v", path,
+				offered(vera), offered(anna))
 		}
 	}
 }
@@ -131,20 +142,26 @@ func TestUndeliveredIsPaged(t *testing.T) {
 	server, _ := acting(t)
 	handler := server.Handler()
 	first := get(t, handler, "/api/v1/webhooks?limit=2")
-	if list := answered[[]jobs.Undelivered](t, first, 200); len(list) != 2 || list[0].Webhook != "pager" {
+	if list := answered[[]jobs.Undelivered](t, first, 200); len(list) != 2 ||
+		list[0].Webhook != "pager" {
 		t.Fatalf("%+v", list)
 	}
 	next, _, _ := strings.Cut(strings.TrimPrefix(first.Header().Get("Link"), "<"), ">")
-	if list := answered[[]jobs.Undelivered](t, get(t, handler, next), 200); len(list) != 1 || list[0].Job != "report/weekly" {
+	if list := answered[[]jobs.Undelivered](t, get(t, handler, next), 200); len(list) != 1 ||
+		list[0].Job != "report/weekly" {
 		t.Errorf("%s: %+v", next, list)
 	}
-	if list := answered[[]jobs.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"), 200); len(list) != 1 {
+	if list := answered[[]jobs.Undelivered](t, get(t, handler, "/api/v1/webhooks?webhook=chat"),
+		200); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
-	for _, query := range []string{"?limit=0", "?run=x", "?given_up=no", "?before=x", "?hook=chat"} {
+	for _, query := range []string{"?limit=0", "?run=x", "?given_up=no", "?before=x",
+		"?hook=chat"} {
 		answered[refusedAction](t, get(t, handler, "/api/v1/webhooks"+query), 400)
 	}
-	again := answered[jobs.Undelivered](t, post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`), 200)
+	again := answered[jobs.Undelivered](t,
+		post(handler, "/api/v1/webhooks/"+id(9101).String()+"/again", `{"reason": "chat is back"}`),
+		200)
 	if again.Webhook != "chat" {
 		t.Errorf("%+v", again)
 	}
@@ -154,15 +171,18 @@ func TestUndeliveredIsPaged(t *testing.T) {
 // TestStalePagesOfferNoActions: while the store does not answer none can be done.
 func TestStalePagesOfferNoActions(t *testing.T) {
 	links := regexp.MustCompile(`href="[^"]*/(pause|resume|trigger|cancel|release|drain|again)[?"]`)
-	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs", "/runs/" + id(10).String(), "/replicas"} {
+	for _, path := range []string{"/", "/locks", "/jobs", "/jobs/rollup-sales", "/runs",
+		"/runs/" + id(10).String(), "/replicas"} {
 		o := acted(contention())
 		handler := newServer(t, o).Handler()
-		if body := get(t, handler, path).Body.String(); !links.MatchString(body) && path != "/jobs" {
+		if body := get(t, handler, path).Body.String(); !links.MatchString(body) &&
+			path != "/jobs" {
 			t.Errorf("%s offers nothing", path)
 		}
 		o.Store.(*history).err = down().Store.(*history).err
 		reply := get(t, handler, path)
-		if reply.Code != http.StatusServiceUnavailable || !strings.Contains(reply.Body.String(), `class="stale"`) {
+		if reply.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(reply.Body.String(), `class="stale"`) {
 			t.Errorf("%s: %d, expected what was seen last", path, reply.Code)
 		}
 		if offered := links.FindString(reply.Body.String()); offered != "" {

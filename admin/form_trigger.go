@@ -25,8 +25,11 @@ type triggerView struct {
 func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	answerAction(s, w, r, actionPage[triggerView]{
-		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100), fields: triggerFields(),
-		question: func(ctx context.Context, _ pulse) (triggerView, error) { return s.reader.triggerView(ctx, name) },
+		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100),
+		fields: triggerFields(),
+		question: func(ctx context.Context, _ pulse) (triggerView, error) {
+			return s.reader.triggerView(ctx, name)
+		},
 		form: func(f *form, known *triggerView) {
 			triggerForm(f, known)
 			f.Button, f.Back = "Trigger it", jobPath(name)
@@ -66,7 +69,8 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 				return outcome{}, err
 			}
 			if !run.State.Final() {
-				return outcome{}, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State, jobs.ErrConflict)
+				return outcome{}, fmt.Errorf("run %s has not ended, it is %s: %w", id, run.State,
+					jobs.ErrConflict)
 			}
 			return s.triggered(ctx, a, run.Job, sent)
 		},
@@ -120,24 +124,30 @@ func triggerForm(f *form, known *triggerView) {
 			params = indented(known.Again.Params)
 		}
 	}
-	f.text("params", "Params of this run", `As JSON, such as {"rows": 100}. Each key takes the place of the job's own; empty leaves all of them.`, params, 5, false)
-	f.line("wait", "Wait at most", "How long the run may wait before it begins, such as 10m: then it is skipped. 0: no run is added where something is in its way. Empty: no limit.", 20)
+	f.text("params", "Params of this run",
+		`As JSON, such as {"rows": 100}. Each key takes the place of the job's own; empty leaves all of them.`, params, 5, false)
+	f.line("wait", "Wait at most", "How long the run may wait before it begins, such as 10m: "+
+		"then it is skipped. 0: no run is added where something is in its way. Empty: no limit.",
+		20)
 	if paused {
 		f.check("even_paused", "Start it although it is paused", true)
 	}
 	if errors.Is(f.err, jobs.ErrConflict) {
 		f.renew()
-		f.Advice = "This form was sent before, with other params, and has added that run: it is among the job's. Sent again, it adds another."
+		f.Advice = "This form was sent before, with other params, and has added that run: it is " +
+			"among the job's. Sent again, it adds another."
 	}
 }
 
 // triggered adds the run. The form's key is the run's.
-func (s *Server) triggered(ctx context.Context, a jobs.Action, job string, sent url.Values) (outcome, error) {
+func (s *Server) triggered(ctx context.Context, a jobs.Action, job string,
+	sent url.Values) (outcome, error) {
 	request := jobs.TriggerRequest{Job: job, Key: a.Key, EvenPaused: sent.Get("even_paused") != ""}
 	if text := strings.TrimSpace(sent.Get("params")); text != "" {
 		request.Params = json.RawMessage(text)
 		if err := json.Unmarshal(request.Params, new(any)); err != nil {
-			return outcome{}, &jobs.BadInputError{Field: "params", Problem: "expected an object in JSON" + syntaxOf(err)}
+			return outcome{}, &jobs.BadInputError{Field: "params",
+				Problem: "expected an object in JSON" + syntaxOf(err)}
 		}
 	}
 	if text := strings.TrimSpace(sent.Get("wait")); text != "" {
@@ -150,9 +160,11 @@ func (s *Server) triggered(ctx context.Context, a jobs.Action, job string, sent 
 	if err != nil {
 		return outcome{}, err
 	}
-	done := fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within a second.", cut(job, 100))
+	done := fmt.Sprintf("%s was triggered: this is its run. A replica takes it up, mostly within "+
+		"a second.", cut(job, 100))
 	if run.WaitsFor != nil {
-		done = fmt.Sprintf("%s was triggered: this is its run. It waits: %s.", cut(job, 100), cut(run.WaitsFor.Words("is held by"), 500))
+		done = fmt.Sprintf("%s was triggered: this is its run. It waits: %s.", cut(job, 100),
+			cut(run.WaitsFor.Words("is held by"), 500))
 	}
 	return outcome{runPath(run.ID), done}, nil
 }

@@ -19,7 +19,8 @@ type section struct{ Path, Name string }
 
 func sections() []section {
 	return []section{
-		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"}, {"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
+		{"/", "Overview"}, {"/locks", "Locks"}, {"/jobs", "Jobs"}, {"/runs", "Runs"},
+		{"/replicas", "Replicas"}, {"/webhooks", "Webhooks"}, {"/audit", "Audit"},
 	}
 }
 
@@ -103,7 +104,8 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		f.Twin = "/api/v1" + f.Address
 	}
 	if f.Fields = p.fields; f.Refresh > 0 {
-		f.Events = s.eventsAddress(r.Context(), p.topics) // as topics stand before the store is asked
+		// as topics stand before the store is asked
+		f.Events = s.eventsAddress(r.Context(), p.topics)
 	}
 	beat, content, status, err := answerLast(s, r.Context(), f.Address, &f, p.question)
 	var bad *badRequest
@@ -116,7 +118,8 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		return
 	}
 	f.Now, f.ServedBy = beat.now, s.servedBy(r.Context())
-	judged := &Overview{Now: beat.now, Replicas: beat.replicas, ServedBy: f.ServedBy, Memcached: s.memcached(), Error: f.Error}
+	judged := &Overview{Now: beat.now, Replicas: beat.replicas, ServedBy: f.ServedBy,
+		Memcached: s.memcached(), Error: f.Error}
 	if content != nil && p.complete != nil {
 		if own := p.complete(content, &f); own != nil {
 			judged = own
@@ -129,7 +132,8 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 // answerLast asks a question together with the pulse, or returns what it was
 // answered last. Mistakes of the caller are returned; that the store does not
 // answer is noted in the frame.
-func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame, question func(context.Context, pulse) (T, error)) (pulse, *T, int, error) {
+func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame,
+	question func(context.Context, pulse) (T, error)) (pulse, *T, int, error) {
 	var beat pulse
 	var content T
 	err := s.reader.ask(ctx, func(ctx context.Context) (err error) {
@@ -165,10 +169,12 @@ func (s *Server) frame(r *http.Request, section, title string, live bool) (Frame
 	query := r.URL.Query()
 	refresh := query["refresh"]
 	if len(refresh) > 0 && !slices.Equal(refresh, []string{"off"}) {
-		return Frame{}, &badRequest{fmt.Sprintf("refresh is %q, expected off", cut(refresh[0], 100))}
+		return Frame{}, &badRequest{fmt.Sprintf("refresh is %q, expected off",
+			cut(refresh[0], 100))}
 	}
 	query.Del("refresh")
-	f := Frame{Title: title, Section: section, Account: identityOf(r), Address: address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
+	f := Frame{Title: title, Section: section, Account: identityOf(r),
+		Address: address(r.URL.EscapedPath(), query), Notice: s.noticeFor(r)}
 	f.Actions = f.Account.Role == Operator && s.options.Operations != nil
 	if live {
 		f.Every = int(math.Ceil(s.options.Refresh.Seconds()))
@@ -221,7 +227,9 @@ func (s Status) Alarms() []Problem { return s.of(Alarm) }
 func (s Status) Notices() []Problem { return s.of(Notice) }
 
 func (s Status) of(severity Severity) []Problem {
-	return slices.DeleteFunc(slices.Clone(s.Problems), func(p Problem) bool { return p.Severity != severity })
+	return slices.DeleteFunc(slices.Clone(s.Problems), func(p Problem) bool {
+		return p.Severity != severity
+	})
 }
 
 // status judges what is known of the cluster.
@@ -236,7 +244,9 @@ func (s *Server) status(o *Overview) Status {
 	if o.Memcached != nil {
 		parts = append(parts, memcachedPart(o.Memcached.Servers))
 	}
-	slices.SortStableFunc(parts, func(a, b StatusPart) int { return moodRank(b.Mood) - moodRank(a.Mood) })
+	slices.SortStableFunc(parts, func(a, b StatusPart) int {
+		return moodRank(b.Mood) - moodRank(a.Mood)
+	})
 	return Status{Parts: parts, Problems: problems(o)}
 }
 
@@ -271,11 +281,13 @@ func memcachedPart(servers []memcached.Health) StatusPart {
 		}
 		return fmt.Sprintf("%s of %s %s", number(n), of, verb(n, one, more))
 	}
-	switch gone, unsafe, unknown := counts[memcached.StateUnreachable], counts[memcached.StateUnsafe], counts[memcached.StateUnknown]; {
+	switch gone, unsafe, unknown := counts[memcached.StateUnreachable],
+		counts[memcached.StateUnsafe], counts[memcached.StateUnknown]; {
 	case gone > 0:
 		part.Mood, part.Text = "notice", many(gone, "does not answer", "do not answer")
 	case unsafe > 0:
-		part.Mood, part.Text = "notice", many(unsafe, "is not safe for locks", "are not safe for locks")
+		part.Mood, part.Text = "notice",
+			many(unsafe, "is not safe for locks", "are not safe for locks")
 	case unknown > 0:
 		part.Text = many(unknown, "is not asked yet", "are not asked yet")
 	default:

@@ -31,11 +31,13 @@ type fuzzed struct {
 func (f fuzzed) request(s *Server, routes []route) (route, *http.Request) {
 	r := routes[f.route%len(routes)]
 	if f.marked {
-		f.path, f.text, f.body = f.path+mark, f.text+mark, strings.ReplaceAll(f.body, "zq", strings.ReplaceAll(mark, `"`, `\"`))
+		f.path, f.text, f.body = f.path+mark, f.text+mark,
+			strings.ReplaceAll(f.body, "zq", strings.ReplaceAll(mark, `"`, `\"`))
 	}
 	raw := addressOf(s, r.path)
 	if f.path != "" {
-		raw = regexp.MustCompile(`\{\w+\}`).ReplaceAllLiteralString(strings.TrimSuffix(r.path, "{$}"), url.PathEscape(f.path))
+		raw = regexp.MustCompile(`\{\w+\}`).
+			ReplaceAllLiteralString(strings.TrimSuffix(r.path, "{$}"), url.PathEscape(f.path))
 	}
 	plain, err := url.PathUnescape(raw)
 	if err != nil {
@@ -73,17 +75,24 @@ func FuzzRequests(f *testing.F) {
 	handler, routes := server.Handler(), server.routes()
 	for i, r := range routes {
 		f.Add(i, "", "", "", "", bodyOf(r.path), false)
-		f.Add(i, "a", "refresh", "off", "limit=5&state=failed,lost&before=x", `{"reason": "zq", "zq": 1}`, true)
+		f.Add(i, "a", "refresh", "off", "limit=5&state=failed,lost&before=x",
+			`{"reason": "zq", "zq": 1}`, true)
 	}
-	for i, hostile := range []string{"\x00", "\xff", "../..", strings.Repeat("x", 1001), "%", "\u202e", "9999999999999999999", "0001-01-01T00:00:00Z", "a,b", "path:a/b", "null"} {
-		for _, name := range []string{"limit", "job", "state", "from", "after", "before", "resource", "at", "topics", "since", "next", "refresh", "text", "action"} {
-			f.Add(i*7+len(name), hostile, name, hostile, "a=b;c=%zz", `{"params": {"a": `+fmt.Sprintf("%q", hostile)+`}, "token": 1e99, "job": [], "version": -1}`, i%2 == 0)
+	for i, hostile := range []string{"\x00", "\xff", "../..", strings.Repeat("x", 1001), "%",
+		"\u202e", "9999999999999999999", "0001-01-01T00:00:00Z", "a,b", "path:a/b", "null"} {
+		for _, name := range []string{"limit", "job", "state", "from", "after", "before",
+			"resource", "at", "topics", "since", "next", "refresh", "text", "action"} {
+			f.Add(i*7+len(name), hostile, name, hostile, "a=b;c=%zz",
+				`{"params": {"a": `+fmt.Sprintf("%q",
+					hostile)+`}, "token": 1e99, "job": [], "version": -1}`, i%2 == 0)
 		}
 	}
 	for i, r := range routes {
-		for _, name := range []string{"reason", "params", "job", "key", "even_paused", "end_transaction", "version", "resource", "holder", "user", "password"} {
+		for _, name := range []string{"reason", "params", "job", "key", "even_paused",
+			"end_transaction", "version", "resource", "holder", "user", "password"} {
 			if r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") {
-				f.Add(i, "", name, "{name: a, schedule: '* * * * *', handler: sql}", "", "", i%2 == 0)
+				f.Add(i, "", name, "{name: a, schedule: '* * * * *', handler: sql}", "", "",
+					i%2 == 0)
 				f.Add(i, "", name, `{"zq": "zq"}`, "", "", i%2 == 1)
 			}
 		}
@@ -99,7 +108,8 @@ func FuzzRequests(f *testing.F) {
 		reply := httptest.NewRecorder()
 		begun := time.Now()
 		handler.ServeHTTP(reply, request)
-		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(), body)
+		what := fmt.Sprintf("%s %s with body %.200q", request.Method, request.URL.RequestURI(),
+			body)
 		if took := time.Since(begun); took > questionTimeout {
 			t.Errorf("%s: answered after %s", what, took)
 		}
@@ -110,11 +120,13 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httptest.ResponseRecorder, r route) {
+func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httptest.ResponseRecorder,
+	r route) {
 	t.Helper()
 	body := reply.Body.String()
 	for header, values := range reply.Header() {
-		if strings.ContainsAny(strings.Join(values, ""), "\r\n<\x00") && header != "Link" || strings.Contains(strings.Join(values, ""), mark) {
+		if strings.ContainsAny(strings.Join(values, ""), "\r\n<\x00") && header != "Link" ||
+			strings.Contains(strings.Join(values, ""), mark) {
 			t.Errorf("%s: header %s is %q", what, header, values)
 		}
 	}
@@ -123,20 +135,27 @@ func checkFuzzed(t *testing.T, what string, request *http.Request, reply *httpte
 	}
 	kind := reply.Header().Get("Content-Type")
 	switch {
-	case reply.Code == http.StatusMovedPermanently || reply.Code == http.StatusTemporaryRedirect: // the path was no clean one
-	case strings.HasPrefix(request.URL.Path, "/api/") && kind != "text/event-stream" && (kind != "application/json" || !json.Valid(reply.Body.Bytes())):
+	case reply.Code == http.StatusMovedPermanently || reply.Code == http.StatusTemporaryRedirect:
+		// the path was no clean one
+	case strings.HasPrefix(request.URL.Path, "/api/") && kind != "text/event-stream" &&
+		(kind != "application/json" || !json.Valid(reply.Body.Bytes())):
 		t.Errorf("%s: %d, no JSON but %s: %q", what, reply.Code, kind, body)
-	case strings.HasPrefix(kind, "text/html") && reply.Code != http.StatusSeeOther && !strings.HasSuffix(body, "</html>\n"):
+	case strings.HasPrefix(kind, "text/html") && reply.Code != http.StatusSeeOther &&
+		!strings.HasSuffix(body, "</html>\n"):
 		t.Errorf("%s: the page does not end", what)
 	}
-	if reply.Code == http.StatusBadRequest && !slices.ContainsFunc(sentNames(request, r), func(name string) bool { return strings.Contains(body, name) }) {
+	if reply.Code == http.StatusBadRequest &&
+		!slices.ContainsFunc(sentNames(request, r), func(name string) bool {
+			return strings.Contains(body, name)
+		}) {
 		t.Errorf("%s: refused without a name: %s", what, body)
 	}
 }
 
 // sentNames are the names that a refusal may be about.
 func sentNames(request *http.Request, r route) []string {
-	names := []string{"query", "body", "form", "id is", "session is", "action", "Idempotency-Key", "job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
+	names := []string{"query", "body", "form", "id is", "session is", "action", "Idempotency-Key",
+		"job is", "job: ", "group: ", "reason: ", "params: ", "name: "}
 	sent, _ := url.ParseQuery(request.URL.RawQuery) // what can't be read is not named
 	for name := range request.PostForm {
 		names = append(names, htmlInner(cut(name, 100)))
@@ -160,5 +179,6 @@ func jsonInner(name string) string {
 }
 
 func htmlInner(name string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace(fmt.Sprintf("%q", name))
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").
+		Replace(fmt.Sprintf("%q", name))
 }

@@ -34,27 +34,35 @@ func pageStates() []galleryState {
 	stale := contention()
 	states := []galleryState{
 		{name: "empty", options: empty(), has: []string{
-			"No replica is registered. No tables are known. Nothing runs, nothing waits.", "No job has named a table yet.", "No firing is due.",
+			"No replica is registered. No tables are known. Nothing runs, nothing waits.",
+			"No job has named a table yet.", "No firing is due.",
 		}},
 		{name: "calm", options: calm(), has: []string{"Two replicas, all beating. 1 of 2 tables held. One run under way, none waiting.", "All is well."}},
 		{name: "contention", options: contention(), has: []string{
-			"Three replicas: two beating, one late.", "keeps 3 runs waiting", "42 min", "replica-4 died",
+			"Three replicas: two beating, one late.", "keeps 3 runs waiting", "42 min",
+			"replica-4 died",
 		}},
 		{name: "fifty", options: fifty(), has: []string{"25 of 50 tables held", "and 32 younger"}},
 		{name: "hostile", options: hostile(), has: []string{"&lt;script&gt;"}},
 		{name: "layers", options: layers(), has: []string{"covered by the exclusive lock on", "1 lock beneath it", "run out"}},
 		{name: "memcached", options: watched(), path: "/replicas", has: []string{
-			"as <bdi>replica-1</bdi> sees it", "12041 entries, 4 of 128 MB, 131 connections", "evicted 4 entries", "evictions is on", ": start it with -M",
+			"as <bdi>replica-1</bdi> sees it", "12041 entries, 4 of 128 MB, 131 connections",
+			"evicted 4 entries", "evictions is on", ": start it with -M",
 			"idle_timeout is 60", "connect: connection refused", ">unknown<",
 		}},
 		{name: "drift", options: drifting(), has: []string{
-			"two different cron tables", "rollup-sales: replica-1 and replica-4 have an older definition", "replica-4 starts nothing: its clock is 1m1.25s behind",
+			"two different cron tables",
+			"rollup-sales: replica-1 and replica-4 have an older definition",
+			"replica-4 starts nothing: its clock is 1m1.25s behind",
 		}},
 		{name: "down", options: down(), status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "connection refused", "has not seen any state since it started",
+			"The store does not answer", "connection refused",
+			"has not seen any state since it started",
 		}},
 		{name: "stale", options: stale, status: http.StatusServiceUnavailable, has: []string{
-			"The store does not answer", "Below is what <bdi>replica-1</bdi> saw <strong>0 s ago</strong>", "keeps 3 runs waiting",
+			"The store does not answer",
+			"Below is what <bdi>replica-1</bdi> saw <strong>0 s ago</strong>",
+			"keeps 3 runs waiting",
 		}, before: func(t *testing.T, s *Server) {
 			get(t, s.Handler(), "/")
 			stale.Store.(*history).err = down().Store.(*history).err
@@ -68,7 +76,8 @@ func pageStates() []galleryState {
 		{name: "explain", options: contention(), path: "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", has: []string{"Explain another instant", "Runs of this firing"}},
 		{name: "explain-now", options: busy(), path: "/jobs/rollup-sales/explain", has: []string{"Not scheduled"}},
 		{name: "explain-wrong", options: busy(), path: "/jobs/rollup-sales/explain?at=yesterday", status: http.StatusBadRequest, has: []string{"at is &#34;yesterday&#34;, expected an instant"}},
-		staleState("explain-stale", contention(), "/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
+		staleState("explain-stale", contention(),
+			"/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z", "Runs of this firing"),
 		{name: "jobs", options: busy(), path: "/jobs", has: []string{"every 5 minutes, Berlin time", "warehouse", "paused", "only when triggered", "role=\"img\" aria-label=\"last 20 runs: "}},
 		{name: "jobs-empty", options: empty(), path: "/jobs", has: []string{"No replica has brought a job yet."}},
 		{name: "jobs-one", options: one(), path: "/jobs", has: []string{"nightly"}},
@@ -125,7 +134,8 @@ func pageStates() []galleryState {
 // staleState is a page as it was seen before the store went down.
 func staleState(name string, o Options, path string, has ...string) galleryState {
 	return galleryState{
-		name: name, options: o, path: path, status: http.StatusServiceUnavailable, has: append(has, "Below is what <bdi>replica-1</bdi> saw", `class="stale"`),
+		name: name, options: o, path: path, status: http.StatusServiceUnavailable,
+		has: append(has, "Below is what <bdi>replica-1</bdi> saw", `class="stale"`),
 		before: func(t *testing.T, s *Server) {
 			get(t, s.Handler(), path)
 			o.Store.(*history).err = down().Store.(*history).err
@@ -135,7 +145,8 @@ func staleState(name string, o Options, path string, has ...string) galleryState
 
 // one is a cluster with one job that has not run.
 func one() Options {
-	return options(&history{now: noon, jobs: []jobs.JobView{job("nightly", "0 2 * * *", "orders")}, replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
+	return options(&history{now: noon, jobs: []jobs.JobView{job("nightly", "0 2 * * *", "orders")},
+		replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 0)}})
 }
 
 // TestGallery renders every state of every page. A soak adds those with thousands of

@@ -10,7 +10,8 @@ import (
 
 // contentPolicy allows the page its own stylesheet, scripts, icon, forms and
 // questions, each as a file or an address of ours, and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 func secureHeaders(next http.Handler) http.Handler {
@@ -37,12 +38,15 @@ func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
 		switch {
-		case isLoopback(host), slices.Contains(s.people().hosts, host), !s.people().accounts.open() && net.ParseIP(host) != nil:
+		case isLoopback(host), slices.Contains(s.people().hosts, host),
+			!s.people().accounts.open() && net.ParseIP(host) != nil:
 			next.ServeHTTP(w, r)
 		case s.people().accounts.open():
-			s.refuse(w, r, http.StatusMisdirectedRequest, "Without users this page is only shown under the names localhost, 127.0.0.1 and [::1], and those in admin.hosts.")
+			s.refuse(w, r, http.StatusMisdirectedRequest, "Without users this page is only shown "+
+				"under the names localhost, 127.0.0.1 and [::1], and those in admin.hosts.")
 		default:
-			s.refuse(w, r, http.StatusMisdirectedRequest, "This page is not shown under this name: if it should be, add the name to admin.hosts.")
+			s.refuse(w, r, http.StatusMisdirectedRequest, "This page is not shown under this "+
+				"name: if it should be, add the name to admin.hosts.")
 		}
 	})
 }
@@ -77,7 +81,8 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			}
 			s.log.Error().Interface("panic", cause).Bytes("stack", debug.Stack()).
 				Str("path", r.URL.Path).Msg("admin request panicked")
-			s.refuse(w, r, http.StatusInternalServerError, "This request met a mistake in the program; its log says more.")
+			s.refuse(w, r, http.StatusInternalServerError,
+				"This request met a mistake in the program; its log says more.")
 		}()
 		next.ServeHTTP(w, r)
 	})

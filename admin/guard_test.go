@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/soak"
 )
 
-func send(handler http.Handler, method, path string, header http.Header) *httptest.ResponseRecorder {
+func send(handler http.Handler, method, path string,
+	header http.Header) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, path, nil)
 	request.Host = "localhost:8080"
 	for name, values := range header {
@@ -47,7 +48,8 @@ func TestCrossOriginIsRefused(t *testing.T) {
 		{"Sec-Fetch-Site": {"cross-site"}}, {"Origin": {"https://evil.example"}},
 	} {
 		reply := send(handler, http.MethodPost, "/api/v1/locks", header)
-		if form := send(handler, http.MethodPost, "/login", header); form.Code != http.StatusForbidden {
+		if form := send(handler, http.MethodPost, "/login",
+			header); form.Code != http.StatusForbidden {
 			t.Errorf("%v: the sign-in form from another site: %d", header, form.Code)
 		}
 		if reply.Code != http.StatusForbidden || !json.Valid(reply.Body.Bytes()) {
@@ -70,7 +72,8 @@ func TestForeignHostIsRefusedWithoutUsers(t *testing.T) {
 	}
 	o := contention()
 	o.Hosts = []string{"holdfast.internal"}
-	if got := statusUnder(newServer(t, o).Handler(), "Holdfast.Internal:8080", "/"); got != http.StatusOK {
+	if got := statusUnder(newServer(t, o).Handler(), "Holdfast.Internal:8080",
+		"/"); got != http.StatusOK {
 		t.Errorf("a name of admin.hosts: %d", got)
 	}
 }
@@ -82,7 +85,8 @@ func TestForeignHostIsRefusedWithUsers(t *testing.T) {
 		"evil.example": 421, "x." + pageHost: 421, pageHost + ".evil.example": 421, "": 421, "192.0.2.7.evil.example": 421,
 	}
 	for host, want := range cases {
-		for _, path := range []string{"/login", "/static/" + guarded(t).assets.byName["holdfast.css"].hashed} {
+		for _, path := range []string{"/login",
+			"/static/" + guarded(t).assets.byName["holdfast.css"].hashed} {
 			if got := statusUnder(handler, host, path); got != want {
 				t.Errorf("Host %q: %s gives %d, want %d", host, path, got, want)
 			}
@@ -107,7 +111,8 @@ func TestPanicIsAnswered(t *testing.T) {
 	o.Log = zerolog.New(&logged)
 	o.Upcoming = func(time.Time, int) []ScheduledFiring { panic("boom") }
 	reply := get(t, newServer(t, o).Handler(), "/")
-	if reply.Code != http.StatusInternalServerError || !strings.Contains(reply.Body.String(), "its log says more") {
+	if reply.Code != http.StatusInternalServerError ||
+		!strings.Contains(reply.Body.String(), "its log says more") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 	if strings.Contains(reply.Body.String(), "boom") || !strings.Contains(logged.String(), "boom") {
@@ -121,7 +126,8 @@ func TestStoreTroubleIsLoggedOnce(t *testing.T) {
 	h := o.Store.(*history)
 	o.Log = zerolog.New(&logged)
 	handler := newServer(t, o).Handler()
-	for _, err := range []error{nil, down().Store.(*history).err, down().Store.(*history).err, nil, nil} {
+	for _, err := range []error{nil, down().Store.(*history).err, down().Store.(*history).err, nil,
+		nil} {
 		h.err = err
 		get(t, handler, "/")
 		get(t, handler, "/api/v1/locks")
@@ -134,13 +140,15 @@ func TestStoreTroubleIsLoggedOnce(t *testing.T) {
 		}
 		messages = append(messages, event.Message)
 	}
-	if want := []string{"admin page could not ask the store", "admin page can ask the store again"}; !slices.Equal(messages, want) {
+	if want := []string{"admin page could not ask the store",
+		"admin page can ask the store again"}; !slices.Equal(messages, want) {
 		t.Errorf("log has %q, want %q", messages, want)
 	}
 }
 
 // ownScript is a script of ours, without which every page does, or its end.
-var ownScript = regexp.MustCompile(`^(<script src="/static/[a-z]+\.[0-9a-f]{16}\.js" defer>|</(no)?script>|<noscript>)$`)
+var ownScript = regexp.MustCompile(
+	`^(<script src="/static/[a-z]+\.[0-9a-f]{16}\.js" defer>|</(no)?script>|<noscript>)$`)
 
 // TestHostileValuesStayText holds what an attacker wrote to be text wherever
 // the page shows it.
@@ -149,28 +157,34 @@ func TestHostileValuesStayText(t *testing.T) {
 	body := get(t, server.Handler(), "/").Body.String()
 	for _, tag := range regexp.MustCompile(`<[a-zA-Z/!][^>]*>`).FindAllString(body, -1) {
 		name := strings.ToLower(regexp.MustCompile(`^</?!?[a-zA-Z0-9]+`).FindString(tag))
-		if strings.HasSuffix(name, "script") && !ownScript.MatchString(tag) || strings.HasSuffix(name, "img") || strings.HasSuffix(name, "style") {
+		if strings.HasSuffix(name, "script") && !ownScript.MatchString(tag) ||
+			strings.HasSuffix(name, "img") || strings.HasSuffix(name, "style") {
 			t.Errorf("page has the element %s", tag)
 		}
 		if regexp.MustCompile(`(?i)\s(on[a-z]+|style)\s*=`).MatchString(tag) {
 			t.Errorf("page has an inline handler or style: %s", tag)
 		}
 	}
-	for _, match := range regexp.MustCompile(`(?:href|src|action|hx-get)="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+	for _, match := range regexp.MustCompile(`(?:href|src|action|hx-get)="([^"]*)"`).
+		FindAllStringSubmatch(body, -1) {
 		target, err := url.Parse(html.UnescapeString(match[1]))
-		if err != nil || target.Host != "" || target.Scheme != "" || !strings.HasPrefix(match[1], "/") && !strings.HasPrefix(match[1], "#") {
+		if err != nil || target.Host != "" || target.Scheme != "" ||
+			!strings.HasPrefix(match[1], "/") && !strings.HasPrefix(match[1], "#") {
 			t.Errorf("page links %q", match[1])
 		}
 	}
 	if len(body) > 25_000 {
 		t.Errorf("page has %d bytes: long values are not cut", len(body))
 	}
-	for _, path := range []string{"/nothing/%3Cscript%3E", "/?refresh=%3Cscript%3E", "/?%3Cscript%3E=1", "/static/%3Cscript%3E.css"} {
-		if reply := get(t, server.Handler(), path); strings.Contains(reply.Body.String(), "<script>") || reply.Code < 400 {
+	for _, path := range []string{"/nothing/%3Cscript%3E", "/?refresh=%3Cscript%3E",
+		"/?%3Cscript%3E=1", "/static/%3Cscript%3E.css"} {
+		if reply := get(t, server.Handler(), path); strings.Contains(reply.Body.String(),
+			"<script>") || reply.Code < 400 {
 			t.Errorf("%s: %d %s", path, reply.Code, reply.Body)
 		}
 	}
-	if reply := get(t, server.Handler(), "/api/v1/runs"); strings.Contains(reply.Body.String(), "<script") {
+	if reply := get(t, server.Handler(), "/api/v1/runs"); strings.Contains(reply.Body.String(),
+		"<script") {
 		t.Error("JSON holds a tag that a browser might read as HTML")
 	}
 }
@@ -192,11 +206,13 @@ func TestLinksLead(t *testing.T) {
 		server := newServer(t, state.options)
 		handler := server.Handler()
 		h := state.options.Store.(*history)
-		if state.status >= http.StatusBadRequest || len(h.jobs) > 1000 { // whose links are like those of the others
+		if state.status >= http.StatusBadRequest || len(h.jobs) > 1000 {
+			// whose links are like those of the others
 			continue
 		}
 		seen, kinds := make(map[string]bool), make(map[string]int)
-		for _, match := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(get(t, handler, state.address()).Body.String(), -1) {
+		for _, match := range regexp.MustCompile(`href="([^"]*)"`).
+			FindAllStringSubmatch(get(t, handler, state.address()).Body.String(), -1) {
 			link, _, _ := strings.Cut(html.UnescapeString(match[1]), "#")
 			kind := regexp.MustCompile(`^/[a-z]*/?`).FindString(link)
 			if link == "" || seen[link] || kinds[kind] == 5 || strings.HasPrefix(link, traceSite) {
@@ -209,7 +225,8 @@ func TestLinksLead(t *testing.T) {
 				continue
 			}
 			followed[to] = true
-			if reply := get(t, handler, link); reply.Code == http.StatusNotFound || reply.Code == http.StatusBadRequest {
+			if reply := get(t, handler, link); reply.Code == http.StatusNotFound ||
+				reply.Code == http.StatusBadRequest {
 				t.Errorf("%s: link %s gives %d %s", state.name, link, reply.Code, reply.Body)
 			}
 		}

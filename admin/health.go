@@ -17,7 +17,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.ready(r.Context()); err != nil {
 		line := "not ready"
-		if identity, errIdentity := s.people().accounts.identify(r); errIdentity == nil && !identity.stranger() {
+		if identity, errIdentity := s.people().accounts.identify(r); errIdentity == nil &&
+			!identity.stranger() {
 			line = oneLine(err.Error(), 300)
 		}
 		writePlain(w, http.StatusServiceUnavailable, line)

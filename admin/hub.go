@@ -73,7 +73,8 @@ type stream struct {
 	news []jobs.Topic
 }
 
-func newHub(source Changes, ask func(ctx context.Context, question func(ctx context.Context) error) error) *hub {
+func newHub(source Changes, ask func(ctx context.Context,
+	question func(ctx context.Context) error) error) *hub {
 	h := &hub{
 		source: source, ask: ask, streams: make(map[*stream]bool),
 		heard: make(chan struct{}, 1), began: make(chan struct{}, 1),
@@ -192,7 +193,8 @@ func (h *hub) listen(ctx context.Context) {
 	for delay := listenAgain; ctx.Err() == nil; delay = min(2*delay, listenRarest) {
 		var listens atomic.Bool
 		begun := time.Now()
-		_ = h.source.Listen(ctx, func() { // why it ended is logged by the replica, which listens too
+		_ = h.source.Listen(ctx, func() {
+			// why it ended is logged by the replica, which listens too
 			if listens.Swap(true) {
 				signal(h.heard)
 			} else {

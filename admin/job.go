@@ -22,23 +22,25 @@ const (
 
 // Job is one entry of the cron table.
 type Job struct {
-	Name            string         `json:"name"`
-	Description     string         `json:"description,omitempty"` // what it is for, in a sentence
-	Group           string         `json:"group,omitempty"`
-	Priority        int            `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
-	Source          jobs.Source    `json:"source,omitempty"`
-	Schedule        string         `json:"schedule"`
-	Words           string         `json:"schedule_in_words"`
-	Timezone        string         `json:"timezone"`
-	Handler         string         `json:"handler"`
-	Resources       []Resource     `json:"resources"`
-	Recover         bool           `json:"recover,omitempty"`
-	Version         int64          `json:"version"`
-	Removed         bool           `json:"removed,omitempty"` // it was added at run time, and removed: it fires no more
-	Pauses          []jobs.Pause   `json:"pauses,omitempty"`  // that cover it now
-	NextScheduledAt *time.Time     `json:"next_scheduled_at"` // null where it is never due, or unknown to this replica
-	LastRun         *jobs.Record   `json:"last_run"`          // the last that ended
-	Outcomes        []jobs.Outcome `json:"outcomes"`          // the youngest first
+	Name        string      `json:"name"`
+	Description string      `json:"description,omitempty"` // what it is for, in a sentence
+	Group       string      `json:"group,omitempty"`
+	Priority    int         `json:"priority,omitempty"` // 1 to 9, of which 9 goes first
+	Source      jobs.Source `json:"source,omitempty"`
+	Schedule    string      `json:"schedule"`
+	Words       string      `json:"schedule_in_words"`
+	Timezone    string      `json:"timezone"`
+	Handler     string      `json:"handler"`
+	Resources   []Resource  `json:"resources"`
+	Recover     bool        `json:"recover,omitempty"`
+	Version     int64       `json:"version"`
+	// it was added at run time, and removed: it fires no more
+	Removed bool         `json:"removed,omitempty"`
+	Pauses  []jobs.Pause `json:"pauses,omitempty"` // that cover it now
+	// null where it is never due, or unknown to this replica
+	NextScheduledAt *time.Time     `json:"next_scheduled_at"`
+	LastRun         *jobs.Record   `json:"last_run"` // the last that ended
+	Outcomes        []jobs.Outcome `json:"outcomes"` // the youngest first
 }
 
 // Resource is what a job locks while it runs.
@@ -74,7 +76,8 @@ func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // and so there may be more
 			back := filter.Before != "" && filter.After == ""
-			setLinks(w, p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name, list[len(list)-1].Name, back || full, filter.After != "" || back && full))
+			setLinks(w, p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
+				list[len(list)-1].Name, back || full, filter.After != "" || back && full))
 		}
 		return list, err
 	})
@@ -108,9 +111,11 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[jobsView]{
-		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
+		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
+		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
 		question: func(ctx context.Context, beat pulse) (v jobsView, err error) {
-			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State), string(filter.Source), p.Get("paused")}
+			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
+				string(filter.Source), p.Get("paused")}
 			if v.Groups, err = s.reader.store.Groups(ctx); err != nil {
 				return v, fmt.Errorf("groups: %w", err)
 			}
@@ -122,7 +127,8 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			list, on, back := trim(list, filter.Limit, filter.After != "", filter.Before != "")
 			if v.Jobs = list; len(list) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name, list[len(list)-1].Name, on, back)
+				v.Pager = p.pager(r.URL.EscapedPath(), jobCursors(), list[0].Name,
+					list[len(list)-1].Name, on, back)
 			}
 			return v, nil
 		},
@@ -131,7 +137,8 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 
 // jobFilter reads the parameters of a list of jobs.
 func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
-	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group, "after": &f.After, "before": &f.Before} {
+	for name, field := range map[string]*string{"text": &f.Text, "group": &f.Group,
+		"after": &f.After, "before": &f.Before} {
 		if *field, err = p.text(name); err != nil {
 			return f, err
 		}
@@ -140,7 +147,8 @@ func (p params) jobFilter(limit int) (f jobs.JobFilter, err error) {
 		return f, err
 	}
 	if len(p.Values["state"]) > 1 {
-		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once", len(p.Values["state"]))}
+		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
+			len(p.Values["state"]))}
 	}
 	if f.Source, err = oneOf(p, "source", []jobs.Source{jobs.FromConfig, jobs.FromStore}); err != nil {
 		return f, err
@@ -185,12 +193,16 @@ func (r *reader) jobs(ctx context.Context, now time.Time, f jobs.JobFilter) ([]J
 
 func newJob(v jobs.JobView, outcomes []jobs.Outcome) Job {
 	job := Job{
-		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority, Source: v.Source,
-		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone, Handler: v.Handler,
-		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version, Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
+		Name: v.Name, Description: v.Description, Group: v.Group, Priority: v.Priority,
+		Source:   v.Source,
+		Schedule: v.Schedule, Words: scheduleWords(v.Schedule, v.Zone), Timezone: v.Zone,
+		Handler:   v.Handler,
+		Resources: resourcesOf(v.Resources), Recover: v.Recover, Version: v.Version,
+		Removed: v.Removed, Pauses: v.Pauses, Outcomes: []jobs.Outcome{},
 	}
 	for _, o := range outcomes {
-		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), inUTC(o.StartedAt), inUTC(o.FinishedAt)
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), inUTC(o.StartedAt),
+			inUTC(o.FinishedAt)
 		job.Outcomes = append(job.Outcomes, o)
 	}
 	if v.Last != nil {
@@ -242,7 +254,8 @@ func resourcesOf(requests []locking.Request) []Resource {
 	resources := make([]Resource, 0, len(requests))
 	for _, request := range requests {
 		if request.Resource.Kind() != locking.KindJob {
-			resources = append(resources, Resource{request.Resource.String(), request.Mode, request.Slots})
+			resources = append(resources,
+				Resource{request.Resource.String(), request.Mode, request.Slots})
 		}
 	}
 	return resources

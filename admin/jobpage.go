@@ -24,12 +24,15 @@ const (
 // JobDetail is a job and what has become of it.
 type JobDetail struct {
 	Job
-	ScheduledTimes []time.Time     `json:"next_scheduled_times"`  // by this replica's table
-	Active         []jobs.Record   `json:"active"`                // runs that wait or run, the oldest first
-	Recent         []jobs.Record   `json:"recent"`                // the last runs, the youngest first
-	Tallies        []jobs.Tally    `json:"outcomes_30_days"`      // how the runs of the last 30 days ended, the most frequent first
-	Saved          json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
-	Pending        bool            `json:"pending,omitempty"`     // it was added a moment ago, and no replica has taken it up yet
+	ScheduledTimes []time.Time `json:"next_scheduled_times"` // by this replica's table
+	// runs that wait or run, the oldest first
+	Active []jobs.Record `json:"active"`
+	Recent []jobs.Record `json:"recent"` // the last runs, the youngest first
+	// how the runs of the last 30 days ended, the most frequent first
+	Tallies []jobs.Tally    `json:"outcomes_30_days"`
+	Saved   json.RawMessage `json:"saved_state,omitempty"` // what its runs keep for the next
+	// it was added a moment ago, and no replica has taken it up yet
+	Pending bool `json:"pending,omitempty"`
 }
 
 func (s *Server) jobJSON(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +55,11 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	show(s, w, r, page[JobDetail]{
-		template: "job.html", section: "/jobs", title: cut(name, 100), live: true, topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
-		question: func(ctx context.Context, p pulse) (JobDetail, error) { return s.reader.job(ctx, p.now, name) },
+		template: "job.html", section: "/jobs", title: cut(name, 100), live: true,
+		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
+		question: func(ctx context.Context, p pulse) (JobDetail, error) {
+			return s.reader.job(ctx, p.now, name)
+		},
 	})
 }
 
@@ -66,7 +72,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if errors.Is(err, jobs.ErrNotFound) {
 		spec, asked := r.spec(ctx, name)
 		if d.Pending = spec != nil; d.Pending || asked != nil {
-			d.Job, d.ScheduledTimes, d.Active, d.Recent, d.Tallies = newJob(jobs.JobView{Definition: jobs.Definition{Name: name, Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
+			d.Job, d.ScheduledTimes, d.Active, d.Recent, d.Tallies =
+				newJob(jobs.JobView{Definition: jobs.Definition{Name: name,
+					Source: jobs.FromStore}}, nil), []time.Time{}, []jobs.Record{}, []jobs.Record{}, []jobs.Tally{}
 			return d, asked
 		}
 	}
@@ -82,7 +90,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if len(d.ScheduledTimes) > 0 {
 		d.NextScheduledAt = &d.ScheduledTimes[0]
 	}
-	if d.Active, err = r.runs(ctx, jobs.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running}, Limit: jobs.MaxBatch}); err != nil {
+	if d.Active, err = r.runs(ctx,
+		jobs.RunFilter{Job: name, States: []jobs.State{jobs.Waiting, jobs.Running},
+			Limit: jobs.MaxBatch}); err != nil {
 		return d, err
 	}
 	slices.SortFunc(d.Active, olderFirst)
@@ -109,7 +119,9 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 func storable(name string) bool { return utf8.ValidString(name) && !strings.ContainsRune(name, 0) }
 
 // Strip returns the outcomes that the strip shows.
-func (d *JobDetail) Strip() []jobs.Outcome { return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)] }
+func (d *JobDetail) Strip() []jobs.Outcome {
+	return d.Outcomes[:min(len(d.Outcomes), stripOutcomes)]
+}
 
 // Ended returns how many runs the tallies count.
 func (d *JobDetail) Ended() (n int) {
@@ -121,5 +133,7 @@ func (d *JobDetail) Ended() (n int) {
 
 // Paused reports whether the job has a pause of its own.
 func (d *JobDetail) Paused() bool {
-	return slices.ContainsFunc(d.Pauses, func(p jobs.Pause) bool { return p.Target.Kind == jobs.TargetJob })
+	return slices.ContainsFunc(d.Pauses, func(p jobs.Pause) bool {
+		return p.Target.Kind == jobs.TargetJob
+	})
 }

@@ -40,7 +40,8 @@ func TestKeyboardGoesEverywhere(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
-	for n, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off", "/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
+	for n, path := range []string{"/?refresh=off", "/locks?refresh=off", "/jobs?refresh=off",
+		"/runs?refresh=off", "/jobs/rollup-sales/trigger"} {
 		looked := []screen{screens()[0], screens()[3]}
 		for _, s := range soak.Pick(looked[n%2:n%2+1], looked) {
 			visit(t, window, s, site+path)
@@ -71,8 +72,10 @@ func walk(t *testing.T, window context.Context, where string) {
 			continue // within a field of an instant
 		}
 		if at.Place < last { // it has left the page, or begins anew
-			if focusable := evaluate[int](t, window, `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")].filter((e) => e.checkVisibility()).length`); stops < focusable {
-				t.Errorf("%s: %d stops, and %d elements can have the focus", where, stops, focusable)
+			if focusable := evaluate[int](t, window,
+				`[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")].filter((e) => e.checkVisibility()).length`); stops < focusable {
+				t.Errorf("%s: %d stops, and %d elements can have the focus", where, stops,
+					focusable)
 			}
 			return
 		}
@@ -101,15 +104,18 @@ func TestTextMayBeSpaced(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
 	short := []string{"/", "/locks", "/runs/" + id(10).String(), "/jobs/rollup-sales/trigger"}
-	long := append([]string{"/jobs", "/jobs/rollup-sales", "/runs", "/replicas", "/audit"}, short...)
+	long := append([]string{"/jobs", "/jobs/rollup-sales", "/runs", "/replicas", "/audit"},
+		short...)
 	site := siteIn(t, window, newServer(t, acted(contention())).Handler())
 	for _, path := range soak.Pick(short, long) {
 		visit(t, window, screens()[0], site+path)
-		evaluate[bool](t, window, `(() => { const s = new CSSStyleSheet(); s.replaceSync(`+"`"+spaced+"`"+`); document.adoptedStyleSheets = [s]; return true })()`)
+		evaluate[bool](t, window,
+			`(() => { const s = new CSSStyleSheet(); s.replaceSync(`+"`"+spaced+"`"+`); document.adoptedStyleSheets = [s]; return true })()`)
 		if width := evaluate[int64](t, window, `document.documentElement.scrollWidth`); width > screens()[0].Width {
 			t.Errorf("%s is %d px wide", path, width)
 		}
-		if cut := evaluate[[]string](t, window, `[...document.querySelectorAll("main *, header *")].filter((e) => {
+		if cut := evaluate[[]string](t, window,
+			`[...document.querySelectorAll("main *, header *")].filter((e) => {
 			const style = getComputedStyle(e);
 			return (style.overflow === "hidden" || e.matches("button, .button")) && style.clipPath === "none" && e.clientHeight > 0 && (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1);
 		}).map((e) => e.outerHTML.slice(0, 200))`); len(cut) > 0 {
@@ -124,9 +130,12 @@ func TestNothingMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, moving := range []string{"transition", "animation", "@keyframes", "scroll-behavior: smooth"} {
+	for _, moving := range []string{"transition", "animation", "@keyframes",
+		"scroll-behavior: smooth"} {
 		if strings.Contains(string(text), moving) {
-			t.Errorf("the stylesheet has %s: let it be within prefers-reduced-motion: no-preference", moving)
+			t.Errorf(
+				"the stylesheet has %s: let it be within prefers-reduced-motion: no-preference",
+				moving)
 		}
 	}
 }

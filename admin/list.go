@@ -17,7 +17,8 @@ func Locks(ctx context.Context, store jobs.History, stage1 Stage1) ([]Lock, erro
 
 // Jobs returns every job by name, with its next scheduled time by scheduled times, which is as in
 // Options and may be nil. It is what the API serves, for a command line.
-func Jobs(ctx context.Context, store jobs.History, scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
+func Jobs(ctx context.Context, store jobs.History,
+	scheduledTimes func(job string, from time.Time, n int) []time.Time) ([]Job, error) {
 	r := newReader(Options{Store: store, ScheduledTimes: scheduledTimes})
 	now, err := r.now(ctx)
 	if err != nil {

@@ -102,9 +102,11 @@ func TestPageIsLeftAloneUnderSomebodysHands(t *testing.T) {
 	browsertest.Visit(t, window, site.URL+"/runs")
 	site.changes.move(jobs.TopicRuns)
 	site.changes.action()
-	until(t, window, `performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)
+	until(t, window,
+		`performance.getEntriesByType("resource").some((r) => r.initiatorType == "xmlhttprequest")`)
 	asked := site.pages.Load()
-	evaluate[bool](t, window, `window.refused = 0, document.addEventListener("htmx:beforeRequest", (e) => window.refused += e.defaultPrevented), true`)
+	evaluate[bool](t, window,
+		`window.refused = 0, document.addEventListener("htmx:beforeRequest", (e) => window.refused += e.defaultPrevented), true`)
 	if err := chromedp.Do(window, chromedp.SendKeys(`#job`, "rollup")); err != nil {
 		t.Fatal(err)
 	}

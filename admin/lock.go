@@ -77,7 +77,9 @@ func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	for _, lock := range again.locks {
 		standing[lock.key()] = true
 	}
-	set.locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.doubtful() && !standing[l.key()] })
+	set.locks = slices.DeleteFunc(set.locks, func(l Lock) bool {
+		return l.doubtful() && !standing[l.key()]
+	})
 	return set, nil
 }
 
@@ -98,8 +100,10 @@ func (r *reader) grants(ctx context.Context) (lockSet, error) {
 	set := lockSet{locks: make([]Lock, 0, len(views))}
 	for _, v := range views {
 		lock := Lock{
-			Resource: v.Resource.String(), Mode: v.Mode, Slots: v.Slots, Holder: v.Holder, Token: v.Token,
-			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Stage1: Stage1Off, resource: v.Resource,
+			Resource: v.Resource.String(), Mode: v.Mode, Slots: v.Slots, Holder: v.Holder,
+			Token: v.Token,
+			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Stage1: Stage1Off,
+			resource: v.Resource,
 		}
 		if v.Resource.Kind() == locking.KindJob {
 			set.own = append(set.own, lock)
@@ -108,7 +112,8 @@ func (r *reader) grants(ctx context.Context) (lockSet, error) {
 		}
 	}
 	slices.SortFunc(set.locks, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(a.resource.Key(), b.resource.Key()), cmp.Compare(a.Token, b.Token))
+		return cmp.Or(cmp.Compare(a.resource.Key(), b.resource.Key()),
+			cmp.Compare(a.Token, b.Token))
 	})
 	return set, nil
 }

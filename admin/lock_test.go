@@ -51,7 +51,8 @@ func TestStage1States(t *testing.T) {
 		}
 	}
 	o.Stage1 = &stage1{err: errors.New("no route")}
-	if got := stages(t, o); got["public/orders"] != Stage1Unknown || got["public/customers"] != Stage1Off {
+	if got := stages(t, o); got["public/orders"] != Stage1Unknown ||
+		got["public/customers"] != Stage1Off {
 		t.Errorf("stage 1 down: %v", got)
 	}
 }
@@ -59,11 +60,13 @@ func TestStage1States(t *testing.T) {
 // A lock of a program may have neither job nor run.
 func TestLocksOfPrograms(t *testing.T) {
 	nobody := locking.Owner{Replica: "tool-1"}
-	view := jobs.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody, Token: 7, Since: ago(time.Minute), Expires: noon.Add(time.Second)}
+	view := jobs.LockView{Resource: table("orders"), Mode: locking.Exclusive, Holder: nobody,
+		Token: 7, Since: ago(time.Minute), Expires: noon.Add(time.Second)}
 	o := calm()
 	o.Store.(*history).locks = []jobs.LockView{view}
 	for job, want := range map[string]Stage1State{"": Stage1Held, "other": Stage1Other} {
-		o.Stage1 = &stage1{holders: map[locking.Resource]locking.Holder{view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
+		o.Stage1 = &stage1{holders: map[locking.Resource]locking.Holder{
+			view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
 		if got := stages(t, o)["public/orders"]; got != want {
 			t.Errorf("entry of job %q: %s, want %s", job, got, want)
 		}
@@ -97,7 +100,8 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 // slowStage1 answers when its context ends.
 type slowStage1 struct{}
 
-func (slowStage1) Inspect(ctx context.Context, _ []locking.Resource) (map[locking.Resource]locking.Holder, error) {
+func (slowStage1) Inspect(ctx context.Context,
+	_ []locking.Resource) (map[locking.Resource]locking.Holder, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -6,8 +6,10 @@ import "net/http"
 func lockGallery() []galleryState {
 	return []galleryState{
 		{name: "locks", options: acted(contention()), path: "/locks", has: []string{
-			"public/orders keeps three runs waiting, the oldest for 40 min, held by rollup-sales on replica-1 for 42 min.",
-			"vendor-api", "1 of 5 slots", "Release by force", "held by job prune-orders on replica-2",
+			"public/orders keeps three runs waiting, the oldest for 40 min, held by rollup-sales " +
+				"on replica-1 for 42 min.",
+			"vendor-api", "1 of 5 slots", "Release by force",
+			"held by job prune-orders on replica-2",
 		}},
 		{name: "locks-calm", options: calm(), path: "/locks", has: []string{"One lock is held, nobody waits."}},
 		{name: "locks-empty", options: empty(), path: "/locks", has: []string{"No job has named a table yet."}},
@@ -20,7 +22,9 @@ func lockGallery() []galleryState {
 		{name: "locks-filtered", options: contention(), path: "/locks?text=prune&state=waiting", has: []string{`value="prune"`, "everything</a>"}},
 		{name: "locks-down", options: down(), path: "/locks", status: http.StatusServiceUnavailable, has: []string{"does not answer", "has not seen this page"}},
 		{name: "timeline", options: night(), path: "/locks/timeline", has: []string{
-			`class="bar wait"`, `class="bar mark skipped"`, `class="restart"`, "public/orders", "10.0.3.9:11211", "rollup-hourly skipped 2026-03-14 02:35:15 UTC: public/orders is held by job rollup-sales on replica-1",
+			`class="bar wait"`, `class="bar mark skipped"`, `class="restart"`, "public/orders",
+			"10.0.3.9:11211", "rollup-hourly skipped 2026-03-14 02:35:15 UTC: public/orders is " +
+				"held by job rollup-sales on replica-1",
 		}},
 		{name: "timeline-day", options: night(), path: "/locks/timeline?span=24h", has: []string{"too short to be told apart", `class="bar failed several"`}},
 		{name: "timeline-table", options: night(), path: "/locks/timeline?resource=public%2Forders&from=2026-03-14T02:00&until=2026-03-14T02:40", has: []string{"and what is above or beneath it"}},
@@ -34,7 +38,8 @@ func lockGallery() []galleryState {
 		{name: "timeline-down", options: down(), path: "/locks/timeline", status: http.StatusServiceUnavailable, has: []string{"does not answer"}},
 		staleState("timeline-stale", night(), "/locks/timeline", `class="bar wait"`),
 		{name: "contention-matrix", options: night(), path: "/locks/contention", has: []string{
-			"of it: rollup-sales.", "its own earlier run", "8 in vain", "waits now", `class="heat4"`, "a program",
+			"of it: rollup-sales.", "its own earlier run", "8 in vain", "waits now",
+			`class="heat4"`, "a program",
 		}},
 		{name: "contention-hour", options: night(), path: "/locks/contention?from=2026-03-14T02:00&until=2026-03-14T02:30", has: []string{"Runs waited for others"}},
 		{name: "contention-empty", options: calm(), path: "/locks/contention", has: []string{"No run waited for another"}},

@@ -46,13 +46,16 @@ func (n *lockNode) grow(all bool) {
 		n.Beneath[i] = child
 		n.parts += child.parts
 	}
-	slices.SortStableFunc(n.Beneath, func(a, b *lockNode) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(n.Beneath, func(a, b *lockNode) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Name, b.Name))
+	})
 	n.open = all || n.Held > 0 || n.Waits > 0
 }
 
 // passage reports whether a node is nothing but the way to another.
 func (n *lockNode) passage() bool {
-	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 && n.State != HeldItself
+	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 &&
+		n.State != HeldItself
 }
 
 func (n *lockNode) rank() int {
@@ -114,7 +117,9 @@ func (n *lockNode) Covering() []Lock {
 }
 
 // WaitingShown returns the runs that the page lists, the oldest.
-func (n *lockNode) WaitingShown() []jobs.Record { return n.Waiting[:min(len(n.Waiting), shownWaiters)] }
+func (n *lockNode) WaitingShown() []jobs.Record {
+	return n.Waiting[:min(len(n.Waiting), shownWaiters)]
+}
 
 // WaitingMore returns how many it does not list.
 func (n *lockNode) WaitingMore() int { return len(n.Waiting) - len(n.WaitingShown()) }

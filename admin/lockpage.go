@@ -36,7 +36,8 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[lockTree]{
-		template: "locks.html", section: "/locks", title: "Locks", twin: p.with("/api/v1/locks/tree"), live: true, fields: true,
+		template: "locks.html", section: "/locks", title: "Locks",
+		twin: p.with("/api/v1/locks/tree"), live: true, fields: true,
 		topics: []jobs.Topic{jobs.TopicLocks, jobs.TopicRuns, jobs.TopicJobs},
 		question: func(ctx context.Context, beat pulse) (lockTree, error) {
 			tree, err := s.reader.lockTree(ctx, beat, filter)
@@ -87,7 +88,8 @@ func (p params) lockFilter() (f lockFilter, err error) {
 		return f, err
 	}
 	if len(p.Values["state"]) > 1 {
-		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once", len(p.Values["state"]))}
+		return f, &badRequest{fmt.Sprintf("state is given %d times, expected once",
+			len(p.Values["state"]))}
 	}
 	if f.under, err = p.resource("under"); err != nil {
 		return f, err
@@ -96,7 +98,8 @@ func (p params) lockFilter() (f lockFilter, err error) {
 		return f, err
 	}
 	if _, err := locking.ParseKey(f.after); err != nil {
-		return f, &badRequest{fmt.Sprintf("after is %q, expected what the link to the next page has", cut(f.after, 100))}
+		return f, &badRequest{fmt.Sprintf(
+			"after is %q, expected what the link to the next page has", cut(f.after, 100))}
 	}
 	return f, nil
 }
@@ -104,8 +107,10 @@ func (p params) lockFilter() (f lockFilter, err error) {
 // lockFuncs are what the templates of locks call.
 func lockFuncs() template.FuncMap {
 	return template.FuncMap{
-		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words, "took": took,
-		"axisY": func() int { return axisHeight }, "barHeight": func() int { return barHeight }, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words,
+		"took":  took,
+		"axisY": func() int { return axisHeight }, "barHeight": func() int { return barHeight },
+		"iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 }
 
@@ -123,7 +128,8 @@ func lockTabs(f Frame) []lockTab {
 	if asked, err := url.ParseQuery(query); err == nil && asked.Get("resource") != "" {
 		kept.Set("resource", asked.Get("resource"))
 	}
-	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false}, {"/locks/contention", "Contention", false}, {"/locks/forecast", "Forecast", false}}
+	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false},
+		{"/locks/contention", "Contention", false}, {"/locks/forecast", "Forecast", false}}
 	for i, tab := range tabs {
 		tabs[i].Here = tab.Path == path
 		if tab.Path == "/locks/timeline" || tab.Path == "/locks/forecast" {

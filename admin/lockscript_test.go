@@ -12,7 +12,8 @@ import (
 func TestTimelineByKeyboard(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
 	site := siteIn(t, window, newServer(t, night()).Handler())
@@ -30,7 +31,8 @@ func TestTimelineByKeyboard(t *testing.T) {
 			return document.activeElement.querySelector("title").textContent;
 		})()`)
 	}
-	begin := evaluate[string](t, window, `(() => { document.querySelector(".chart a.bar").focus(); return document.activeElement.querySelector("title").textContent; })()`)
+	begin := evaluate[string](t, window,
+		`(() => { document.querySelector(".chart a.bar").focus(); return document.activeElement.querySelector("title").textContent; })()`)
 	right := press("ArrowRight")
 	if right == begin {
 		t.Errorf("to the right of %q is nothing", begin)
@@ -44,10 +46,12 @@ func TestTimelineByKeyboard(t *testing.T) {
 	if down := press("ArrowDown"); down == begin {
 		t.Error("beneath the first bar is nothing")
 	}
-	if evaluate[string](t, window, `(() => { window.gone = ""; addEventListener("click", (e) => { window.gone = e.target.dataset.zoom; e.preventDefault(); }); return ""; })()`) != "" {
+	if evaluate[string](t, window,
+		`(() => { window.gone = ""; addEventListener("click", (e) => { window.gone = e.target.dataset.zoom; e.preventDefault(); }); return ""; })()`) != "" {
 		t.Error("a click can't be watched")
 	}
-	evaluate[string](t, window, `(() => { document.querySelector(".timeline").dispatchEvent(new KeyboardEvent("keydown", {key: "-", bubbles: true})); return ""; })()`)
+	evaluate[string](t, window,
+		`(() => { document.querySelector(".timeline").dispatchEvent(new KeyboardEvent("keydown", {key: "-", bubbles: true})); return ""; })()`)
 	if got := evaluate[string](t, window, `window.gone`); got != "out" {
 		t.Errorf("the key - follows %q", got)
 	}
@@ -59,7 +63,8 @@ func TestFoldedStaysFolded(t *testing.T) {
 	window := tab(t)
 	site := siteIn(t, window, hasty(t, contention()).Handler())
 	visit(t, window, screens()[2], site+"/locks")
-	evaluate[string](t, window, `(() => { const e = document.querySelector("details[data-key=public]"); e.open = false; e.dataset.old = ""; return ""; })()`)
+	evaluate[string](t, window,
+		`(() => { const e = document.querySelector("details[data-key=public]"); e.open = false; e.dataset.old = ""; return ""; })()`)
 	until(t, window, `!("old" in document.querySelector("details[data-key=public]").dataset)`)
 	until(t, window, `!document.querySelector("details[data-key=public]").open`)
 }
@@ -70,7 +75,8 @@ func TestTimelinePrints(t *testing.T) {
 	window := tab(t)
 	site := siteIn(t, window, newServer(t, night()).Handler())
 	visit(t, window, screens()[2], site+"/locks/timeline?refresh=off")
-	if _, err := chromedp.Call(window, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+	if _, err := chromedp.Call(window, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]string{

@@ -58,7 +58,8 @@ func (r *reader) lockTree(ctx context.Context, p pulse, f lockFilter) (lockTree,
 	if err != nil {
 		return lockTree{}, fmt.Errorf("resources: %w", err)
 	}
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: jobs.MaxBatch})
 	if err != nil {
 		return lockTree{}, err
 	}
@@ -84,7 +85,8 @@ type grove struct {
 
 func newGrove(named []locking.Resource, set lockSet, waiting []jobs.Record) *grove {
 	g := &grove{
-		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{}, waiting: map[locking.Resource][]jobs.Record{},
+		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
+		waiting: map[locking.Resource][]jobs.Record{},
 		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*lockNode{},
 	}
 	for _, resource := range named {
@@ -129,7 +131,8 @@ func (g *grove) tree(f lockFilter) lockTree {
 			continue
 		}
 		g.count(resource)
-		t.Known, t.Held, t.Waiting = t.Known+1, t.Held+len(g.own[resource]), t.Waiting+len(g.waiting[resource])
+		t.Known, t.Held, t.Waiting = t.Known+1, t.Held+len(g.own[resource]),
+			t.Waiting+len(g.waiting[resource])
 		if g.busy(resource) {
 			busy = append(busy, resource)
 		} else {
@@ -143,7 +146,8 @@ func (g *grove) tree(f lockFilter) lockTree {
 
 // onPage returns what a page has: the worst of what is held or waited for, and
 // what is free by name. Where only what is held is asked for, that goes by name.
-func (g *grove) onPage(f lockFilter, busy, free []locking.Resource, t *lockTree) []locking.Resource {
+func (g *grove) onPage(f lockFilter, busy, free []locking.Resource,
+	t *lockTree) []locking.Resource {
 	page, limit, more := free, shownUnheld, &t.MoreFree
 	if f.state == "held" || f.state == "waiting" {
 		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
@@ -152,7 +156,8 @@ func (g *grove) onPage(f lockFilter, busy, free []locking.Resource, t *lockTree)
 	slices.SortFunc(page, byKind)
 	if f.after != "" {
 		busy = nil // they are on the first page
-		page = slices.DeleteFunc(page, func(r locking.Resource) bool { return !isAfter(r, f.after) })
+		page = slices.DeleteFunc(page,
+			func(r locking.Resource) bool { return !isAfter(r, f.after) })
 	}
 	t.MoreBusy = max(0, len(busy)-shownBusy)
 	busy = busy[:min(len(busy), shownBusy)]
@@ -187,8 +192,12 @@ func (g *grove) passes(f lockFilter, resource locking.Resource) bool {
 func (g *grove) mentions(resource locking.Resource, text string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	return has(resource.String()) ||
-		slices.ContainsFunc(g.own[resource], func(l Lock) bool { return has(l.Holder.Job) || has(l.Holder.Replica) || has(l.Holder.Run) }) ||
-		slices.ContainsFunc(g.waiting[resource], func(r jobs.Record) bool { return has(r.Job) || has(r.Replica) || has(r.ID.String()) })
+		slices.ContainsFunc(g.own[resource], func(l Lock) bool {
+			return has(l.Holder.Job) || has(l.Holder.Replica) || has(l.Holder.Run)
+		}) ||
+		slices.ContainsFunc(g.waiting[resource], func(r jobs.Record) bool {
+			return has(r.Job) || has(r.Replica) || has(r.ID.String())
+		})
 }
 
 // count adds a resource to the sums of what lies above it.
@@ -208,7 +217,8 @@ func (g *grove) count(resource locking.Resource) {
 // worseFirst puts what most runs wait for first, then what has been held for
 // longest.
 func (g *grove) worseFirst(a, b locking.Resource) int {
-	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])), cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
+	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])),
+		cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
 }
 
 func (g *grove) heldSince(r locking.Resource) int64 {
@@ -220,11 +230,13 @@ func (g *grove) heldSince(r locking.Resource) int64 {
 }
 
 func kinds() []locking.Kind {
-	return []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindGroup, locking.KindMemo, locking.KindJob}
+	return []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindGroup,
+		locking.KindMemo, locking.KindJob}
 }
 
 func byKind(a, b locking.Resource) int {
-	return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind()), slices.Index(kinds(), b.Kind())), cmp.Compare(a.Path(), b.Path()))
+	return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind()), slices.Index(kinds(), b.Kind())),
+		cmp.Compare(a.Path(), b.Path()))
 }
 
 // isAfter reports whether a resource comes behind that of a key.
@@ -240,7 +252,8 @@ func (g *grove) plant(shown []locking.Resource) []*lockNode {
 	for _, resource := range shown {
 		root := roots[resource.Kind()]
 		if root == nil {
-			root = &lockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(), State: HeldNot}
+			root = &lockNode{Name: kindWords(resource.Kind()), Kind: resource.Kind(),
+				State: HeldNot}
 			roots[resource.Kind()] = root
 		}
 		parent := root
@@ -266,7 +279,8 @@ func (g *grove) plant(shown []locking.Resource) []*lockNode {
 	}
 	for resource, sum := range g.sums { // a kind's sums are those of what is topmost
 		if root := roots[resource.Kind()]; root != nil && len(resource.Ancestors()) == 0 {
-			root.Resources, root.Held, root.Waits = root.Resources+sum.Resources, root.Held+sum.Held, root.Waits+sum.Waits
+			root.Resources, root.Held, root.Waits = root.Resources+sum.Resources,
+				root.Held+sum.Held, root.Waits+sum.Waits
 		}
 	}
 	return trees
@@ -276,15 +290,18 @@ func (g *grove) node(resource locking.Resource) *lockNode {
 	state := resourceState(resource, g.own, g.beneath[resource])
 	path := resource.Path()
 	node := *g.sums[resource]
-	node.Name, node.Resource, node.Kind = path[strings.LastIndex(path, "/")+1:], resource.String(), resource.Kind()
+	node.Name, node.Resource, node.Kind = path[strings.LastIndex(path, "/")+1:], resource.String(),
+		resource.Kind()
 	node.State, node.Locks, node.Waiting = state.State, state.Locks, g.waiting[resource]
 	return &node
 }
 
 func kindWords(k locking.Kind) string {
 	return map[locking.Kind]string{
-		locking.KindTable: "Tables", locking.KindPath: "Paths", locking.KindSlot: "Semaphores", locking.KindGroup: "Groups with a limit",
-		locking.KindMemo: "Values being computed", locking.KindJob: "Jobs that wait for their own earlier run",
+		locking.KindTable: "Tables", locking.KindPath: "Paths", locking.KindSlot: "Semaphores",
+		locking.KindGroup: "Groups with a limit",
+		locking.KindMemo:  "Values being computed",
+		locking.KindJob:   "Jobs that wait for their own earlier run",
 	}[k]
 }
 
@@ -301,7 +318,8 @@ func (g *grove) summary(p pulse, t *lockTree) string {
 		parts = append(parts, g.blockedWords(p, resource))
 	}
 	if more := len(stuck) - len(parts); more > 0 {
-		parts = append(parts, fmt.Sprintf("%s more %s waited for.", title(number(more)), verb(more, "resource is", "resources are")))
+		parts = append(parts, fmt.Sprintf("%s more %s waited for.", title(number(more)),
+			verb(more, "resource is", "resources are")))
 	}
 	held := 0
 	for _, locks := range g.own {
@@ -313,7 +331,8 @@ func (g *grove) summary(p pulse, t *lockTree) string {
 	case held == 0:
 		parts = append(parts, "Nothing is held.")
 	case waits == 0:
-		parts = append(parts, fmt.Sprintf("%s held, nobody waits.", title(plural(held, "lock is", "locks are"))))
+		parts = append(parts, fmt.Sprintf("%s held, nobody waits.",
+			title(plural(held, "lock is", "locks are"))))
 	}
 	return strings.Join(parts, " ")
 }
@@ -325,13 +344,16 @@ func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
 	if resource.Kind() == locking.KindJob {
 		name = "An earlier run of " + cut(resource.Path(), 100)
 	}
-	wait := fmt.Sprintf("keeps %s waiting, the oldest for %s", plural(len(runs), "run", "runs"), span(p.now.Sub(since(runs[0]))))
+	wait := fmt.Sprintf("keeps %s waiting, the oldest for %s", plural(len(runs), "run", "runs"),
+		span(p.now.Sub(since(runs[0]))))
 	if len(runs) == 1 {
-		wait = fmt.Sprintf("keeps %s waiting for %s", cut(runs[0].Job, 100), span(p.now.Sub(since(runs[0]))))
+		wait = fmt.Sprintf("keeps %s waiting for %s", cut(runs[0].Job, 100),
+			span(p.now.Sub(since(runs[0]))))
 	}
 	locks := resourceState(resource, g.own, 0).Locks
 	if len(locks) == 0 {
-		return fmt.Sprintf("%s is free again; the next try of %s follows.", name, plural(len(runs), "waiting run", "waiting runs"))
+		return fmt.Sprintf("%s is free again; the next try of %s follows.", name,
+			plural(len(runs), "waiting run", "waiting runs"))
 	}
 	by := cmp.Or(cut(locks[0].Holder.Job, 100), "a program")
 	if resource.Kind() == locking.KindJob {
@@ -342,5 +364,6 @@ func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
 			wait += fmt.Sprintf(" and %s", plural(more, "other", "others"))
 		}
 	}
-	return fmt.Sprintf("%s %s on %s for %s.", name, wait, cut(locks[0].Holder.Replica, 100), span(p.now.Sub(locks[0].Since)))
+	return fmt.Sprintf("%s %s on %s for %s.", name, wait, cut(locks[0].Holder.Replica, 100),
+		span(p.now.Sub(locks[0].Since)))
 }

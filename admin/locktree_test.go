@@ -126,11 +126,13 @@ func TestTreeOfThousandsIsPaged(t *testing.T) {
 			if len(body) > 400_000 {
 				t.Errorf("%s has %d bytes", path, len(body))
 			}
-			for _, name := range regexp.MustCompile(`href="/locks/timeline\?resource=([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			for _, name := range regexp.MustCompile(`href="/locks/timeline\?resource=([^"]*)"`).
+				FindAllStringSubmatch(body, -1) {
 				seen[name[1]] = true
 			}
 			path = ""
-			if next := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(body); next != nil {
+			if next := regexp.MustCompile(`href="([^"]*)" rel="next"`).
+				FindStringSubmatch(body); next != nil {
 				path = html.UnescapeString(next[1])
 			}
 		}
@@ -145,8 +147,10 @@ func TestViewersSeeNoRelease(t *testing.T) {
 	handler := newServer(t, guardedOptions(t)).Handler()
 	for user, want := range map[string]bool{"vera": false, "anna": true} {
 		password := map[string]string{"vera": "staple", "anna": "correct horse"}[user]
-		reply := ask(handler, http.MethodGet, "/locks", withCookie(cookieOf(t, handler, user, password)))
-		if got := strings.Contains(reply.Body.String(), "/locks/release?holder=1810&amp;resource=public%2Forders"); got != want {
+		reply := ask(handler, http.MethodGet, "/locks",
+			withCookie(cookieOf(t, handler, user, password)))
+		if got := strings.Contains(reply.Body.String(),
+			"/locks/release?holder=1810&amp;resource=public%2Forders"); got != want {
 			t.Errorf("%s sees the link to release: %t (%d)", user, got, reply.Code)
 		}
 	}
@@ -163,7 +167,8 @@ func TestWrongParametersOfTheTree(t *testing.T) {
 		for _, path := range []string{"/locks", "/api/v1/locks/tree"} {
 			reply := get(t, handler, path+query)
 			if body := html.UnescapeString(reply.Body.String()); reply.Code != http.StatusBadRequest || !strings.Contains(strings.ReplaceAll(body, `\"`, `"`), want) {
-				t.Errorf("%s%s: %d, expected 400 and %q in\n%s", path, query, reply.Code, want, body)
+				t.Errorf("%s%s: %d, expected 400 and %q in\n%s", path, query, reply.Code, want,
+					body)
 			}
 		}
 	}

@@ -43,7 +43,9 @@ func (s *Server) memcached() *MemcachedView {
 // unreachable reports whether any server does not answer: that explains why
 // stage 1 can't be asked.
 func (v *MemcachedView) unreachable() bool {
-	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool { return h.State == memcached.StateUnreachable })
+	return v != nil && slices.ContainsFunc(v.Servers, func(h memcached.Health) bool {
+		return h.State == memcached.StateUnreachable
+	})
 }
 
 func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
@@ -53,10 +55,13 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, h := range o.Memcached.Servers {
 		switch h.State {
 		case memcached.StateUnreachable:
-			add(Notice, "memcached %s has not answered %s for %s: %s The store excludes without it.",
-				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)), sentence(oneLine(trouble(h), 300)))
+			add(Notice,
+				"memcached %s has not answered %s for %s: %s The store excludes without it.",
+				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)),
+				sentence(oneLine(trouble(h), 300)))
 		case memcached.StateUnsafe:
-			add(Notice, "memcached %s is not safe for locks: %s. The store still excludes.", h.Server, complaints(h))
+			add(Notice, "memcached %s is not safe for locks: %s. The store still excludes.",
+				h.Server, complaints(h))
 		}
 		var befallen []string
 		for _, e := range recent(h, o.Now) {
@@ -111,7 +116,8 @@ func befell(e memcached.Event) string {
 	case memcached.EventEvicted:
 		return fmt.Sprintf("evicted %s", figure(int(e.Count), "entry", "entries"))
 	case memcached.EventReassigned:
-		return fmt.Sprintf("dropped %s while it moved memory", figure(int(e.Count), "entry", "entries"))
+		return fmt.Sprintf("dropped %s while it moved memory",
+			figure(int(e.Count), "entry", "entries"))
 	case memcached.EventFull:
 		return fmt.Sprintf("was full and refused %s", figure(int(e.Count), "entry", "entries"))
 	case memcached.EventCrowded:
@@ -136,7 +142,9 @@ func listProblems(o *Overview, add func(Severity, string, ...any)) {
 		groups = append(groups, strings.Join(group, ", "))
 	}
 	slices.Sort(groups)
-	add(Notice, "The replicas have %s different lists of memcached servers (%s) and don't see each other's locks there. The store still excludes; give all the same servers in the same order.",
+	add(Notice, "The replicas have %s different lists of memcached servers (%s) and don't see "+
+		"each other's locks there. The store still excludes; give all the same servers in the "+
+		"same order.",
 		number(len(groups)), strings.Join(groups, " / "))
 }
 
@@ -147,6 +155,7 @@ func usageWords(u memcached.Usage) string {
 	if u.Bytes > 0 && u.Bytes < mega {
 		used = "less than 1"
 	}
-	return fmt.Sprintf("%s, %s of %d MB, %s", figure(int(u.Items), "entry", "entries"), used, u.LimitBytes/mega,
+	return fmt.Sprintf("%s, %s of %d MB, %s", figure(int(u.Items), "entry", "entries"), used,
+		u.LimitBytes/mega,
 		figure(int(u.Connections), "connection", "connections"))
 }

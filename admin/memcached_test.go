@@ -20,8 +20,11 @@ func (s servers) Servers() []memcached.Health { return s }
 // healthy is a server as configs/memcached.conf has it.
 func healthy(address string) memcached.Health {
 	return memcached.Health{
-		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour), Asked: ago(2 * time.Second), Version: "1.6.18",
-		StartedAt: ago(26 * time.Hour), Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20, LimitBytes: 128 << 20},
+		Server: address, State: memcached.StateSafe, Since: ago(3 * time.Hour),
+		Asked: ago(2 * time.Second), Version: "1.6.18",
+		StartedAt: ago(26 * time.Hour),
+		Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20,
+			LimitBytes: 128 << 20},
 		Settings: []memcached.Setting{
 			{Name: "evictions", Value: "off", Verdict: memcached.Good}, {Name: "flush_enabled", Value: "no", Verdict: memcached.Good},
 		},
@@ -63,10 +66,13 @@ func gone(address string) memcached.Health {
 func watched() Options {
 	o := calm()
 	h := o.Store.(*history)
-	h.replicas = append(h.replicas, beating(3, "replica-2", time.Second, 0), beating(4, "replica-4", time.Second, 0))
-	h.replicas[0].LockServers, h.replicas[1].LockServers, h.replicas[2].LockServers = "5f3a", "5f3a", "77b0"
+	h.replicas = append(h.replicas, beating(3, "replica-2", time.Second, 0),
+		beating(4, "replica-4", time.Second, 0))
+	h.replicas[0].LockServers, h.replicas[1].LockServers, h.replicas[2].LockServers = "5f3a",
+		"5f3a", "77b0"
 	o.Memcached = servers{
-		healthy("cache-1.internal:11211"), troubled("cache-2.internal:11211"), gone("10.0.3.9:11211"),
+		healthy("cache-1.internal:11211"), troubled("cache-2.internal:11211"),
+		gone("10.0.3.9:11211"),
 		{Server: "10.0.3.10:11211", State: memcached.StateUnknown, Settings: []memcached.Setting{}, Events: []memcached.Event{}},
 	}
 	return o
@@ -82,7 +88,8 @@ func TestMemcachedIsServed(t *testing.T) {
 	}
 	golden(t, "memcached.json", reply.Body.Bytes())
 	indented := strings.ReplaceAll(strings.TrimSpace(reply.Body.String()), "\n", "\n  ")
-	if overview := get(t, handler, "/api/v1/overview").Body.String(); !strings.Contains(overview, `"memcached": `+indented) {
+	if overview := get(t, handler, "/api/v1/overview").
+		Body.String(); !strings.Contains(overview, `"memcached": `+indented) {
 		t.Errorf("the overview lacks %s:\n%s", indented, overview)
 	}
 	if reply := get(t, handler, "/api/v1/memcached?x=1"); reply.Code != http.StatusBadRequest {
@@ -92,10 +99,12 @@ func TestMemcachedIsServed(t *testing.T) {
 
 func TestWithoutMemcachedThereIsNone(t *testing.T) {
 	handler := newServer(t, calm()).Handler()
-	if got, want := get(t, handler, "/api/v1/memcached").Body.String(), "{\n  \"seen_by\": \"replica-1\",\n  \"servers\": []\n}\n"; got != want {
+	if got, want := get(t, handler, "/api/v1/memcached").Body.String(),
+		"{\n  \"seen_by\": \"replica-1\",\n  \"servers\": []\n}\n"; got != want {
 		t.Errorf("got %s, expected %s", got, want)
 	}
-	if got := get(t, handler, "/api/v1/overview").Body.String(); strings.Contains(got, "memcached") {
+	if got := get(t, handler, "/api/v1/overview").
+		Body.String(); strings.Contains(got, "memcached") {
 		t.Errorf("the overview tells of it: %s", got)
 	}
 	if got := get(t, handler, "/").Body.String(); strings.Contains(got, "memcached\"") {
@@ -122,13 +131,19 @@ func TestMemcachedProblems(t *testing.T) {
 		got = append(got, p.Text)
 	}
 	want := []string{
-		"The replicas have two different lists of memcached servers (replica-1, replica-3 / replica-2) and don't see each other's locks there. The store still excludes; give all the same servers in the same order.",
-		"memcached cache-2.internal:11211 is not safe for locks: evictions is on (start it with -M), flush_enabled is not reported (start it with -F). The store still excludes.",
-		"memcached cache-2.internal:11211 evicted 4 entries 20 s ago, was flushed and lost its locks 2 min ago, restarted and lost its locks 3 min ago.",
-		"memcached 10.0.3.9:11211 has not answered replica-1 for 42 s: dial tcp 10.0.3.9:11211: connect: connection refused. The store excludes without it.",
+		"The replicas have two different lists of memcached servers (replica-1, replica-3 / " +
+			"replica-2) and don't see each other's locks there. The store still excludes; give " +
+			"all the same servers in the same order.",
+		"memcached cache-2.internal:11211 is not safe for locks: evictions is on (start it with " +
+			"-M), flush_enabled is not reported (start it with -F). The store still excludes.",
+		"memcached cache-2.internal:11211 evicted 4 entries 20 s ago, was flushed and lost its " +
+			"locks 2 min ago, restarted and lost its locks 3 min ago.",
+		"memcached 10.0.3.9:11211 has not answered replica-1 for 42 s: dial tcp 10.0.3.9:11211: " +
+			"connect: connection refused. The store excludes without it.",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("problems are\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("problems are\n%s\nexpected\n%s", strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 

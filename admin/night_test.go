@@ -16,7 +16,8 @@ func night() Options {
 	h := contention().Store.(*history)
 	random := rand.New(rand.NewPCG(3, 4))
 	n := 3000
-	past := func(job string, before, waited, ran time.Duration, state jobs.State, blocker jobs.Record, resource string) {
+	past := func(job string, before, waited, ran time.Duration, state jobs.State,
+		blocker jobs.Record, resource string) {
 		n++
 		r := done(n, job, fmt.Sprintf("replica-%d", n%3+1), before, ran, state)
 		r.CreatedAt = r.CreatedAt.Add(-waited)
@@ -24,7 +25,8 @@ func night() Options {
 		if state == jobs.Skipped {
 			r.FinishedAt = pointer(ago(before))
 			r.CreatedAt, r.StartedAt, r.Attempt, r.Token = ago(before+waited), nil, 0, 0
-			r.Reason, r.BlockedBy = jobs.ReasonLockHeld, &jobs.Blocker{Resource: resource, Holder: owner(blocker)}
+			r.Reason, r.BlockedBy = jobs.ReasonLockHeld,
+				&jobs.Blocker{Resource: resource, Holder: owner(blocker)}
 		} else {
 			explain(&r)
 		}
@@ -32,14 +34,16 @@ func night() Options {
 	}
 	rollup := running(10, "rollup-sales", "replica-1", 42*time.Minute)
 	for i := range 8 { // the hours before the one that hangs
-		past("rollup-sales", time.Duration(44+i*5)*time.Minute, 0, time.Duration(60+random.IntN(90))*time.Second, jobs.Succeeded, rollup, "")
+		past("rollup-sales", time.Duration(44+i*5)*time.Minute, 0,
+			time.Duration(60+random.IntN(90))*time.Second, jobs.Succeeded, rollup, "")
 	}
 	for i := range 12 {
 		before := time.Duration(2+i*5) * time.Minute
 		if before < 40*time.Minute {
 			past("rollup-hourly", before, 90*time.Second, 0, jobs.Skipped, rollup, "public/orders")
 		} else {
-			past("rollup-hourly", before-30*time.Second, 40*time.Second, 70*time.Second, jobs.Succeeded, rollup, "")
+			past("rollup-hourly", before-30*time.Second, 40*time.Second, 70*time.Second,
+				jobs.Succeeded, rollup, "")
 		}
 	}
 	for i := range 340 {
@@ -47,13 +51,19 @@ func night() Options {
 		if i%41 == 7 {
 			state = jobs.Failed
 		}
-		past("merge-events", time.Duration(15+i*10)*time.Second, 0, time.Duration(1500+random.IntN(6000))*time.Millisecond, state, rollup, "")
+		past("merge-events", time.Duration(15+i*10)*time.Second, 0,
+			time.Duration(1500+random.IntN(6000))*time.Millisecond, state, rollup, "")
 	}
 	for i := range 12 {
-		past("sync-vendors", time.Duration(4+i*5)*time.Minute, time.Duration(random.IntN(40))*time.Second, time.Duration(20+random.IntN(100))*time.Second,
-			[]jobs.State{jobs.Succeeded, jobs.Succeeded, jobs.TimedOut, jobs.Succeeded, jobs.Lost, jobs.Cancelled}[i%6], rollup, "")
+		past("sync-vendors", time.Duration(4+i*5)*time.Minute,
+			time.Duration(random.IntN(40))*time.Second,
+			time.Duration(20+random.IntN(100))*time.Second,
+			[]jobs.State{jobs.Succeeded, jobs.Succeeded, jobs.TimedOut, jobs.Succeeded, jobs.Lost,
+				jobs.Cancelled}[i%6], rollup, "")
 	}
-	slices.SortStableFunc(h.runs, func(a, b jobs.Record) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(h.runs, func(a, b jobs.Record) int {
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
 	h.restart = []jobs.Restart{
 		{Server: "10.0.3.9:11211", StartedAt: ago(33 * time.Minute), NoticedAt: ago(33*time.Minute - 3*time.Second), NoticedBy: "replica-2"},
 		{Server: "10.0.3.9:11211", StartedAt: ago(18 * time.Minute), NoticedAt: ago(18*time.Minute - 2*time.Second), NoticedBy: "replica-1"},
@@ -86,7 +96,8 @@ func crowd() Options {
 	}
 	for i := range 40 {
 		v := job(fmt.Sprintf("call-%02d", i), "*/5 * * * *")
-		v.Resources = append(v.Resources, locking.Request{Resource: api, Mode: locking.Slotted, Slots: 40})
+		v.Resources = append(v.Resources,
+			locking.Request{Resource: api, Mode: locking.Slotted, Slots: 40})
 		h.jobs = append(h.jobs, v)
 		run := running(100+i, v.Name, "replica-1", time.Duration(i+20)*time.Minute)
 		held := lock("x", run, time.Duration(i+20)*time.Minute)
@@ -95,7 +106,8 @@ func crowd() Options {
 	}
 	h.jobs = append(h.jobs, job("tick", "* * * * * *", "ticks"))
 	for i := range 8000 {
-		h.runs = append(h.runs, done(5000+i, "tick", "replica-1", time.Duration(i)*time.Second, 300*time.Millisecond, jobs.Succeeded))
+		h.runs = append(h.runs, done(5000+i, "tick", "replica-1", time.Duration(i)*time.Second,
+			300*time.Millisecond, jobs.Succeeded))
 	}
 	return options(h)
 }
@@ -106,8 +118,10 @@ func manyWaits() Options {
 	for i := range 200 {
 		for k := range 5 {
 			h.blocked = append(h.blocked, jobs.Blockage{
-				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name, Resource: "tenant_000/orders", Times: 101, Unrun: k,
-				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute, Last: ago(time.Duration(i+1) * time.Minute),
+				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name,
+				Resource: "tenant_000/orders", Times: 101, Unrun: k,
+				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute,
+				Last: ago(time.Duration(i+1) * time.Minute),
 			})
 		}
 	}
@@ -121,12 +135,15 @@ func rush() Options {
 	h := o.Store.(*history)
 	h.typical = make(map[string]jobs.Typical)
 	for i, v := range h.jobs {
-		h.typical[v.Name] = jobs.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second, Long: time.Duration(i%7) * time.Minute}
+		h.typical[v.Name] = jobs.Typical{Runs: 20, Median: time.Duration(i%7) * 10 * time.Second,
+			Long: time.Duration(i%7) * time.Minute}
 	}
-	o.ScheduledTimes = func(job string, from time.Time, n int) []time.Time { // cheaper than to read each schedule anew
+	o.ScheduledTimes = func(job string, from time.Time, n int) []time.Time {
+		// cheaper than to read each schedule anew
 		scheduledTimes := make([]time.Time, n)
 		for i := range scheduledTimes {
-			scheduledTimes[i] = from.Truncate(15 * time.Minute).Add(time.Duration(i+1) * 15 * time.Minute)
+			scheduledTimes[i] = from.Truncate(15 * time.Minute).
+				Add(time.Duration(i+1) * 15 * time.Minute)
 		}
 		return scheduledTimes
 	}

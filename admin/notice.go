@@ -30,8 +30,10 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 	}
 	name := noticeName(r, s.people().proxy)
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/", MaxAge: int(noticeLasts.Seconds()),
-		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie), SameSite: http.SameSiteStrictMode,
+		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/",
+		MaxAge:   int(noticeLasts.Seconds()),
+		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie),
+		SameSite: http.SameSiteStrictMode,
 	})
 }
 
@@ -46,7 +48,8 @@ func (s *Server) noticeFor(r *http.Request) *notice {
 	}
 	var n notice
 	decoded, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil || json.Unmarshal(decoded, &n) != nil || n.Path != r.URL.EscapedPath() || n.Text == "" {
+	if err != nil || json.Unmarshal(decoded, &n) != nil || n.Path != r.URL.EscapedPath() ||
+		n.Text == "" {
 		return nil
 	}
 	n.Text = cut(n.Text, 500)

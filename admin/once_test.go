@@ -28,7 +28,8 @@ import (
 func TestEachActHappensOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
-		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+		store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "holdfast.db"),
+			sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,8 @@ func TestEachActHappensOnce(t *testing.T) {
 		}
 		url := database.Database(t)
 		open := func(migrate bool) jobs.Store {
-			store, err := postgres.Open(t.Context(), postgres.Options{URL: url, Migrate: migrate, Log: zerolog.Nop()})
+			store, err := postgres.Open(t.Context(),
+				postgres.Options{URL: url, Migrate: migrate, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,10 +56,12 @@ func TestEachActHappensOnce(t *testing.T) {
 
 func clickTwice(t *testing.T, first, second jobs.Store) {
 	session, running, waiting := stage(t, first)
-	handlers := []http.Handler{realServer(t, first, "replica-1"), realServer(t, second, "replica-2")}
+	handlers := []http.Handler{realServer(t, first, "replica-1"),
+		realServer(t, second, "replica-2")}
 	token := tokenOf(t, first, running)
 	job := func(rows int) string {
-		encoded, err := json.Marshal(map[string]any{"name": "added", "handler": "work", "params": map[string]int{"rows": rows}})
+		encoded, err := json.Marshal(map[string]any{"name": "added", "handler": "work",
+			"params": map[string]int{"rows": rows}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,12 +122,15 @@ func stage(t *testing.T, store jobs.Store) (session, running, waiting uuid.UUID)
 	if err := store.Open(ctx, jobs.Session{ID: session, Replica: "replica-1", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	definition := jobs.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work", Resources: exclusive("orders"), Group: "night", Priority: 5, Source: jobs.FromConfig}
+	definition := jobs.Definition{Name: "rollup-sales", Hash: "1", Zone: "UTC", Handler: "work",
+		Resources: exclusive("orders"), Group: "night", Priority: 5, Source: jobs.FromConfig}
 	if _, err := store.Register(ctx, session, []jobs.Definition{definition}); err != nil {
 		t.Fatal(err)
 	}
 	start := func(scheduledAt time.Time) uuid.UUID {
-		request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1, Requests: exclusive("orders"), WaitSince: scheduledAt}
+		request := jobs.StartRequest{Run: uuid.New(),
+			Firing: jobs.Firing{Job: "rollup-sales", ScheduledAt: scheduledAt}, Attempt: 1,
+			Requests: exclusive("orders"), WaitSince: scheduledAt}
 		if _, err := store.Start(ctx, session, []jobs.StartRequest{request}); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +146,8 @@ func realServer(t *testing.T, store jobs.Store, replica string) http.Handler {
 	options := operationsOptions()
 	options.Control, options.Replica = store, replica
 	return newServer(t, Options{
-		Listen: "127.0.0.1:0", Store: store, Replica: replica, Operations: jobs.NewOperations(options), Log: zerolog.Nop(),
+		Listen: "127.0.0.1:0", Store: store, Replica: replica,
+		Operations: jobs.NewOperations(options), Log: zerolog.Nop(),
 	}).Handler()
 }
 
@@ -173,7 +181,8 @@ func toldBy(t *testing.T, handler http.Handler, reply *httptest.ResponseRecorder
 	request.Host = "localhost:8080"
 	server := httptest.NewRecorder()
 	handler.ServeHTTP(server, request)
-	found := regexp.MustCompile(`class="told".*<bdi>(.*)</bdi></p>`).FindStringSubmatch(server.Body.String())
+	found := regexp.MustCompile(`class="told".*<bdi>(.*)</bdi></p>`).
+		FindStringSubmatch(server.Body.String())
 	if server.Code != http.StatusOK || found == nil {
 		t.Errorf("%s: %d, and no notice", location, server.Code)
 		return ""

@@ -29,11 +29,13 @@ type schemas struct {
 	named    object // components, by the type's name
 	refusals object // likewise, by kind and status
 	types    map[string]reflect.Type
-	comments map[string]map[string]string // by package and type, then by field; "" is the type's own
+	// by package and type, then by field; "" is the type's own
+	comments map[string]map[string]string
 }
 
 func newSchemas(t *testing.T) *schemas {
-	return &schemas{t: t, named: object{}, refusals: object{}, types: map[string]reflect.Type{}, comments: map[string]map[string]string{}}
+	return &schemas{t: t, named: object{}, refusals: object{}, types: map[string]reflect.Type{},
+		comments: map[string]map[string]string{}}
 }
 
 // wordsOf lists what types with few values have.
@@ -46,15 +48,21 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []jobs.Source{jobs.FromConfig, jobs.FromStore})
 	put(words, []jobs.TargetKind{jobs.TargetJob, jobs.TargetGroup, jobs.TargetAll})
 	put(words, []locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted})
-	put(words, []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindJob, locking.KindGroup, locking.KindMemo})
+	put(words, []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot,
+		locking.KindJob, locking.KindGroup, locking.KindMemo})
 	put(words, []Stage1State{Stage1Held, Stage1Missing, Stage1Other, Stage1Off, Stage1Unknown})
 	put(words, []Holding{HeldItself, HeldAbove, HeldPartly, HeldNot})
 	put(words, []Severity{Alarm, Notice})
-	put(words, []ReplicaState{ReplicaBeating, ReplicaLate, ReplicaSilent, ReplicaStopped, ReplicaDied})
-	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe, memcached.StateUnreachable})
+	put(words, []ReplicaState{ReplicaBeating, ReplicaLate, ReplicaSilent, ReplicaStopped,
+		ReplicaDied})
+	put(words, []memcached.State{memcached.StateUnknown, memcached.StateSafe, memcached.StateUnsafe,
+		memcached.StateUnreachable})
 	put(words, []memcached.Verdict{memcached.Good, memcached.Advice, memcached.Unsafe})
-	put(words, []memcached.EventKind{memcached.EventUnreachable, memcached.EventBack, memcached.EventRestarted, memcached.EventFlushed, memcached.EventFlushRefused,
-		memcached.EventEvicted, memcached.EventReassigned, memcached.EventFull, memcached.EventCrowded, memcached.EventUnsafe, memcached.EventAdvice, memcached.EventMended})
+	put(words, []memcached.EventKind{memcached.EventUnreachable, memcached.EventBack,
+		memcached.EventRestarted, memcached.EventFlushed, memcached.EventFlushRefused,
+		memcached.EventEvicted, memcached.EventReassigned, memcached.EventFull,
+		memcached.EventCrowded, memcached.EventUnsafe, memcached.EventAdvice,
+		memcached.EventMended})
 	return words
 }
 
@@ -80,7 +88,8 @@ func (s *schemas) of(t reflect.Type) object {
 	if t.Kind() == reflect.Pointer {
 		return object{"anyOf": []any{s.of(t.Elem()), object{"type": "null"}}}
 	}
-	for _, marshaler := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()} {
+	for _, marshaler := range []reflect.Type{reflect.TypeFor[json.Marshaler](),
+		reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()} {
 		if t.Implements(marshaler) {
 			s.t.Fatalf("%s writes itself: say how", t)
 		}
@@ -116,13 +125,15 @@ func (s *schemas) component(t reflect.Type) object {
 	name := t.Name()
 	name = strings.ToUpper(name[:1]) + name[1:]
 	if known, there := s.types[name]; there && known != t {
-		name = strings.ToUpper(filepath.Base(t.PkgPath())[:1]) + filepath.Base(t.PkgPath())[1:] + name
+		name = strings.ToUpper(filepath.Base(t.PkgPath())[:1]) + filepath.Base(t.PkgPath())[1:] +
+			name
 	}
 	if s.types[name] == nil {
 		s.types[name] = t
 		properties, required := object{}, []string{}
 		s.fields(t, properties, &required)
-		schema := object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+		schema := object{"type": "object", "properties": properties, "required": required,
+			"additionalProperties": false}
 		if comment := s.commentsOf(t)[""]; comment != "" {
 			schema["description"] = comment
 		}
@@ -169,7 +180,8 @@ func (s *schemas) commentsOf(t reflect.Type) map[string]string {
 }
 
 func (s *schemas) read(path string) {
-	paths, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(path, "github.com/holdfast-dev/holdfast"), "*.go"))
+	paths, err := filepath.Glob(
+		filepath.Join("..", strings.TrimPrefix(path, "github.com/holdfast-dev/holdfast"), "*.go"))
 	if err != nil || len(paths) == 0 {
 		s.t.Fatalf("source of %s: %v", path, err)
 	}
@@ -181,7 +193,8 @@ func (s *schemas) read(path string) {
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if d, ok := n.(*ast.GenDecl); ok && d.Tok == token.TYPE {
 				for _, spec := range d.Specs {
-					s.comments[path+"."+spec.(*ast.TypeSpec).Name.Name] = comments(d.Doc, spec.(*ast.TypeSpec))
+					s.comments[path+"."+spec.(*ast.TypeSpec).Name.Name] =
+						comments(d.Doc, spec.(*ast.TypeSpec))
 				}
 			}
 			return true

@@ -46,7 +46,9 @@ func someOf[T ~string](name, says string, words []T) parameter {
 }
 
 func instant(name, says string) parameter {
-	return parameter{name, says + " An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.", object{"type": "string", "maxLength": longestText}}
+	return parameter{name, says +
+		" An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.",
+		object{"type": "string", "maxLength": longestText}}
 }
 
 // stretch is a length of time up to now, or between two instants.
@@ -56,18 +58,24 @@ func stretch(byDefault string) []parameter {
 		names = append(names, s.Name)
 	}
 	span := object{"type": "string", "enum": names, "default": byDefault}
-	return []parameter{{"span", "How long, where from and until are not both given.", span}, instant("from", "The beginning."), instant("until", "The end.")}
+	return []parameter{{"span", "How long, where from and until are not both given.", span},
+		instant("from", "The beginning."), instant("until", "The end.")}
 }
 
 func limit(byDefault int) parameter {
-	return parameter{"limit", "How many at most.", object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
+	return parameter{"limit", "How many at most.",
+		object{"type": "integer", "minimum": 1, "maximum": jobs.MaxBatch, "default": byDefault}}
 }
 
 // operations describes every route of the API.
 func operations() map[string]operation {
-	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes, "description": "Why, for the audit log."}
-	version := object{"type": "integer", "format": "int64", "minimum": 0, "description": "The version of the job that is changed; 0 for a new one."}
-	flag := func(says string) object { return object{"type": "boolean", "default": false, "description": says} }
+	reason := object{"type": "string", "maxLength": jobs.MaxReasonBytes,
+		"description": "Why, for the audit log."}
+	version := object{"type": "integer", "format": "int64", "minimum": 0,
+		"description": "The version of the job that is changed; 0 for a new one."}
+	flag := func(says string) object {
+		return object{"type": "boolean", "default": false, "description": says}
+	}
 	why := object{"reason": reason}
 	action := func(summary string, answer reflect.Type) operation {
 		return operation{summary: summary, answer: answer, body: why}
@@ -75,56 +83,91 @@ func operations() map[string]operation {
 	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
 	return map[string]operation{
 		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not answer, the last state that this replica knows, with 503.",
-			answer: reflect.TypeFor[Overview](), more: map[int]reflect.Type{http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
+			answer: reflect.TypeFor[Overview](),
+			more: map[int]reflect.Type{
+				http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
 		"GET /api/v1/locks": {summary: "What is held, by whom and since when.", answer: reflect.TypeFor[[]Lock]()},
-		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true, query: []parameter{
-			text("text", "In a name, or in that of a job or replica that holds or waits."), someOf("state", "Only these.", []string{"held", "waiting", "free"}),
-			text("under", "This resource and what lies beneath."), text("after", "The page after this, as a Link header names it."),
-		}},
+		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with " +
+			"who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true,
+			query: []parameter{
+				text("text", "In a name, or in that of a job or replica that holds or waits."),
+				someOf("state", "Only these.", []string{"held", "waiting", "free"}),
+				text("under", "This resource and what lies beneath."),
+				text("after", "The page after this, as a Link header names it."),
+			}},
 		"GET /api/v1/locks/timeline": {summary: "What ran, waited and was skipped on each table, the youngest first; restarts of memcached.", answer: reflect.TypeFor[timeline](), lists: true,
 			query: append(stretch("1h"), text("resource", "This resource and what lies beneath."),
-				parameter{"skip", "How many lanes to pass over.", object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
+				parameter{"skip", "How many lanes to pass over.",
+					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
 		"GET /api/v1/locks/contention": {summary: "Which jobs kept which waiting, and how long.", answer: reflect.TypeFor[contentions](),
-			query: append(stretch("24h"), text("resource", "This resource and what lies beneath."))},
+			query: append(stretch("24h"),
+				text("resource", "This resource and what lies beneath."))},
 		"GET /api/v1/locks/forecast": {summary: "Who will find whom in their way in the next 24 hours, by the cron table of the replica that answers.", answer: reflect.TypeFor[forecast](),
 			query: []parameter{text("resource", "This resource and what lies beneath.")}},
-		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](), lists: true, query: []parameter{
-			text("text", "In the name or the description, upper or lower case."), text("group", "Of this group."),
-			someOf("state", "Of waiting and running: jobs that have such a run; of others: whose last run ended so.", jobs.States()),
-			someOf("source", "Where it comes from.", []jobs.Source{jobs.FromConfig, jobs.FromStore}),
-			someOf("paused", "Whether a pause covers it now.", []string{"yes", "no"}), limit(defaultJobs),
-			text("after", "The page after this name."), text("before", "The page before this name."),
-		}},
+		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](),
+			lists: true, query: []parameter{
+				text("text", "In the name or the description, upper or lower case."),
+				text("group", "Of this group."),
+				someOf("state", "Of waiting and running: jobs that have such a run; of others: "+
+					"whose last run ended so.", jobs.States()),
+				someOf("source", "Where it comes from.",
+					[]jobs.Source{jobs.FromConfig, jobs.FromStore}),
+				someOf("paused", "Whether a pause covers it now.", []string{"yes", "no"}),
+				limit(defaultJobs),
+				text("after", "The page after this name."),
+				text("before", "The page before this name."),
+			}},
 		"GET /api/v1/jobs/{name}": {summary: "A job, and what has become of it.", answer: reflect.TypeFor[JobDetail]()},
 		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not, at an instant.", answer: reflect.TypeFor[jobs.Explanation](),
-			query: []parameter{instant("at", "Now where it is not given; also a time of day, in the job's zone.")}},
+			query: []parameter{instant("at", "Now where it is not given; also a time of day, in "+
+				"the job's zone.")}},
 		"GET /api/v1/jobs/{name}/spec": {summary: "A job that was added at run time, as it is kept.", answer: reflect.TypeFor[jobs.Spec]()},
-		"GET /api/v1/runs": {summary: "Runs, the youngest first.", answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
-			text("job", "Of this job."), {"state", "In these states: repeated, or separated by commas.", object{"type": "array", "items": object{"type": "string"}}},
-			someOf("reason", "With this reason.", jobs.Reasons()), text("replica", "Of this replica."), text("resource", "Of jobs that lock this table or resource, or what is related to it."),
-			instant("from", "Created then or later."), instant("until", "Created before."), limit(defaultRuns),
-			text("before", "The page after this run's id: older ones."), text("after", "The page before this run's id: younger ones."),
-		}},
+		"GET /api/v1/runs": {summary: "Runs, the youngest first.",
+			answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
+				text("job", "Of this job."),
+				{"state", "In these states: repeated, or separated by commas.", object{"type": "array", "items": object{"type": "string"}}},
+				someOf("reason", "With this reason.", jobs.Reasons()),
+				text("replica", "Of this replica."),
+				text("resource",
+					"Of jobs that lock this table or resource, or what is related to it."),
+				instant("from", "Created then or later."), instant("until", "Created before."),
+				limit(defaultRuns),
+				text("before", "The page after this run's id: older ones."),
+				text("after", "The page before this run's id: younger ones."),
+			}},
 		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: reflect.TypeFor[tracedRun]()},
 		"GET /api/v1/replicas":     {summary: "Replicas that live, or died in the last hour.", answer: reflect.TypeFor[[]Replica]()},
 		"GET /api/v1/memcached":    {summary: "The memcached servers, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
 		"GET /api/v1/pauses":       {summary: "The pauses that stand.", answer: reflect.TypeFor[[]jobs.Pause]()},
 		"GET /api/v1/openapi.json": {summary: "This document."},
-		"GET /api/v1/audit": {summary: "Who did what, the youngest first.", answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
-			text("actor", "By this user or token."), someOf("action", "Of this kind.", auditActions()), text("target", "To this target."), limit(pageAudit),
-			text("before", "The page after the line that a Link header names."),
-		}},
-		"GET /api/v1/webhooks": {summary: "What webhooks could not be told so far, or was given up, the youngest first.", answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true, query: []parameter{
-			text("webhook", "Of this webhook."), {"run", "Of this run.", object{"type": "string", "format": "uuid"}}, someOf("given_up", "Only what is tried no more.", []string{"yes"}), limit(defaultRuns),
-			text("before", "The page after the delivery that a Link header names."), text("after", "The page before it."),
-		}},
-		"GET /api/v1/events": {summary: "What changes in the cluster, as Server-Sent Events named by topic, each with an id to go on from at any replica. " +
-			"Ask for the topic's data when one comes. A stream ends after half an hour, and with the sign-in: come again.", query: []parameter{
+		"GET /api/v1/audit": {summary: "Who did what, the youngest first.",
+			answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
+				text("actor", "By this user or token."),
+				someOf("action", "Of this kind.", auditActions()),
+				text("target", "To this target."), limit(pageAudit),
+				text("before", "The page after the line that a Link header names."),
+			}},
+		"GET /api/v1/webhooks": {summary: "What webhooks could not be told so far, or was given " +
+			"up, the youngest first.", answer: reflect.TypeFor[[]jobs.Undelivered](), lists: true,
+			query: []parameter{
+				text("webhook", "Of this webhook."),
+				{"run", "Of this run.", object{"type": "string", "format": "uuid"}},
+				someOf("given_up", "Only what is tried no more.", []string{"yes"}),
+				limit(defaultRuns),
+				text("before", "The page after the delivery that a Link header names."),
+				text("after", "The page before it."),
+			}},
+		"GET /api/v1/events": {summary: "What changes in the cluster, as Server-Sent Events " +
+			"named by topic, each with an id to go on from at any replica. " +
+			"Ask for the topic's data when one comes. A stream ends after half an hour, and with " +
+			"the sign-in: come again.", query: []parameter{
 			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) + ". All where it is not given.", object{"type": "string"}},
-			text("since", "The id of the last event seen. The header Last-Event-ID goes before it."),
+			text("since",
+				"The id of the last event seen. The header Last-Event-ID goes before it."),
 		}},
-		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.", answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
-			"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
+		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.",
+			answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
+				"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
 		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.", answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
 		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up. Says what the run waits for now; 409 with the blocker if it may not wait and would have to.",
 			answer: reflect.TypeFor[jobs.Triggered](), body: object{
@@ -141,10 +184,12 @@ func operations() map[string]operation {
 		"POST /api/v1/replicas/{session}/drain":   action("Has a replica start nothing more.", reflect.TypeFor[drained]()),
 		"POST /api/v1/replicas/{session}/undrain": action("Has it start runs again.", reflect.TypeFor[drained]()),
 		"POST /api/v1/webhooks/{id}/again":        action("Has a webhook told once more what it could not be told.", reflect.TypeFor[jobs.Undelivered]()),
-		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can commit nothing more.", answer: reflect.TypeFor[released](), needs: []string{"resource", "token"}, body: object{
-			"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
-			"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
-			"end_transaction": flag("Also end the transaction that the holder is in: it rolls back.")}},
+		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can " +
+			"commit nothing more.", answer: reflect.TypeFor[released](),
+			needs: []string{"resource", "token"}, body: object{
+				"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
+				"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
+				"end_transaction": flag("Also end the transaction that the holder is in: it rolls back.")}},
 	}
 }
 
@@ -152,8 +197,10 @@ func operations() map[string]operation {
 func document(t *testing.T, routes []route) object {
 	s := newSchemas(t)
 	s.of(reflect.TypeFor[refusedAction]())
-	s.named["Error"] = object{"type": "object", "required": []string{"error"}, "additionalProperties": false,
-		"properties": object{"error": object{"type": "string", "description": "What is wrong, in words for people."}}}
+	s.named["Error"] = object{"type": "object", "required": []string{"error"},
+		"additionalProperties": false,
+		"properties": object{"error": object{"type": "string",
+			"description": "What is wrong, in words for people."}}}
 	paths, known := object{}, operations()
 	for _, r := range routes {
 		if !strings.HasPrefix(r.path, "/api/") {
@@ -177,8 +224,10 @@ func document(t *testing.T, routes []route) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Holdfast", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "What the pages show and do, as JSON, the same from every replica. Lists are never null. Instants are in UTC. " +
-				"Parameters and fields that are not described are refused with 400, and so is a parameter that is given twice. Names may be added to answers."},
+			"description": "What the pages show and do, as JSON, the same from every replica. " +
+				"Lists are never null. Instants are in UTC. " +
+				"Parameters and fields that are not described are refused with 400, and so is a " +
+				"parameter that is given twice. Names may be added to answers."},
 		"paths": paths,
 		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
 			"token":  object{"type": "http", "scheme": "bearer", "description": "A token of the configuration, for machines."},
@@ -192,32 +241,40 @@ func (op operation) document(s *schemas, r route) object {
 	if r.who == forOperators {
 		role = string(Operator)
 	}
-	d := object{"summary": op.summary, "operationId": operationID(r), "responses": op.responses(s, r), "security": []any{
-		object{"token": []string{role}}, object{"signIn": []string{role}}, object{},
-	}}
+	d := object{"summary": op.summary, "operationId": operationID(r),
+		"responses": op.responses(s, r), "security": []any{
+			object{"token": []string{role}}, object{"signIn": []string{role}}, object{},
+		}}
 	parameters := []any{}
 	for _, match := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(r.path, -1) {
 		schema := object{"type": "string", "maxLength": jobs.MaxNameBytes}
 		if match[1] != "name" {
 			schema = object{"type": "string", "format": "uuid"}
 		}
-		parameters = append(parameters, object{"name": match[1], "in": "path", "required": true, "schema": schema})
+		parameters = append(parameters,
+			object{"name": match[1], "in": "path", "required": true, "schema": schema})
 	}
 	for _, p := range op.query {
-		parameters = append(parameters, object{"name": p.name, "in": "query", "description": p.says, "schema": p.schema})
+		parameters = append(parameters,
+			object{"name": p.name, "in": "query", "description": p.says, "schema": p.schema})
 	}
 	if r.method == http.MethodPost {
-		parameters = append(parameters, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
-			"description": "A second action with the same key, through whichever replica, does nothing and is told the same."})
+		parameters = append(parameters,
+			object{"name": "Idempotency-Key", "in": "header",
+				"schema": object{"type": "string", "maxLength": jobs.MaxNameBytes},
+				"description": "A second action with the same key, through whichever replica, " +
+					"does nothing and is told the same."})
 		schema := object{"type": "object", "properties": op.body, "additionalProperties": false}
 		if len(op.needs) > 0 {
 			schema["required"] = op.needs
 		}
-		d["requestBody"] = object{"required": len(op.needs) > 0, "content": object{"application/json": object{"schema": schema}}}
+		d["requestBody"] = object{"required": len(op.needs) > 0,
+			"content": object{"application/json": object{"schema": schema}}}
 	}
 	if r.path == "/api/v1/events" {
-		parameters = append(parameters, object{"name": "Last-Event-ID", "in": "header", "schema": object{"type": "string"},
-			"description": "The id of the last event seen, as browsers send it that come again."})
+		parameters = append(parameters,
+			object{"name": "Last-Event-ID", "in": "header", "schema": object{"type": "string"},
+				"description": "The id of the last event seen, as browsers send it that come again."})
 	}
 	if len(parameters) > 0 {
 		d["parameters"] = parameters
@@ -226,22 +283,26 @@ func (op operation) document(s *schemas, r route) object {
 }
 
 func operationID(r route) string {
-	parts := strings.FieldsFunc(strings.TrimSuffix(strings.TrimPrefix(r.path, "/api/v1/"), ".json"), func(c rune) bool { return strings.ContainsRune("/{}", c) })
+	parts := strings.FieldsFunc(strings.TrimSuffix(strings.TrimPrefix(r.path, "/api/v1/"), ".json"),
+		func(c rune) bool { return strings.ContainsRune("/{}", c) })
 	return strings.ToLower(r.method) + "-" + strings.Join(parts, "-")
 }
 
 // refusals are what every operation may answer with, and what acts may beside.
 func (op operation) refusals(r route) map[int]string {
 	says := map[int]string{
-		http.StatusBadRequest: "A parameter or a field can't be read: it is named.", http.StatusUnauthorized: "Sign in, or send a token.",
-		http.StatusForbidden: "The role does not allow it, or the request comes from another site.", http.StatusMisdirectedRequest: "The API is not served under this name.",
-		http.StatusInternalServerError: "A mistake in the program.", http.StatusServiceUnavailable: "The store can't be asked, or too many ask.",
+		http.StatusBadRequest:   "A parameter or a field can't be read: it is named.",
+		http.StatusUnauthorized: "Sign in, or send a token.",
+		http.StatusForbidden:    "The role does not allow it, or the request comes from another site.", http.StatusMisdirectedRequest: "The API is not served under this name.",
+		http.StatusInternalServerError: "A mistake in the program.",
+		http.StatusServiceUnavailable:  "The store can't be asked, or too many ask.",
 	}
 	if strings.Contains(r.path, "{") || r.method == http.MethodPost {
 		says[http.StatusNotFound] = "There is no such thing."
 	}
 	if r.method == http.MethodPost {
-		says[http.StatusConflict] = "Things are no longer as the caller believes; what may be added to the request is in option."
+		says[http.StatusConflict] = "Things are no longer as the caller believes; what may be " +
+			"added to the request is in option."
 		says[http.StatusRequestEntityTooLarge] = "The body is too large."
 		says[http.StatusUnprocessableEntity] = "The params or the job have mistakes."
 	}
@@ -262,7 +323,11 @@ func (op operation) responses(s *schemas, r route) object {
 		ok["content"] = object{"application/json": object{"schema": object{"type": "object"}}}
 	}
 	if op.lists {
-		ok["headers"] = object{"Link": object{"description": `Where the list goes on, rel="next", and back, rel="prev".`, "schema": object{"type": "string"}}}
+		ok["headers"] =
+			object{
+				"Link": object{
+					"description": `Where the list goes on, rel="next", and back, rel="prev".`,
+					"schema":      object{"type": "string"}}}
 	}
 	kind, schema := "Error", object{"$ref": "#/components/schemas/Error"}
 	if r.method == http.MethodPost {
@@ -282,7 +347,8 @@ func (op operation) responses(s *schemas, r route) object {
 }
 
 func jsonAnswer(says string, schema object) object {
-	return object{"description": says, "content": object{"application/json": object{"schema": schema}}}
+	return object{"description": says,
+		"content": object{"application/json": object{"schema": schema}}}
 }
 
 // TestOpenAPI holds the document that is served to the routes, and to the types
@@ -301,7 +367,8 @@ func TestOpenAPI(t *testing.T) {
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if served := get(t, server.Handler(), "/api/v1/openapi.json"); !bytes.Equal(served.Body.Bytes(), openAPI) || served.Code != http.StatusOK {
+	if served := get(t, server.Handler(), "/api/v1/openapi.json"); !bytes.Equal(served.Body.Bytes(),
+		openAPI) || served.Code != http.StatusOK {
 		t.Errorf("another document is served: %d", served.Code)
 	}
 }
@@ -351,7 +418,9 @@ func (d described) checks(t *testing.T, r route, what string, reply *httptest.Re
 	}
 	at, elsewhere := response["$ref"].(string)
 	if !elsewhere {
-		at = fmt.Sprintf("#/paths/%s/%s/responses/%d", strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(r.path), strings.ToLower(r.method), reply.Code)
+		at = fmt.Sprintf("#/paths/%s/%s/responses/%d",
+			strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace(r.path),
+			strings.ToLower(r.method), reply.Code)
 	}
 	value, err := jsonschema.UnmarshalJSON(reply.Body)
 	if err == nil {
@@ -363,7 +432,9 @@ func (d described) checks(t *testing.T, r route, what string, reply *httptest.Re
 }
 
 func inAPI(s *Server) []route {
-	return slices.DeleteFunc(s.routes(), func(r route) bool { return !strings.HasPrefix(r.path, "/api/") || r.path == "/api/v1/events" })
+	return slices.DeleteFunc(s.routes(), func(r route) bool {
+		return !strings.HasPrefix(r.path, "/api/") || r.path == "/api/v1/events"
+	})
 }
 
 // clusters are those that the gallery shows, each once.
@@ -392,14 +463,17 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		for _, r := range inAPI(server) {
 			if r.method == http.MethodGet {
 				d.checks(t, r, name+": GET "+r.path, get(t, handler, addressOf(server, r.path)))
-				d.checks(t, r, name+": GET "+r.path+"?bogus=1", get(t, handler, addressOf(server, r.path)+"?bogus=1"))
+				d.checks(t, r, name+": GET "+r.path+"?bogus=1",
+					get(t, handler, addressOf(server, r.path)+"?bogus=1"))
 			}
 		}
 	}
 	server, control := acting(t)
 	had := make(map[string]bool)
-	for i, body := range []string{"as it should be", `{"bogus": 1}`, `{"reason": 1}`, `{`, `{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
-		`{"resource": "public/nothing", "token": 1}`, `{"resource": "public/orders", "token": 1}`, "x" + strings.Repeat(" ", maxBody)} {
+	for i, body := range []string{"as it should be", `{"bogus": 1}`, `{"reason": 1}`, `{`,
+		`{"params": {"nothing": 1}}`, `{"job": {}}`, `{"version": 7}`,
+		`{"resource": "public/nothing", "token": 1}`, `{"resource": "public/orders", "token": 1}`,
+		"x" + strings.Repeat(" ", maxBody)} {
 		for _, down := range []error{nil, jobs.ErrUnavailable} {
 			control.history.err = down
 			for _, r := range inAPI(server) {
@@ -410,13 +484,18 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 				if body == "as it should be" {
 					sent = bodyOf(r.path)
 				}
-				reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"), func(q *http.Request) { q.Host = "localhost"; withText(sent)(q) })
+				reply := ask(server.Handler(), r.method, addressOf(server, r.path),
+					from("127.0.0.1:9"), func(q *http.Request) {
+						q.Host = "localhost"
+						withText(sent)(q)
+					})
 				had[fmt.Sprint(r.method, reply.Code)] = true
 				d.checks(t, r, fmt.Sprintf("%s %s of %.40s", r.method, r.path, sent), reply)
 			}
 		}
 	}
-	for _, want := range []string{"GET200", "GET503", "POST200", "POST400", "POST404", "POST409", "POST413", "POST422", "POST503"} {
+	for _, want := range []string{"GET200", "GET503", "POST200", "POST400", "POST404", "POST409",
+		"POST413", "POST422", "POST503"} {
 		if !had[want] {
 			t.Errorf("nothing was answered with %s: %v", want, had)
 		}
@@ -444,13 +523,18 @@ func TestParametersAreThoseDescribed(t *testing.T) {
 			want = append(want, p.name)
 		}
 		reply := send(server.Handler(), r.method, addressOf(server, r.path)+"?bogus=1", nil)
-		if got := expectedIn(reply); reply.Code != http.StatusBadRequest || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-			t.Errorf("%s %s: %d, takes parameters %q, described are %q", r.method, r.path, reply.Code, got, want)
+		if got := expectedIn(reply); reply.Code != http.StatusBadRequest ||
+			!slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s %s: %d, takes parameters %q, described are %q", r.method, r.path,
+				reply.Code, got, want)
 		}
 		if r.method == http.MethodPost {
-			reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"), func(q *http.Request) { q.Host = "localhost"; withText(`{"bogus": 1}`)(q) })
-			if got := expectedIn(reply); reply.Code != http.StatusBadRequest || !slices.Equal(got, propertyNames(op.body)) {
-				t.Errorf("%s %s: %d, takes fields %q, described are %q", r.method, r.path, reply.Code, got, propertyNames(op.body))
+			reply := ask(server.Handler(), r.method, addressOf(server, r.path), from("127.0.0.1:9"),
+				func(q *http.Request) { q.Host = "localhost"; withText(`{"bogus": 1}`)(q) })
+			if got := expectedIn(reply); reply.Code != http.StatusBadRequest ||
+				!slices.Equal(got, propertyNames(op.body)) {
+				t.Errorf("%s %s: %d, takes fields %q, described are %q", r.method, r.path,
+					reply.Code, got, propertyNames(op.body))
 			}
 		}
 	}

@@ -48,7 +48,8 @@ func (e *ExposedError) Error() string {
 type Stage1 interface {
 	// Inspect returns the holders of those resources that are locked
 	// exclusively, or an error when stage 1 could not be asked.
-	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder, error)
+	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder,
+		error)
 }
 
 // Memcached tells how the servers of stage 1 are. *memcached.Watch implements
@@ -134,8 +135,8 @@ type Options struct {
 	// replica's cron table, one a job, the soonest first, at most n of them.
 	// It is called concurrently. Nil means that no firings are shown.
 	Upcoming func(from time.Time, n int) []ScheduledFiring
-	// Scheduled times returns the first scheduled times after from of one job of this replica's cron
-	// table, at most n of them. It is called concurrently. Nil means that no
+	// Scheduled times returns the first scheduled times after from of one job of this replica's
+	// cron table, at most n of them. It is called concurrently. Nil means that no
 	// scheduled times are shown.
 	ScheduledTimes func(job string, from time.Time, n int) []time.Time
 	// Patience returns how long a firing of a job waits for a lock that is held,
@@ -169,7 +170,8 @@ type Options struct {
 func (o *Options) check() error {
 	var problems []error
 	bad := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
+		problems = append(problems,
+			fmt.Errorf("%w: "+format, append([]any{ErrOptions}, args...)...))
 	}
 	if o.Store == nil {
 		bad("a store is needed")
@@ -199,7 +201,8 @@ func (o *Options) checkUsers(bad func(format string, args ...any)) {
 		_, err := password.Parse(user.PasswordHash)
 		switch {
 		case !isUserName(user.Name):
-			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(user.Name, 200))
+			bad("user %d: name %q is empty, has more than 200 bytes or a control character", i+1,
+				cut(user.Name, 200))
 		case seen[user.Name]:
 			bad("user %q is there twice", user.Name)
 		case !user.Role.known():
@@ -216,9 +219,11 @@ func (o *Options) checkTokens(bad func(format string, args ...any)) {
 		sum, err := hex.DecodeString(token.Hash)
 		switch {
 		case !isUserName(token.Name):
-			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1, cut(token.Name, 200))
+			bad("token %d: name %q is empty, has more than 200 bytes or a control character", i+1,
+				cut(token.Name, 200))
 		case !token.Role.known() && token.Role != Scraper:
-			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name, token.Role)
+			bad("token %q: role is %q, expected viewer, operator or metrics", token.Name,
+				token.Role)
 		case err != nil || len(sum) != sha256.Size:
 			bad("token %q: the hash is not the SHA-256 of a token in hexadecimal", token.Name)
 		}
@@ -238,7 +243,8 @@ func (o *Options) checkProxy(bad func(format string, args ...any)) {
 // isUserName allows what logs, HTTP and the audit can carry.
 func isUserName(name string) bool {
 	const longest = 200
-	return name != "" && len(name) <= longest && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	return name != "" && len(name) <= longest && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, unicode.IsControl)
 }
 
 func (o *Options) storeName() string { return cmp.Or(o.StoreName, "The store") }
@@ -251,7 +257,8 @@ func (o *Options) guarded() bool { return len(o.Users) > 0 || len(o.Tokens) > 0 
 func (o *Options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return fmt.Errorf("%w: listen is %q, expected host:port such as 127.0.0.1:8080", ErrOptions, o.Listen)
+		return fmt.Errorf("%w: listen is %q, expected host:port such as 127.0.0.1:8080", ErrOptions,
+			o.Listen)
 	}
 	if o.guarded() {
 		return nil

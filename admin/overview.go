@@ -30,22 +30,26 @@ type Overview struct {
 	ServedBy ServedBy  `json:"served_by"`
 	// Memcached is how this replica sees stage 1's servers; nil where there are none.
 	Memcached *MemcachedView `json:"memcached,omitempty"`
-	Stale     bool           `json:"stale"`           // the store did not answer: this is the last state known
-	Error     string         `json:"error,omitempty"` // why it did not
+	// the store did not answer: this is the last state known
+	Stale bool   `json:"stale"`
+	Error string `json:"error,omitempty"` // why it did not
 
-	Waiting   []jobs.Record     `json:"waiting"`           // the oldest first
-	Resources []ResourceState   `json:"resources"`         // waited for, held, the others; then by name
-	Running   []jobs.Record     `json:"running"`           // the oldest first
-	Troubled  []jobs.Record     `json:"troubled"`          // ended, but not well: the youngest first
-	Troubles  []JobTroubles     `json:"troubles_last_day"` // by job, the worst first
-	Last      []jobs.Record     `json:"last_runs"`         // ended: the youngest first
-	Next      []Firing          `json:"next"`              // by this replica's cron table
-	Replicas  []Replica         `json:"replicas"`
-	Drift     []jobs.JobDrift   `json:"drift,omitempty"`  // jobs that the replicas' configurations do not have alike
-	Pauses    []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
-	Actions   bool              `json:"-"`                // who looks may act
-	holders   map[string][]Lock // the locks of each run, by its id
-	stage1    error             // why stage 1 could not be asked
+	Waiting []jobs.Record `json:"waiting"` // the oldest first
+	// waited for, held, the others; then by name
+	Resources []ResourceState `json:"resources"`
+	Running   []jobs.Record   `json:"running"` // the oldest first
+	// ended, but not well: the youngest first
+	Troubled []jobs.Record `json:"troubled"`
+	Troubles []JobTroubles `json:"troubles_last_day"` // by job, the worst first
+	Last     []jobs.Record `json:"last_runs"`         // ended: the youngest first
+	Next     []Firing      `json:"next"`              // by this replica's cron table
+	Replicas []Replica     `json:"replicas"`
+	// jobs that the replicas' configurations do not have alike
+	Drift   []jobs.JobDrift   `json:"drift,omitempty"`
+	Pauses  []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
+	Actions bool              `json:"-"`                // who looks may act
+	holders map[string][]Lock // the locks of each run, by its id
+	stage1  error             // why stage 1 could not be asked
 }
 
 // ServedBy is the replica that answers, and what it alone knows.
@@ -90,7 +94,8 @@ func (s *Server) overview(ctx context.Context) (Overview, int) {
 
 // completeOverview adds what only the server knows.
 func (s *Server) completeOverview(o *Overview, f *Frame) *Overview {
-	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy, s.memcached(), f.Actions
+	o.Stale, o.Error, o.ServedBy, o.Memcached, o.Actions = f.Stale, f.Error, f.ServedBy,
+		s.memcached(), f.Actions
 	o.Problems = problems(o)
 	return o
 }
@@ -111,8 +116,10 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 // emptyOverview has lists that are empty, not null.
 func emptyOverview() Overview {
 	return Overview{
-		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{}, Running: []jobs.Record{},
-		Troubled: []jobs.Record{}, Troubles: []JobTroubles{}, Last: []jobs.Record{}, Next: []Firing{}, Replicas: []Replica{},
+		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{},
+		Running:  []jobs.Record{},
+		Troubled: []jobs.Record{}, Troubles: []JobTroubles{}, Last: []jobs.Record{},
+		Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
@@ -143,7 +150,8 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 		return o, err
 	}
 	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
-		o.Next = append(o.Next, Firing{scheduledAt.Job, scheduledAt.ScheduledAt.UTC(), resourcesOf(scheduledAt.Resources)})
+		o.Next = append(o.Next, Firing{scheduledAt.Job, scheduledAt.ScheduledAt.UTC(),
+			resourcesOf(scheduledAt.Resources)})
 	}
 	o.Resources = resourceStates(known, set.locks, o.Waiting)
 	o.stage1 = set.stage1

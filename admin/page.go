@@ -79,9 +79,13 @@ func newPages() (*pages, error) {
 		"actionPath":  actionPath,
 		"releasePath": releasePath,
 		"deliverPath": againPath,
-		"targetJob":   func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetJob, Name: name} },
-		"targetGroup": func(name string) jobs.Target { return jobs.Target{Kind: jobs.TargetGroup, Name: name} },
-		"targetAll":   func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
+		"targetJob": func(name string) jobs.Target {
+			return jobs.Target{Kind: jobs.TargetJob, Name: name}
+		},
+		"targetGroup": func(name string) jobs.Target {
+			return jobs.Target{Kind: jobs.TargetGroup, Name: name}
+		},
+		"targetAll": func() jobs.Target { return jobs.Target{Kind: jobs.TargetAll} },
 	}).Funcs(lockFuncs()).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("admin templates: %w", err)
@@ -90,11 +94,13 @@ func newPages() (*pages, error) {
 }
 
 // write renders to a buffer first: a template that breaks leaves no half page.
-func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, name string, data any) {
+func (p *pages) write(w http.ResponseWriter, log zerolog.Logger, status int, name string,
+	data any) {
 	var body bytes.Buffer
 	if err := p.set.ExecuteTemplate(&body, name, data); err != nil {
 		log.Error().Err(err).Str("template", name).Msg("admin page could not be rendered")
-		writePlain(w, http.StatusInternalServerError, "The page could not be rendered; the log of this replica says why.")
+		writePlain(w, http.StatusInternalServerError,
+			"The page could not be rendered; the log of this replica says why.")
 		return
 	}
 	writeBody(w, status, "text/html; charset=utf-8", body.Bytes())
@@ -114,7 +120,8 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[Overview]{
-		template: "overview.html", section: "/", title: "Overview", twin: "/api/v1/overview", live: true, question: s.reader.overview,
+		template: "overview.html", section: "/", title: "Overview", twin: "/api/v1/overview",
+		live: true, question: s.reader.overview,
 		complete: func(o *Overview, f *Frame) *Overview {
 			s.completeOverview(o, f)
 			f.Title = o.Title()
@@ -166,7 +173,9 @@ func (o *Overview) FreeShown() []ResourceState { return o.Free()[:min(len(o.Free
 func (o *Overview) FreeMore() int { return len(o.Free()) - len(o.FreeShown()) }
 
 // RunningShown returns the running runs that the page lists, the oldest.
-func (o *Overview) RunningShown() []jobs.Record { return o.Running[:min(len(o.Running), shownRunning)] }
+func (o *Overview) RunningShown() []jobs.Record {
+	return o.Running[:min(len(o.Running), shownRunning)]
+}
 
 // RunningMore returns how many it does not list.
 func (o *Overview) RunningMore() int { return len(o.Running) - len(o.RunningShown()) }
@@ -176,7 +185,9 @@ func (o *Overview) PausesShown() []jobs.Pause { return o.Pauses[:min(len(o.Pause
 
 // AllPaused reports whether everything is paused.
 func (o *Overview) AllPaused() bool {
-	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool { return p.Target.Kind == jobs.TargetAll })
+	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
+		return p.Target.Kind == jobs.TargetAll
+	})
 }
 
 // PausesMore returns how many it does not list.

@@ -22,8 +22,11 @@ func TestPageRefreshesItself(t *testing.T) {
 	// refresh is after how many seconds a page asks again: with scripts, and without.
 	refresh := func(handler http.Handler, path string) string {
 		body := get(t, handler, path).Body.String()
-		scripted := regexp.MustCompile(`hx-get="([^"]*)" hx-trigger="every (\d+)s"`).FindStringSubmatch(body)
-		plain := regexp.MustCompile(`<noscript><meta http-equiv="refresh" content="(\d+)"></noscript>`).FindStringSubmatch(body)
+		scripted := regexp.MustCompile(`hx-get="([^"]*)" hx-trigger="every (\d+)s"`).
+			FindStringSubmatch(body)
+		plain := regexp.MustCompile(
+			`<noscript><meta http-equiv="refresh" content="(\d+)"></noscript>`).FindStringSubmatch(
+			body)
 		switch {
 		case scripted == nil && plain == nil:
 			return ""
@@ -37,7 +40,8 @@ func TestPageRefreshesItself(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/": "5", "/locks": "scripts", "/replicas": "5", "/runs/" + id(1).String(): "5", "/jobs/merge-events": "5",
-		"/runs/" + id(2).String(): "", "/jobs": "scripts", "/runs": "scripts", "/audit": "scripts", "/?refresh=off": "",
+		"/runs/" + id(2).String(): "", "/jobs": "scripts", "/runs": "scripts", "/audit": "scripts",
+		"/?refresh=off": "",
 	} {
 		if got := refresh(handler, path); got != want {
 			t.Errorf("%s asks again after %q, want %q", path, got, want)
@@ -63,15 +67,19 @@ func TestStaticFilesAreKeptByHash(t *testing.T) {
 	body := get(t, handler, "/").Body.String()
 	for _, match := range regexp.MustCompile(`"(/static/[^"]*)"`).FindAllStringSubmatch(body, -1) {
 		reply := get(t, handler, match[1])
-		if reply.Code != http.StatusOK || !strings.Contains(reply.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: %d, Cache-Control %q", match[1], reply.Code, reply.Header().Get("Cache-Control"))
+		if reply.Code != http.StatusOK ||
+			!strings.Contains(reply.Header().Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d, Cache-Control %q", match[1], reply.Code,
+				reply.Header().Get("Cache-Control"))
 		}
 	}
 	other := get(t, handler, "/static/holdfast.0123456789abcdef.css")
 	if other.Code != http.StatusOK || other.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("another version's file: %d, Cache-Control %q", other.Code, other.Header().Get("Cache-Control"))
+		t.Errorf("another version's file: %d, Cache-Control %q", other.Code,
+			other.Header().Get("Cache-Control"))
 	}
-	for _, path := range []string{"/static/holdfast.css", "/static/none.0123456789abcdef.css", "/static/..%2fpage.go", "/static/"} {
+	for _, path := range []string{"/static/holdfast.css", "/static/none.0123456789abcdef.css",
+		"/static/..%2fpage.go", "/static/"} {
 		if reply := get(t, handler, path); reply.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, reply.Code)
 		}
@@ -108,7 +116,8 @@ func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
 // another attempt: it has waited for less than it has been there.
 func TestWaitIsCountedFromItsOwnBeginning(t *testing.T) {
 	body := get(t, newServer(t, contention()).Handler(), "/").Body.String()
-	waits := regexp.MustCompile(`sync-vendors</bdi></a> waits <strong><time [^>]*>([^<]*)</time>`).FindStringSubmatch(body)
+	waits := regexp.MustCompile(`sync-vendors</bdi></a> waits <strong><time [^>]*>([^<]*)</time>`).
+		FindStringSubmatch(body)
 	if waits == nil || waits[1] != "8 s" {
 		t.Errorf("the page says %q of a run that waits for 8 s", waits)
 	}
@@ -124,10 +133,12 @@ func TestBlockedBeneathSchemaLock(t *testing.T) {
 	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
 	o, _ := newServer(t, opts).overview(t.Context())
 	blockages := o.Blockages()
-	if len(blockages) != 1 || len(blockages[0].Locks) != 1 || blockages[0].Locks[0].Resource != "warehouse" {
+	if len(blockages) != 1 || len(blockages[0].Locks) != 1 ||
+		blockages[0].Locks[0].Resource != "warehouse" {
 		t.Errorf("blockages are %+v, want the schema's lock", blockages)
 	}
-	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != HeldAbove || o.Resources[0].Waiting != 1 {
+	if o.Resources[0].Resource != "warehouse/orders" || o.Resources[0].State != HeldAbove ||
+		o.Resources[0].Waiting != 1 {
 		t.Errorf("first resource is %+v, want what is waited for", o.Resources[0])
 	}
 }
@@ -161,15 +172,18 @@ func TestReplicaStates(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0 s", 0: "0 s", 999 * time.Millisecond: "0 s", 59 * time.Second: "59 s", time.Minute: "1 min",
-		61 * time.Second: "1 min 1 s", 130 * time.Minute: "2 h 10 min", 25 * time.Hour: "1 d 1 h", 48 * time.Hour: "2 d",
+		-time.Second: "0 s", 0: "0 s", 999 * time.Millisecond: "0 s", 59 * time.Second: "59 s",
+		time.Minute:      "1 min",
+		61 * time.Second: "1 min 1 s", 130 * time.Minute: "2 h 10 min", 25 * time.Hour: "1 d 1 h",
+		48 * time.Hour: "2 d",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("span(%s) is %q, want %q", d, got, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		12 * time.Millisecond: "12 ms", 1234 * time.Millisecond: "1.2 s", 12 * time.Second: "12 s", 90 * time.Second: "1 min 30 s",
+		12 * time.Millisecond: "12 ms", 1234 * time.Millisecond: "1.2 s", 12 * time.Second: "12 s",
+		90 * time.Second: "1 min 30 s",
 	} {
 		if got := took(d); got != want {
 			t.Errorf("took(%s) is %q, want %q", d, got, want)
@@ -231,13 +245,15 @@ func TestContrast(t *testing.T) {
 // luminance is WCAG's relative luminance of a colour variable.
 func luminance(t *testing.T, css, name string) float64 {
 	t.Helper()
-	match := regexp.MustCompile(`--` + name + `: #([0-9a-f]{6}|[0-9a-f]{3});`).FindStringSubmatch(css)
+	match := regexp.MustCompile(`--` + name + `: #([0-9a-f]{6}|[0-9a-f]{3});`).
+		FindStringSubmatch(css)
 	if match == nil {
 		t.Fatalf("no colour %s", name)
 	}
 	digits := match[1]
 	if len(digits) == 3 {
-		digits = fmt.Sprintf("%c%c%c%c%c%c", digits[0], digits[0], digits[1], digits[1], digits[2], digits[2])
+		digits = fmt.Sprintf("%c%c%c%c%c%c", digits[0], digits[0], digits[1], digits[1], digits[2],
+			digits[2])
 	}
 	var channels [3]float64
 	for i := range channels {
@@ -260,7 +276,8 @@ func TestVendoredFilesAreThoseThatTheReadmeNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("SHA-256 of `([a-z.]+)`: `([0-9a-f]{64})`").FindAllSubmatch(readme, -1)
+	named := regexp.MustCompile("SHA-256 of `([a-z.]+)`: `([0-9a-f]{64})`").
+		FindAllSubmatch(readme, -1)
 	if len(named) == 0 {
 		t.Fatal("static/README.md names no checksum")
 	}

@@ -40,11 +40,14 @@ func onlyParams(r *http.Request, allowed ...string) error {
 	for name, values := range query {
 		switch {
 		case len(allowed) == 0:
-			return &badRequest{fmt.Sprintf("parameter %q is unknown: this address takes none", cut(name, 100))}
+			return &badRequest{fmt.Sprintf("parameter %q is unknown: this address takes none",
+				cut(name, 100))}
 		case !slices.Contains(allowed, name):
-			return &badRequest{fmt.Sprintf("parameter %q is unknown, expected some of %s", cut(name, 100), strings.Join(allowed, ", "))}
+			return &badRequest{fmt.Sprintf("parameter %q is unknown, expected some of %s",
+				cut(name, 100), strings.Join(allowed, ", "))}
 		case len(values) > 1 && name != "state":
-			return &badRequest{fmt.Sprintf("%s is given %d times, expected once", name, len(values))}
+			return &badRequest{fmt.Sprintf("%s is given %d times, expected once", name,
+				len(values))}
 		}
 	}
 	return nil
@@ -58,7 +61,8 @@ func (p params) text(name string) (string, error) {
 	text := p.Get(name)
 	switch {
 	case len(text) > longestText:
-		return "", &badRequest{fmt.Sprintf("%s has %d bytes, expected at most %d", name, len(text), longestText)}
+		return "", &badRequest{fmt.Sprintf("%s has %d bytes, expected at most %d", name, len(text),
+			longestText)}
 	case !utf8.ValidString(text):
 		return "", &badRequest{name + " is not UTF-8"}
 	case strings.ContainsFunc(text, unicode.IsControl):
@@ -73,7 +77,8 @@ func oneOf[T ~string](p params, name string, words []T) (T, error) {
 	if text == "" || slices.Contains(words, T(text)) {
 		return T(text), nil
 	}
-	return "", &badRequest{fmt.Sprintf("%s is %q, expected one of %s", name, cut(text, 100), listed(words))}
+	return "", &badRequest{fmt.Sprintf("%s is %q, expected one of %s", name, cut(text, 100),
+		listed(words))}
 }
 
 func listed[T ~string](words []T) string {
@@ -90,7 +95,8 @@ func (p params) limit(byDefault int) (int, error) {
 	}
 	limit, err := strconv.Atoi(p.Get("limit"))
 	if err != nil || limit < 1 || limit > jobs.MaxBatch {
-		return 0, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d", cut(p.Get("limit"), 100), jobs.MaxBatch)}
+		return 0, &badRequest{fmt.Sprintf("limit is %q, expected a number from 1 to %d",
+			cut(p.Get("limit"), 100), jobs.MaxBatch)}
 	}
 	return limit, nil
 }
@@ -102,7 +108,8 @@ func (p params) instant(name string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04",
+		time.DateTime, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
 			const first, last = 1970, 9999 // what stores can keep
 			if year := at.UTC().Year(); year >= first && year <= last {
@@ -110,7 +117,8 @@ func (p params) instant(name string) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected an instant such as 2026-01-31T09:00:00Z", name, cut(text, 100))}
+	return time.Time{}, &badRequest{fmt.Sprintf("%s is %q, expected an instant such as "+
+		"2026-01-31T09:00:00Z", name, cut(text, 100))}
 }
 
 // instantLayout keeps what stores keep of an instant, in a form that sorts.
@@ -128,7 +136,8 @@ func (p params) place(name string) (*jobs.RunCursor, error) {
 	if text == "" {
 		return nil, nil
 	}
-	bad := &badRequest{fmt.Sprintf("%s is %q, expected what the link to the next page has", name, cut(text, 100))}
+	bad := &badRequest{fmt.Sprintf("%s is %q, expected what the link to the next page has", name,
+		cut(text, 100))}
 	if len(text) != len(instantLayout)+1+36 {
 		return nil, bad
 	}
@@ -161,7 +170,8 @@ func (p params) resource(name string) (*locking.Resource, error) {
 	}
 	resource, err := locking.ParseDisplay(text)
 	if err != nil {
-		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a table such as public/orders, or path:a/b: %s", name, cut(text, 100), oneLine(err.Error(), 200))}
+		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a table such as public/orders, "+
+			"or path:a/b: %s", name, cut(text, 100), oneLine(err.Error(), 200))}
 	}
 	return &resource, nil
 }
@@ -197,7 +207,8 @@ func (p params) pager(path string, by cursors, first, last string, on, back bool
 		g.ToOn = p.with(path, by.back, "", by.on, last)
 	}
 	if back {
-		g.ToBack, g.ToStart = p.with(path, by.on, "", by.back, first), p.with(path, by.on, "", by.back, "")
+		g.ToBack, g.ToStart = p.with(path, by.on, "", by.back, first),
+			p.with(path, by.on, "", by.back, "")
 	}
 	return g
 }

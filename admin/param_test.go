@@ -26,16 +26,17 @@ func pageOf(path string) string {
 func TestWrongParametersAreNamed(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for query, want := range map[string]string{
-		"/api/v1/jobs?state=done":                                   `state is "done", expected one of waiting, running,`,
-		"/api/v1/jobs?state=failed&state=x":                         `state is given 2 times, expected once`,
-		"/api/v1/jobs?source=file":                                  `source is "file", expected one of config, store`,
-		"/api/v1/jobs?paused=maybe":                                 `paused is "maybe", expected one of yes, no`,
-		"/api/v1/jobs?limit=1001":                                   `limit is "1001", expected a number from 1 to 1000`,
-		"/api/v1/jobs?text=%00":                                     `text has a control character`,
-		"/api/v1/jobs?after=%ff":                                    `after is not UTF-8`,
-		"/api/v1/jobs?group=a&group=b":                              `group is given 2 times, expected once`,
-		"/api/v1/jobs?name=a":                                       `parameter "name" is unknown, expected some of text, group,`,
-		"/api/v1/jobs?text=" + long:                                 `text has 1001 bytes, expected at most 1000`,
+		"/api/v1/jobs?state=done":           `state is "done", expected one of waiting, running,`,
+		"/api/v1/jobs?state=failed&state=x": `state is given 2 times, expected once`,
+		"/api/v1/jobs?source=file":          `source is "file", expected one of config, store`,
+		"/api/v1/jobs?paused=maybe":         `paused is "maybe", expected one of yes, no`,
+		"/api/v1/jobs?limit=1001":           `limit is "1001", expected a number from 1 to 1000`,
+		"/api/v1/jobs?text=%00":             `text has a control character`,
+		"/api/v1/jobs?after=%ff":            `after is not UTF-8`,
+		"/api/v1/jobs?group=a&group=b":      `group is given 2 times, expected once`,
+		"/api/v1/jobs?name=a":               `parameter "name" is unknown, expected some of text, group,`,
+		"/api/v1/jobs?text=" +
+			long: `text has 1001 bytes, expected at most 1000`,
 		"/api/v1/jobs/rollup-sales?x=1":                             `parameter "x" is unknown`,
 		"/api/v1/runs?reason=because":                               `reason is "because", expected one of lock_held,`,
 		"/api/v1/runs?from=yesterday":                               `from is "yesterday", expected an instant such as 2026-01-31T09:00:00Z`,
@@ -56,7 +57,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/contention?skip=1":                           `parameter "skip" is unknown, expected some of from, until, span, resource`,
 		"/api/v1/locks/forecast?resource=%00":                       `resource has a control character`,
 		"/api/v1/locks/forecast?span=1h":                            `parameter "span" is unknown, expected some of resource`,
-		"/api/v1/audit?before=" + auditNoUUID:                       `expected what the link to the next page has`,
+		"/api/v1/audit?before=" +
+			auditNoUUID: `expected what the link to the next page has`,
 	} {
 		for _, path := range []string{query, pageOf(query)} {
 			reply := get(t, handler, path)
@@ -76,8 +78,10 @@ var (
 func TestEmptyFieldsAreNotGiven(t *testing.T) {
 	handler := newServer(t, busy()).Handler()
 	for _, path := range []string{
-		"/jobs?text=&group=&state=&source=&paused=&limit=&after=&before=", "/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
-		"/audit?actor=&action=&target=&limit=&before=", "/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/forecast?resource=",
+		"/jobs?text=&group=&state=&source=&paused=&limit=&after=&before=",
+		"/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
+		"/audit?actor=&action=&target=&limit=&before=",
+		"/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/forecast?resource=",
 	} {
 		for _, path := range []string{path, "/api/v1" + path} {
 			if reply := get(t, handler, path); reply.Code != http.StatusOK {
@@ -111,7 +115,8 @@ func TestPagesGoOnAndBack(t *testing.T) {
 		h := o.Store.(*history)
 		h.runs = h.runs[:1000]
 		handler := newServer(t, o).Handler()
-		items, link := regexp.MustCompile(of), regexp.MustCompile(`href="([^"]*)" rel="(next|prev)"`)
+		items, link := regexp.MustCompile(of),
+			regexp.MustCompile(`href="([^"]*)" rel="(next|prev)"`)
 		walk := func(path, rel string) (pages [][]string, last string) {
 			for path != "" {
 				body := get(t, handler, path).Body.String()
@@ -151,7 +156,8 @@ func TestPagesGoOnAndBack(t *testing.T) {
 func TestTwinsLinkOnAndBack(t *testing.T) {
 	t.Parallel()
 	handler := newServer(t, tenThousand()).Handler()
-	for _, path := range []string{"/api/v1/jobs?limit=100&group=region-03", "/api/v1/runs?limit=1000"} {
+	for _, path := range []string{"/api/v1/jobs?limit=100&group=region-03",
+		"/api/v1/runs?limit=1000"} {
 		var forth, back []string
 		last := path
 		for next := path; next != ""; {
@@ -164,14 +170,16 @@ func TestTwinsLinkOnAndBack(t *testing.T) {
 		}
 		for prev := linkTo(get(t, handler, last), "prev"); prev != ""; {
 			reply := get(t, handler, prev)
-			if reply.Body.String() == "[]\n" { // whether there is more shows only when it is asked for
+			if reply.Body.String() == "[]\n" {
+				// whether there is more shows only when it is asked for
 				break
 			}
 			back = append(back, reply.Body.String())
 			prev = linkTo(reply, "prev")
 		}
 		slices.Reverse(back)
-		if !slices.Equal(forth[:len(forth)-1], back) && !strings.HasSuffix(forth[len(forth)-1], "[]\n") {
+		if !slices.Equal(forth[:len(forth)-1], back) &&
+			!strings.HasSuffix(forth[len(forth)-1], "[]\n") {
 			t.Errorf("%s: %d pages on, %d back", path, len(forth), len(back))
 		}
 	}
@@ -182,22 +190,27 @@ func TestJobsAreAskedForAsFiltered(t *testing.T) {
 	o := busy()
 	h := o.Store.(*history)
 	handler := newServer(t, o).Handler()
-	get(t, handler, "/api/v1/jobs?text=a&group=b&state=failed&source=store&paused=no&after=c&before=d&limit=5")
+	get(t, handler,
+		"/api/v1/jobs?text=a&group=b&state=failed&source=store&paused=no&after=c&before=d&limit=5")
 	no := false
 	got := h.jobFilters[len(h.jobFilters)-1]
 	if got.Paused == nil || *got.Paused != no {
 		t.Errorf("paused is %v", got.Paused)
 	}
 	got.Paused = nil
-	if want := (jobs.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: jobs.FromStore, After: "c", Before: "d", Limit: 5}); got != want {
+	if want := (jobs.JobFilter{Text: "a", Group: "b", State: jobs.Failed, Source: jobs.FromStore,
+		After: "c", Before: "d", Limit: 5}); got != want {
 		t.Errorf("asked for %+v, expected %+v", got, want)
 	}
-	get(t, handler, "/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&from=2026-03-14&until=2026-03-15&limit=5")
+	get(t, handler,
+		"/api/v1/runs?job=a&state=failed&reason=panic&replica=b&resource=public%2Forders&from=2026-03-14&until=2026-03-15&limit=5")
 	f := h.filters[len(h.filters)-1]
 	if f.Resource == nil || f.Resource.Key() != "table:public/orders" {
 		t.Errorf("resource is %v", f.Resource)
 	}
-	if f.Job != "a" || f.Reason != jobs.ReasonPanic || f.Replica != "b" || f.Limit != 5 || f.From.Day() != 14 || f.Until.Day() != 15 || !slices.Equal(f.States, []jobs.State{jobs.Failed}) {
+	if f.Job != "a" || f.Reason != jobs.ReasonPanic || f.Replica != "b" || f.Limit != 5 ||
+		f.From.Day() != 14 || f.Until.Day() != 15 ||
+		!slices.Equal(f.States, []jobs.State{jobs.Failed}) {
 		t.Errorf("asked for %+v", f)
 	}
 }
@@ -217,7 +230,8 @@ func TestNamesThatNoStoreTakes(t *testing.T) {
 // FuzzParameters sends anything as the query of each list and page: the answer
 // is a page, JSON or a mistake that is told, and no tag of the asker's.
 func FuzzParameters(f *testing.F) {
-	for _, query := range []string{"state=failed", "before=x&after=y", "from=2026-01-01&until=", "text=%3Cscript%3E", "a;b", "limit=-1", "resource=slot:a", "%"} {
+	for _, query := range []string{"state=failed", "before=x&after=y", "from=2026-01-01&until=",
+		"text=%3Cscript%3E", "a;b", "limit=-1", "resource=slot:a", "%"} {
 		f.Add(query)
 	}
 	server, err := New(busy())
@@ -226,16 +240,19 @@ func FuzzParameters(f *testing.F) {
 	}
 	handler := server.Handler()
 	f.Fuzz(func(t *testing.T, query string) {
-		for _, path := range []string{"/jobs", "/runs", "/audit", "/replicas", "/", "/locks", "/jobs/heartbeat", "/api/v1/jobs", "/api/v1/runs", "/api/v1/audit"} {
+		for _, path := range []string{"/jobs", "/runs", "/audit", "/replicas", "/", "/locks",
+			"/jobs/heartbeat", "/api/v1/jobs", "/api/v1/runs", "/api/v1/audit"} {
 			target := path + "?" + (&url.URL{RawQuery: query}).RawQuery
-			if _, err := url.ParseRequestURI(target); err != nil || strings.ContainsAny(query, " \r\n\t#") {
+			if _, err := url.ParseRequestURI(target); err != nil ||
+				strings.ContainsAny(query, " \r\n\t#") {
 				return
 			}
 			reply := get(t, handler, target)
 			if reply.Code != http.StatusOK && reply.Code != http.StatusBadRequest {
 				t.Errorf("%s: %d %s", target, reply.Code, reply.Body)
 			}
-			if body := reply.Body.String(); strings.Contains(body, "<script>") || strings.Contains(body, "<img") {
+			if body := reply.Body.String(); strings.Contains(body, "<script>") ||
+				strings.Contains(body, "<img") {
 				t.Errorf("%s: %s", target, body)
 			}
 		}

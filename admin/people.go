@@ -31,7 +31,8 @@ func (s *Server) newPeople(o Options) (*people, error) {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}
 	return &people{
-		hosts: o.Hosts, proxy: o.Proxy, users: len(o.Users), accounts: accounts, doors: newDoors(accounts.users, s.throttle),
+		hosts: o.Hosts, proxy: o.Proxy, users: len(o.Users), accounts: accounts,
+		doors: newDoors(accounts.users, s.throttle),
 	}, nil
 }
 
@@ -58,7 +59,8 @@ func (s *Server) SetAccess(a Access) error {
 
 func (s *Server) prepare(a Access) (*people, error) {
 	o := s.options
-	o.Hosts, o.Users, o.Tokens, o.Proxy, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy, a.CookieKeys
+	o.Hosts, o.Users, o.Tokens, o.Proxy, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy,
+		a.CookieKeys
 	if err := o.check(); err != nil {
 		return nil, err
 	}

@@ -33,9 +33,11 @@ const (
 
 // newStrip draws outcomes, which come youngest first, from the left to the right.
 func newStrip(outcomes []jobs.Outcome) strip {
-	s := strip{Height: stripHeight, Width: max(len(outcomes), stripOutcomes) * stripStep, Words: outcomeWords(outcomes)}
+	s := strip{Height: stripHeight, Width: max(len(outcomes), stripOutcomes) * stripStep,
+		Words: outcomeWords(outcomes)}
 	for i, o := range outcomes {
-		b := bar{X: s.Width - (i+1)*stripStep, W: stripWidth, State: o.State, Title: outcomeTitle(o), Y: 8, H: 12}
+		b := bar{X: s.Width - (i+1)*stripStep, W: stripWidth, State: o.State,
+			Title: outcomeTitle(o), Y: 8, H: 12}
 		switch o.State {
 		case jobs.Failed, jobs.TimedOut, jobs.Lost, jobs.Cancelled:
 			b.Y, b.H = 0, stripHeight
@@ -72,7 +74,8 @@ func outcomeWords(outcomes []jobs.Outcome) string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, stateWords(state)))
 		}
 	}
-	return fmt.Sprintf("last %s: %s", figure(len(outcomes), "run", "runs"), strings.Join(parts, ", "))
+	return fmt.Sprintf("last %s: %s", figure(len(outcomes), "run", "runs"),
+		strings.Join(parts, ", "))
 }
 
 // plot is how long the runs of a job took.
@@ -103,13 +106,16 @@ func newPlot(outcomes []jobs.Outcome, now time.Time) *plot {
 	sorted := slices.Sorted(slices.Values(lengths))
 	longest := max(sorted[len(sorted)-1], time.Millisecond)
 	p := &plot{
-		Width: width, Height: height, Middle: height / 2, Top: took(longest), First: *ran[0].StartedAt, Last: *ran[len(ran)-1].StartedAt, Now: now,
-		Words: fmt.Sprintf("The last %s that ran: %s at the median, %s at the longest.", figure(len(ran), "run", "runs"), took(sorted[len(sorted)/2]), took(longest)),
+		Width: width, Height: height, Middle: height / 2, Top: took(longest),
+		First: *ran[0].StartedAt, Last: *ran[len(ran)-1].StartedAt, Now: now,
+		Words: fmt.Sprintf("The last %s that ran: %s at the median, %s at the longest.",
+			figure(len(ran), "run", "runs"), took(sorted[len(sorted)/2]), took(longest)),
 	}
 	step := width / max(len(ran), slot/2)
 	for i, o := range ran {
 		h := max(2, int(float64(lengths[i])/float64(longest)*height))
-		p.Bars = append(p.Bars, bar{X: i * step, Y: height - h, W: max(1, step*3/4), H: h, State: o.State, Title: outcomeTitle(o)})
+		p.Bars = append(p.Bars, bar{X: i * step, Y: height - h, W: max(1, step*3/4), H: h,
+			State: o.State, Title: outcomeTitle(o)})
 	}
 	return p
 }

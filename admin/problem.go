@@ -32,7 +32,8 @@ func problems(o *Overview) []Problem {
 		found = append(found, Problem{severity, fmt.Sprintf(format, args...)})
 	}
 	if !o.ServedBy.Ready {
-		add(Alarm, "This replica, %s, cannot start runs: %s", o.ServedBy.Replica, sentence(o.ServedBy.NotReady))
+		add(Alarm, "This replica, %s, cannot start runs: %s", o.ServedBy.Replica,
+			sentence(o.ServedBy.NotReady))
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
@@ -42,7 +43,9 @@ func problems(o *Overview) []Problem {
 		lockProblems(o, add)
 		memcachedProblems(o, add)
 	}
-	slices.SortStableFunc(found, func(a, b Problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	slices.SortStableFunc(found, func(a, b Problem) int {
+		return strings.Compare(string(a.Severity), string(b.Severity))
+	})
 	return found
 }
 
@@ -60,13 +63,15 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
 		switch {
 		case r.State == ReplicaSilent:
-			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has run out. The next sweep frees its tables.",
+			add(Alarm, "%s is silent: its last heartbeat was %s ago and its session has run out. "+
+				"The next sweep frees its tables.",
 				r.Name, span(o.Now.Sub(r.LastBeat)))
 		case r.State == ReplicaLate:
 			add(Notice, "%s is late: its last heartbeat was %s ago. Its session runs out in %s.",
 				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
 		case r.State == ReplicaDied && !living[r.Name]:
-			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name, span(o.Now.Sub(*r.EndedAt)))
+			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name,
+				span(o.Now.Sub(*r.EndedAt)))
 			living[r.Name] = true // once a name is enough
 		}
 	}
@@ -77,7 +82,8 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 	if o.stage1 != nil && !o.Memcached.unreachable() {
-		add(Notice, "Memcached could not be asked: %s The store still excludes.", sentence(oneLine(o.stage1.Error(), 200)))
+		add(Notice, "Memcached could not be asked: %s The store still excludes.",
+			sentence(oneLine(o.stage1.Error(), 200)))
 	}
 	missing := 0
 	for _, r := range o.Resources {
@@ -87,17 +93,21 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 		for _, lock := range r.Locks {
 			switch {
 			case !o.Now.Before(lock.ExpiresAt):
-				add(Alarm, "%s is still held by job %s on %s, whose session ran out %s ago. The next sweep frees it.",
-					lock.Resource, lock.Holder.Job, lock.Holder.Replica, span(o.Now.Sub(lock.ExpiresAt)))
+				add(Alarm, "%s is still held by job %s on %s, whose session ran out %s ago. The "+
+					"next sweep frees it.",
+					lock.Resource, lock.Holder.Job, lock.Holder.Replica,
+					span(o.Now.Sub(lock.ExpiresAt)))
 			case lock.Stage1 == Stage1Other:
 				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
-					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job, lock.Holder.Replica)
+					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job,
+					lock.Holder.Replica)
 			case lock.Stage1 == Stage1Missing:
 				missing++
 			}
 		}
 	}
 	if missing > 0 {
-		add(Notice, "Memcached has lost %s. The store still excludes; holders add them again.", plural(missing, "lock", "locks"))
+		add(Notice, "Memcached has lost %s. The store still excludes; holders add them again.",
+			plural(missing, "lock", "locks"))
 	}
 }

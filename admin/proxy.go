@@ -24,7 +24,9 @@ type Proxy struct {
 func (p *Proxy) names() bool { return p != nil && p.UserHeader != "" }
 
 func (p *Proxy) trusts(address netip.Addr) bool {
-	return p != nil && slices.ContainsFunc(p.Networks, func(n netip.Prefix) bool { return n.Contains(address) })
+	return p != nil && slices.ContainsFunc(p.Networks, func(n netip.Prefix) bool {
+		return n.Contains(address)
+	})
 }
 
 func (p *Proxy) roleOf(name string) Role {
@@ -66,5 +68,6 @@ func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 // overTLS reports whether the browser is known to speak TLS, with us or with
 // the proxy.
 func overTLS(r *http.Request, proxy *Proxy) bool {
-	return r.TLS != nil || proxy.trusts(peerOf(r)) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+	return r.TLS != nil || proxy.trusts(peerOf(r)) &&
+		strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

@@ -49,17 +49,26 @@ func newReader(o Options) *reader {
 	if explain == nil {
 		explain = jobs.NewExplainer(o.Store, nil, jobs.DefaultKeep).Explain
 	}
-	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) { return o.Store.Resources(ctx) }
+	known := func(ctx context.Context, _ time.Time) ([]locking.Resource, error) {
+		return o.Store.Resources(ctx)
+	}
 	tallies := func(ctx context.Context, now time.Time) ([]jobs.Tally, error) {
 		return o.Store.Tallies(ctx, now.Add(-lastDay))
 	}
-	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) { return o.Store.Lockers(ctx) }
+	lockers := func(ctx context.Context, _ time.Time) ([]jobs.Locker, error) {
+		return o.Store.Lockers(ctx)
+	}
 	r := &reader{
-		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers), restarts: o.Restarts,
-		store: o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes, explain: explain, memory: o.Memory, ops: o.Operations, places: make(chan struct{}, maxQuestions),
+		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers),
+		restarts: o.Restarts,
+		store:    o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes,
+		explain: explain, memory: o.Memory, ops: o.Operations,
+		places:   make(chan struct{}, maxQuestions),
 		patience: o.Patience, timeout: questionTimeout,
 	}
-	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) { return r.lookAhead(ctx, now, nil) })
+	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) {
+		return r.lookAhead(ctx, now, nil)
+	})
 	return r
 }
 

@@ -39,7 +39,9 @@ type replicasView struct {
 const shownDrift = 50
 
 // DriftShown returns the jobs with drift that the page lists.
-func (v *replicasView) DriftShown() []jobs.JobDrift { return v.Drift[:min(len(v.Drift), shownDrift)] }
+func (v *replicasView) DriftShown() []jobs.JobDrift {
+	return v.Drift[:min(len(v.Drift), shownDrift)]
+}
 
 // DriftMore returns how many it does not list.
 func (v *replicasView) DriftMore() int { return len(v.Drift) - len(v.DriftShown()) }
@@ -82,7 +84,8 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[replicasView]{
-		template: "replicas.html", section: "/replicas", title: "Replicas", live: true, topics: []jobs.Topic{jobs.TopicReplicas, jobs.TopicRuns, jobs.TopicJobs},
+		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
+		topics: []jobs.Topic{jobs.TopicReplicas, jobs.TopicRuns, jobs.TopicJobs},
 		question: func(ctx context.Context, p pulse) (v replicasView, err error) {
 			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
 				return v, err
@@ -92,14 +95,16 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 		},
 		complete: func(v *replicasView, f *Frame) *Overview {
 			v.Memcached, v.ServedBy = s.memcached(), f.ServedBy
-			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy, Memcached: v.Memcached, Error: f.Error}
+			return &Overview{Now: f.Now, Replicas: v.Replicas, Drift: v.Drift, ServedBy: f.ServedBy,
+				Memcached: v.Memcached, Error: f.Error}
 		},
 	})
 }
 
 // busyReplicas returns the replicas with the runs of each.
 func (r *reader) busyReplicas(ctx context.Context, p pulse) ([]Replica, error) {
-	running, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Running}, Limit: jobs.MaxBatch})
+	running, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Running},
+		Limit: jobs.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +129,8 @@ func (r *reader) replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	views := make([]jobs.ReplicaView, 0, len(found))
 	for _, v := range found {
-		v.StartedAt, v.LastBeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC()
+		v.StartedAt, v.LastBeat, v.ExpiresAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
+			v.ExpiresAt.UTC()
 		v.EndedAt = inUTC(v.EndedAt)
 		views = append(views, v)
 	}
@@ -141,7 +147,8 @@ type ReplicaState string
 // The states of a replica.
 const (
 	ReplicaBeating ReplicaState = "beating"
-	ReplicaLate    ReplicaState = "late"    // no heartbeat for more than half of what its session lives
+	// no heartbeat for more than half of what its session lives
+	ReplicaLate    ReplicaState = "late"
 	ReplicaSilent  ReplicaState = "silent"  // its session ran out, and is not swept yet
 	ReplicaStopped ReplicaState = "stopped" // it ended its session
 	ReplicaDied    ReplicaState = "died"    // its session ran out and was swept
@@ -150,8 +157,9 @@ const (
 // Replica is a session and how it does.
 type Replica struct {
 	jobs.ReplicaView
-	State ReplicaState  `json:"state"`
-	Runs  []jobs.Record `json:"runs,omitempty"` // those under way, the oldest first, where replicas are asked for
+	State ReplicaState `json:"state"`
+	// those under way, the oldest first, where replicas are asked for
+	Runs []jobs.Record `json:"runs,omitempty"`
 }
 
 // RunsShown returns the runs that the page lists.

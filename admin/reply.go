@@ -18,7 +18,8 @@ type badRequest struct{ text string }
 func (e *badRequest) Error() string { return e.text }
 
 // answer asks the store one question and writes what it returns as JSON.
-func answer[T any](s *Server, w http.ResponseWriter, r *http.Request, question func(ctx context.Context) (T, error)) {
+func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
+	question func(ctx context.Context) (T, error)) {
 	var value T
 	err := s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
 		value, err = question(ctx)

@@ -62,12 +62,14 @@ func resourceStates(named []locking.Resource, locks []Lock, waiting []jobs.Recor
 		states = append(states, state)
 	}
 	slices.SortFunc(states, func(a, b ResourceState) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.kindRank(), b.kindRank()), cmp.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.kindRank(), b.kindRank()),
+			cmp.Compare(a.key, b.key))
 	})
 	return states
 }
 
-func resourceState(resource locking.Resource, own map[locking.Resource][]Lock, beneath int) ResourceState {
+func resourceState(resource locking.Resource, own map[locking.Resource][]Lock,
+	beneath int) ResourceState {
 	state := ResourceState{
 		Resource: resource.String(), Kind: resource.Kind(), State: HeldNot,
 		Locks: []Lock{}, Beneath: beneath, key: resource.Key(),

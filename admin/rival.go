@@ -93,11 +93,14 @@ func contended(crowds map[locking.Resource]*crowding, r locking.Request) bool {
 	own := crowds[r.Resource]
 	switch {
 	case r.Mode == locking.Slotted && (own.slotted > r.Slots || own.exclusive+own.shared > 0),
-		r.Mode == locking.Exclusive && own.askers.against(r) > 1, r.Mode == locking.Shared && own.askers.against(r) > 0,
+		r.Mode == locking.Exclusive && own.askers.against(r) > 1,
+		r.Mode == locking.Shared && own.askers.against(r) > 0,
 		own.beneath.against(r) > 0:
 		return true
 	}
-	return slices.ContainsFunc(r.Resource.Ancestors(), func(above locking.Resource) bool { return crowds[above].askers.against(r) > 0 })
+	return slices.ContainsFunc(r.Resource.Ancestors(), func(above locking.Resource) bool {
+		return crowds[above].askers.against(r) > 0
+	})
 }
 
 // aheadFiring is a firing to come.
@@ -120,14 +123,17 @@ func (r *reader) firingsAhead(f *forecast, rivals []*rival) []aheadFiring {
 		}
 	}
 	if elsewhere > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("%s that share something are only triggered, follow others, or are fired by replicas with another definition", figure(elsewhere, "job", "jobs")))
+		f.Cut = append(f.Cut, fmt.Sprintf("%s that share something are only triggered, follow "+
+			"others, or are fired by replicas with another definition",
+			figure(elsewhere, "job", "jobs")))
 	}
 	heap.Init(&queue)
 	var scheduledTimes []aheadFiring
 	for len(queue) > 0 && queue[0].at.Before(f.Until) {
 		if len(scheduledTimes) == mostForecast {
 			f.Until = queue[0].at
-			f.Cut = append(f.Cut, fmt.Sprintf("%d scheduled times come until %s, and no more are looked at", mostForecast, utcWords(f.Until)))
+			f.Cut = append(f.Cut, fmt.Sprintf("%d scheduled times come until %s, and no more are "+
+				"looked at", mostForecast, utcWords(f.Until)))
 			break
 		}
 		scheduledAt := queue[0]
@@ -214,7 +220,8 @@ func (l *lengths) keep(names []string, found map[string]jobs.Typical, now time.T
 
 // measure looks up how long the rivals' runs take, those that are due first
 // before others, for as long as a page may take.
-func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, scheduledTimes []aheadFiring) error {
+func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival,
+	scheduledTimes []aheadFiring) error {
 	begun := time.Now()
 	var open []string
 	seen := make([]bool, len(rivals))
@@ -238,28 +245,33 @@ func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival, sche
 	never := 0
 	for i, one := range rivals {
 		var known bool
-		if one.typical, known = r.lengths.get(one.job, f.From); known && seen[i] && one.typical.Runs == 0 {
+		if one.typical, known = r.lengths.get(one.job, f.From); known && seen[i] &&
+			one.typical.Runs == 0 {
 			never++
 		}
 	}
 	if len(open) > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("how long runs take was looked up of %d of %d jobs so far: ask again in a moment for the others", f.Jobs-len(open), f.Jobs))
+		f.Cut = append(f.Cut, fmt.Sprintf("how long runs take was looked up of %d of %d jobs so "+
+			"far: ask again in a moment for the others", f.Jobs-len(open), f.Jobs))
 	}
 	if never > 0 {
-		f.Cut = append(f.Cut, fmt.Sprintf("no run of %s has ended yet, so that nobody knows how long they take", figure(never, "job", "jobs")))
+		f.Cut = append(f.Cut, fmt.Sprintf("no run of %s has ended yet, so that nobody knows how "+
+			"long they take", figure(never, "job", "jobs")))
 	}
 	return nil
 }
 
 // collisions plays the scheduled times through, and adds up who meets whom.
 type collisions struct {
-	rivals  []*rival
-	related map[locking.Resource][]locking.Resource // of what rivals want: itself, what is above and what is beneath
+	rivals []*rival
+	// of what rivals want: itself, what is above and what is beneath
+	related map[locking.Resource][]locking.Resource
 	met     map[[3]string]*collision
 }
 
 func newCollisions(rivals []*rival) *collisions {
-	c := &collisions{rivals: rivals, related: map[locking.Resource][]locking.Resource{}, met: map[[3]string]*collision{}}
+	c := &collisions{rivals: rivals, related: map[locking.Resource][]locking.Resource{},
+		met: map[[3]string]*collision{}}
 	for _, r := range rivals {
 		for _, request := range r.requests {
 			c.related[request.Resource] = nil
@@ -287,7 +299,8 @@ type hold struct {
 // play has each firing run as long as takes says, from its scheduled time on, or from when
 // whoever is in its way is done: unless that is longer than it waits, or later
 // than its next scheduled time.
-func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.Duration, count func(*collision, time.Time, time.Duration, bool)) {
+func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.Duration,
+	count func(*collision, time.Time, time.Duration, bool)) {
 	held := make(map[locking.Resource][]hold)
 	busy := make([]time.Time, len(c.rivals)) // until when a run of each job goes on
 	for _, scheduledAt := range scheduledTimes {
@@ -296,7 +309,8 @@ func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.
 		start, skipped := scheduledAt.at, false
 		if until.After(scheduledAt.at) {
 			wait := until.Sub(scheduledAt.at)
-			skipped = one.patient && wait > one.patience || !scheduledAt.next.IsZero() && until.After(scheduledAt.next)
+			skipped = one.patient && wait > one.patience ||
+				!scheduledAt.next.IsZero() && until.After(scheduledAt.next)
 			met := c.collision(one.job, c.rivals[way.who].job, way.request.Resource.String())
 			count(met, scheduledAt.at, wait, skipped)
 			start = until
@@ -307,7 +321,8 @@ func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.
 		end := start.Add(takes(one))
 		busy[scheduledAt.who] = end
 		for _, request := range one.requests {
-			held[request.Resource] = append(held[request.Resource], hold{scheduledAt.who, request, end})
+			held[request.Resource] = append(held[request.Resource],
+				hold{scheduledAt.who, request, end})
 		}
 	}
 }
@@ -321,7 +336,8 @@ func (c *collisions) collision(job, holder, resource string) *collision {
 }
 
 // inTheWay returns the last whom a firing must wait for, and until when.
-func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival, at time.Time) (way hold, until time.Time) {
+func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival,
+	at time.Time) (way hold, until time.Time) {
 	for _, request := range one.requests {
 		var slots []hold
 		for _, near := range c.related[request.Resource] {
@@ -331,7 +347,8 @@ func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival, at t
 				if c.rivals[h.who] == one {
 					continue // that is its own overlap
 				}
-				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted && h.request.Resource == request.Resource {
+				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted &&
+					h.request.Resource == request.Resource {
 					slots = append(slots, h)
 				} else if locking.Conflict(request, h.request) && h.until.After(until) {
 					way, until = h, h.until

@@ -18,14 +18,16 @@ import (
 // addressOf returns an address of a route, one that is there.
 func addressOf(s *Server, path string) string {
 	switch path {
-	case "/api/v1/jobs/{name}/spec", "/api/v1/jobs/{name}/remove", "/jobs/{name}/change", "/jobs/{name}/remove":
+	case "/api/v1/jobs/{name}/spec", "/api/v1/jobs/{name}/remove", "/jobs/{name}/change",
+		"/jobs/{name}/remove":
 		return strings.Replace(path, "{name}", "added", 1)
 	case "/runs/{id}/again":
 		return runPath(id(31)) + "/again"
 	case "/locks/release":
 		return releasePath("public/orders", 1810)
 	}
-	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(), "{session}", id(9001).String(),
+	return strings.NewReplacer("{$}", "", "{name}", "rollup-sales", "{id}", id(10).String(),
+		"{session}", id(9001).String(),
 		"{file}", s.assets.byName["holdfast.css"].hashed).Replace(path)
 }
 
@@ -64,15 +66,17 @@ func withBody(path string) func(*http.Request) {
 
 // formDone reports whether an answer leads on from a form that was sent.
 func formDone(r route, reply *httptest.ResponseRecorder) bool {
-	return r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") && reply.Code == http.StatusSeeOther
+	return r.method == http.MethodPost && !strings.HasPrefix(r.path, "/api/") &&
+		reply.Code == http.StatusSeeOther
 }
 
 // withActions are a server's routes and one that acts.
 func withActions(s *Server, acted *int) []route {
-	return append(s.routes(), route{"POST", "/api/v1/act", forOperators, func(w http.ResponseWriter, _ *http.Request) {
-		*acted++
-		writePlain(w, http.StatusOK, "done")
-	}})
+	return append(s.routes(), route{"POST", "/api/v1/act", forOperators,
+		func(w http.ResponseWriter, _ *http.Request) {
+			*acted++
+			writePlain(w, http.StatusOK, "done")
+		}})
 }
 
 // TestStrangersGetNothing walks the table that the server is built from.
@@ -83,12 +87,15 @@ func TestStrangersGetNothing(t *testing.T) {
 	acted := 0
 	routes := withActions(server, &acted)
 	handler := server.handler(routes)
-	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico", "GET /login", "POST /login"}
-	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil}, route{"GET", "/api/v1/nothing", forViewers, nil}) {
+	open := []string{"GET /healthz", "GET /readyz", "GET /static/{file}", "GET /favicon.ico",
+		"GET /login", "POST /login"}
+	for _, r := range append(routes, route{"GET", "/nothing", forViewers, nil},
+		route{"GET", "/api/v1/nothing", forViewers, nil}) {
 		reply := ask(handler, r.method, addressOf(server, r.path))
 		name := r.method + " " + r.path
 		if slices.Contains(open, name) {
-			if reply.Code == http.StatusUnauthorized || reply.Code == http.StatusSeeOther || reply.Code == http.StatusNotFound {
+			if reply.Code == http.StatusUnauthorized || reply.Code == http.StatusSeeOther ||
+				reply.Code == http.StatusNotFound {
 				t.Errorf("%s: %d for a stranger", name, reply.Code)
 			}
 			if r.method == http.MethodPost && reply.Code != http.StatusForbidden {
@@ -99,10 +106,13 @@ func TestStrangersGetNothing(t *testing.T) {
 		} else {
 			checkTurnedAway(t, name, r, reply)
 		}
-		if r.method != http.MethodGet && r.who != forOperators && r.path != "/login" && r.path != "/logout" {
+		if r.method != http.MethodGet && r.who != forOperators && r.path != "/login" &&
+			r.path != "/logout" {
 			t.Errorf("%s is no GET, and not for operators", name)
 		}
-		body := strings.ReplaceAll(reply.Body.String(), url.QueryEscape(addressOf(server, r.path)), "") // what they have asked for
+		// what they have asked for
+		body := strings.ReplaceAll(reply.Body.String(), url.QueryEscape(addressOf(server, r.path)),
+			"")
 		for _, told := range []string{"replica-1", "rollup-sales", "anna"} {
 			if strings.Contains(body, told) {
 				t.Errorf("%s tells strangers of %s: %s", name, told, reply.Body)
@@ -118,12 +128,15 @@ func checkTurnedAway(t *testing.T, name string, r route, reply *httptest.Respons
 	t.Helper()
 	switch {
 	case strings.HasPrefix(r.path, "/api/") || r.path == "/metrics":
-		if reply.Code != http.StatusUnauthorized || !json.Valid(reply.Body.Bytes()) || reply.Header().Get("WWW-Authenticate") == "" {
+		if reply.Code != http.StatusUnauthorized || !json.Valid(reply.Body.Bytes()) ||
+			reply.Header().Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: %d %s for a stranger", name, reply.Code, reply.Body)
 		}
 	case r.method == http.MethodGet:
-		if reply.Code != http.StatusSeeOther || !strings.HasPrefix(reply.Header().Get("Location"), "/login?next=%2F") {
-			t.Errorf("%s: %d to %q for a stranger", name, reply.Code, reply.Header().Get("Location"))
+		if reply.Code != http.StatusSeeOther ||
+			!strings.HasPrefix(reply.Header().Get("Location"), "/login?next=%2F") {
+			t.Errorf("%s: %d to %q for a stranger", name, reply.Code,
+				reply.Header().Get("Location"))
 		}
 	case reply.Code != http.StatusUnauthorized:
 		t.Errorf("%s: %d for a stranger", name, reply.Code)
@@ -150,8 +163,10 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 	for proof, change := range proofs {
 		before, audited := acted, len(control.audit)
 		for _, r := range routes {
-			reply := ask(handler, r.method, addressOf(server, r.path), append(slices.Clip(change), withBody(r.path))...)
-			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer") || strings.HasPrefix(proof, "scraper") && r.who > forAnybody && r.path != "/metrics"
+			reply := ask(handler, r.method, addressOf(server, r.path),
+				append(slices.Clip(change), withBody(r.path))...)
+			refused := r.who == forOperators && strings.HasPrefix(proof, "viewer") ||
+				strings.HasPrefix(proof, "scraper") && r.who > forAnybody && r.path != "/metrics"
 			switch {
 			case r.path == "/login":
 			case refused != (reply.Code == http.StatusForbidden):
@@ -164,7 +179,8 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 			t.Errorf("%s acted: %v, want %v", proof, acted > before, want)
 		}
 		if want := strings.HasPrefix(proof, "operator"); (len(control.audit) > audited) != want {
-			t.Errorf("%s has %d lines in the audit log, want some: %v", proof, len(control.audit)-audited, want)
+			t.Errorf("%s has %d lines in the audit log, want some: %v", proof,
+				len(control.audit)-audited, want)
 		}
 	}
 }
@@ -179,16 +195,22 @@ func TestSecurityHeaders(t *testing.T) {
 		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin",
 	}
-	for name, server := range map[string]*Server{"open": newServer(t, contention()), "guarded": guarded(t)} {
+	for name, server := range map[string]*Server{"open": newServer(t, contention()),
+		"guarded": guarded(t)} {
 		handler := server.Handler()
 		replies := make(map[string]*httptest.ResponseRecorder)
-		for _, r := range append(server.routes(), route{path: "/nothing"}, route{path: "/api/v1/nothing"}) {
-			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodOptions} {
+		for _, r := range append(server.routes(), route{path: "/nothing"},
+			route{path: "/api/v1/nothing"}) {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut,
+				http.MethodOptions} {
 				for _, host := range []string{"localhost", "evil.example"} {
 					what := name + ": " + method + " " + r.path + " of " + host
-					replies[what] = ask(handler, method, addressOf(server, r.path), func(r *http.Request) { r.Host = host })
-					replies[what+", from elsewhere"] = ask(handler, method, addressOf(server, r.path),
-						func(r *http.Request) { r.Host = host }, withHeader("Sec-Fetch-Site", "cross-site"))
+					replies[what] = ask(handler, method, addressOf(server, r.path),
+						func(r *http.Request) { r.Host = host })
+					replies[what+", from elsewhere"] = ask(handler, method,
+						addressOf(server, r.path),
+						func(r *http.Request) { r.Host = host },
+						withHeader("Sec-Fetch-Site", "cross-site"))
 				}
 			}
 		}
@@ -199,17 +221,20 @@ func TestSecurityHeaders(t *testing.T) {
 					t.Errorf("%s: %s is %q, want %q", what, header, got, value)
 				}
 			}
-			if got := reply.Header().Get("Cache-Control"); got != "no-store" && !strings.Contains(what, "GET /static/") {
+			if got := reply.Header().Get("Cache-Control"); got != "no-store" &&
+				!strings.Contains(what, "GET /static/") {
 				t.Errorf("%s: Cache-Control is %q", what, got)
 			}
 		}
 	}
-	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"} {
+	for _, part := range []string{"default-src 'none'", "frame-ancestors 'none'",
+		"form-action 'self'", "base-uri 'none'"} {
 		if !strings.Contains(contentPolicy, part) {
 			t.Errorf("policy lacks %s", part)
 		}
 	}
-	if strings.Contains(contentPolicy, "unsafe") || !strings.Contains(contentPolicy, "; script-src 'self'; style-src 'self'; ") {
+	if strings.Contains(contentPolicy, "unsafe") ||
+		!strings.Contains(contentPolicy, "; script-src 'self'; style-src 'self'; ") {
 		t.Error("policy allows scripts or styles that are not files of ours")
 	}
 }
@@ -220,7 +245,8 @@ func TestMethods(t *testing.T) {
 	handler := server.Handler()
 	answered[jobs.Spec](t, post(handler, "/api/v1/jobs", addedJob), http.StatusOK)
 	for _, r := range server.routes() {
-		if reply := send(handler, http.MethodHead, addressOf(server, r.path), nil); r.method == http.MethodGet && reply.Code >= 400 {
+		if reply := send(handler, http.MethodHead, addressOf(server, r.path),
+			nil); r.method == http.MethodGet && reply.Code >= 400 {
 			t.Errorf("HEAD %s: %d", r.path, reply.Code)
 		}
 	}
@@ -229,12 +255,15 @@ func TestMethods(t *testing.T) {
 		methods[r.path] = append(methods[r.path], r.method)
 	}
 	for path, taken := range methods {
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut,
+			http.MethodDelete, http.MethodOptions} {
 			reply := send(handler, method, addressOf(server, path), nil)
-			if got := reply.Code == http.StatusMethodNotAllowed; got == slices.Contains(taken, method) {
+			if got := reply.Code == http.StatusMethodNotAllowed; got == slices.Contains(taken,
+				method) {
 				t.Errorf("%s %s: %d", method, path, reply.Code)
 			}
-			if reply.Code == http.StatusMethodNotAllowed && !strings.Contains(reply.Header().Get("Allow"), taken[0]) {
+			if reply.Code == http.StatusMethodNotAllowed &&
+				!strings.Contains(reply.Header().Get("Allow"), taken[0]) {
 				t.Errorf("%s %s: Allow is %q", method, path, reply.Header().Get("Allow"))
 			}
 		}
@@ -246,7 +275,8 @@ func TestEverybodyActionsOnLoopback(t *testing.T) {
 	server := newServer(t, contention())
 	acted := 0
 	handler := server.handler(withActions(server, &acted))
-	if reply := send(handler, http.MethodPost, "/api/v1/act", nil); reply.Code != http.StatusOK || acted != 1 {
+	if reply := send(handler, http.MethodPost, "/api/v1/act", nil); reply.Code != http.StatusOK ||
+		acted != 1 {
 		t.Errorf("%d, acted %d times", reply.Code, acted)
 	}
 	if reply := send(handler, http.MethodGet, "/login", nil); reply.Code != http.StatusSeeOther {

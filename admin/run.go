@@ -23,7 +23,8 @@ const (
 
 // runParams are the parameters of a list of runs.
 func runParams() []string {
-	return []string{"job", "state", "reason", "replica", "resource", "from", "until", "limit", "before", "after"}
+	return []string{"job", "state", "reason", "replica", "resource", "from", "until", "limit",
+		"before", "after"}
 }
 
 func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,8 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(runs) > 0 {
 			full := len(runs) == filter.Limit // and so there may be more
 			back := filter.After != nil && filter.Before == nil
-			setLinks(w, p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(), runs[len(runs)-1].ID.String(), back || full, filter.Before != nil || back && full))
+			setLinks(w, p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
+				runs[len(runs)-1].ID.String(), back || full, filter.Before != nil || back && full))
 		}
 		return runs, err
 	})
@@ -83,7 +85,8 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[runsView]{
-		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true, topics: []jobs.Topic{jobs.TopicRuns},
+		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
+		topics: []jobs.Topic{jobs.TopicRuns},
 		question: func(ctx context.Context, _ pulse) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
@@ -98,7 +101,8 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			runs, on, back := trim(runs, limit, filter.Before != nil, filter.After != nil)
 			if v.Runs = runs; len(runs) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(), runs[len(runs)-1].ID.String(), on, back)
+				v.Pager = p.pager(r.URL.EscapedPath(), runCursors(), runs[0].ID.String(),
+					runs[len(runs)-1].ID.String(), on, back)
 			}
 			return v, nil
 		},
@@ -107,7 +111,8 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 
 func (p params) runFields(f jobs.RunFilter) runFields {
 	fields := runFields{
-		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"), From: fieldInstant(f.From), Until: fieldInstant(f.Until),
+		Job: f.Job, Reason: string(f.Reason), Replica: f.Replica, Resource: p.Get("resource"),
+		From: fieldInstant(f.From), Until: fieldInstant(f.Until),
 	}
 	for _, state := range f.States {
 		fields.States = append(fields.States, string(state))
@@ -147,7 +152,8 @@ func (s *Server) watch(ctx context.Context, run jobs.Record) {
 func runID(r *http.Request) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
-		return id, &badRequest{fmt.Sprintf("id is %q, expected a run's id, a UUID", cut(r.PathValue("id"), 100))}
+		return id, &badRequest{fmt.Sprintf("id is %q, expected a run's id, a UUID",
+			cut(r.PathValue("id"), 100))}
 	}
 	return id, nil
 }
@@ -212,7 +218,8 @@ func readStates(values []string) ([]jobs.State, error) {
 				continue
 			}
 			if !slices.Contains(jobs.States(), jobs.State(text)) {
-				return nil, &badRequest{fmt.Sprintf("state is %q, expected some of %s", cut(text, 100), listed(jobs.States()))}
+				return nil, &badRequest{fmt.Sprintf("state is %q, expected some of %s",
+					cut(text, 100), listed(jobs.States()))}
 			}
 			states = append(states, jobs.State(text))
 		}
@@ -228,12 +235,14 @@ func (r *reader) cursor(ctx context.Context, p params, name string) (*jobs.RunCu
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a run's id, a UUID", name, cut(text, 100))}
+		return nil, &badRequest{fmt.Sprintf("%s is %q, expected a run's id, a UUID", name,
+			cut(text, 100))}
 	}
 	run, err := r.store.Run(ctx, id)
 	switch {
 	case errors.Is(err, jobs.ErrNotFound):
-		return nil, &badRequest{fmt.Sprintf("%s is %s, expected the id of a run in the history", name, id)}
+		return nil, &badRequest{fmt.Sprintf("%s is %s, expected the id of a run in the history",
+			name, id)}
 	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
@@ -251,7 +260,8 @@ func plainRecords(found []jobs.Record) []jobs.Record {
 // plainRecord returns a run as every replica shows it: instants in UTC, the
 // blocking resource by the name that locks have.
 func plainRecord(r jobs.Record) jobs.Record {
-	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(), r.WaitSince.UTC()
+	r.ScheduledAt, r.CreatedAt, r.WaitSince = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
+		r.WaitSince.UTC()
 	r.StartBy, r.StartedAt, r.FinishedAt = inUTC(r.StartBy), inUTC(r.StartedAt), inUTC(r.FinishedAt)
 	if r.BlockedBy != nil {
 		r.BlockedBy = plainBlocker(r.BlockedBy)

@@ -48,7 +48,8 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[runView]{
-		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true, topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
+		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
+		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
 		question: func(ctx context.Context, _ pulse) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {
@@ -71,7 +72,8 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 	if v.Record, err = r.run(ctx, id); err != nil {
 		return v, err
 	}
-	chain, err := r.store.FiringRuns(ctx, jobs.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
+	chain, err := r.store.FiringRuns(ctx,
+		jobs.Firing{Job: v.Job, ScheduledAt: v.ScheduledAt, Key: v.Key})
 	if err != nil {
 		return v, fmt.Errorf("runs of the firing: %w", err)
 	}
@@ -83,7 +85,9 @@ func (r *reader) runView(ctx context.Context, id uuid.UUID) (v runView, err erro
 		if err != nil {
 			return v, err
 		}
-		v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool { return l.Holder.Run != id.String() })
+		v.Locks = slices.DeleteFunc(set.locks, func(l Lock) bool {
+			return l.Holder.Run != id.String()
+		})
 	}
 	v.Steps = steps(v.Record, v.granted(), r.lockedAt(ctx, id, v.Locks))
 	return v, nil
@@ -149,7 +153,8 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 		add(*r.StartedAt, startedWords(r), "", "running")
 	}
 	if r.Attempt > 1 && granted.After(*cmp.Or(r.StartedAt, &granted)) {
-		add(granted, fmt.Sprintf("Attempt %d claimed, granted and started", r.Attempt), "", "running")
+		add(granted, fmt.Sprintf("Attempt %d claimed, granted and started", r.Attempt), "",
+			"running")
 	}
 	switch {
 	case r.State == jobs.Waiting:

@@ -13,7 +13,9 @@ import (
 func TestStepsAreInOrder(t *testing.T) {
 	waited := running(10, "rollup-sales", "replica-1", time.Minute)
 	waited.ScheduledAt, waited.CreatedAt = ago(70*time.Second), ago(65*time.Second)
-	waited.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "public/orders", Holder: owner(running(11, "prune-orders", "replica-2", time.Hour))}, Since: ago(69 * time.Second)}
+	waited.Waited = &jobs.Wait{Blocker: jobs.Blocker{Resource: "public/orders",
+		Holder: owner(running(11, "prune-orders", "replica-2", time.Hour))}, Since: ago(
+		69 * time.Second)}
 	again := waited
 	again.Attempt = 2
 	failed := again
@@ -30,7 +32,8 @@ func TestStepsAreInOrder(t *testing.T) {
 		var got []string
 		for _, s := range steps(c.run, c.granted, c.locked) {
 			got = append(got, s.What)
-			if s.What == "Waited" && (s.After != "1.0 s later" || s.Why != "public/orders was held by job prune-orders on replica-2") {
+			if s.What == "Waited" && (s.After != "1.0 s later" ||
+				s.Why != "public/orders was held by job prune-orders on replica-2") {
 				t.Errorf("%s: waited %q: %s", name, s.After, s.Why)
 			}
 		}

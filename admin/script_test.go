@@ -40,7 +40,8 @@ func until(t *testing.T, window context.Context, expression string) {
 func TestTimesAreThoseOfTheViewer(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -54,10 +55,12 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 	if got := text(".from time"); got != "12:12:15" {
 		t.Errorf("the store's time reads %q, expected Tokyo's", got)
 	}
-	if got, want := title(".from time"), "2026-03-14 12:12:15 +09:00 (2026-03-14 03:12:15 UTC)"; got != want {
+	if got, want := title(".from time"),
+		"2026-03-14 12:12:15 +09:00 (2026-03-14 03:12:15 UTC)"; got != want {
 		t.Errorf("on hover it reads %q, expected %q", got, want)
 	}
-	if got, want := title(".summary time:nth-of-type(2)"), "since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
+	if got, want := title(".summary time:nth-of-type(2)"),
+		"since 2026-03-14 11:30:08 +09:00 (2026-03-14 02:30:08 UTC)"; got != want {
 		t.Errorf("since when reads %q, expected %q", got, want)
 	}
 	if got := text("[data-times]"); got != "All times are those of Asia/Tokyo, unless they name another zone." {
@@ -74,7 +77,8 @@ func TestTimesAreThoseOfTheViewer(t *testing.T) {
 func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 	t.Parallel()
 	window := tab(t)
-	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
+	if _, err := chromedp.Call(window, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}); err != nil {
 		t.Fatal(err)
 	}
 	site := siteIn(t, window, newServer(t, contention()).Handler())
@@ -85,7 +89,8 @@ func TestInstantsAreFilledInByTheViewersClock(t *testing.T) {
 	if err := chromedp.Do(window, chromedp.Click(`.filter button`)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, window, `location.search.includes("from=2026-03-13T20%3A00%3A00Z") && document.readyState == "complete"`)
+	until(t, window,
+		`location.search.includes("from=2026-03-13T20%3A00%3A00Z") && document.readyState == "complete"`)
 	if got := evaluate[string](t, window, `document.getElementById("from").value`); got != "2026-03-14T05:00" {
 		t.Errorf("after it was sent the field reads %q", got)
 	}
@@ -118,7 +123,8 @@ func TestLivePartIsReplaced(t *testing.T) {
 	defer site.Close()
 	window := chromium.Tab(t, "") // its console has the errors that are meant
 	visit(t, window, screens()[2], site.URL+"/replicas")
-	evaluate[bool](t, window, `document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
+	evaluate[bool](t, window,
+		`document.querySelector('.inner a[href="/jobs/report%2Fweekly"]').focus(), true`)
 	mu.Lock()
 	h.replicas = append(h.replicas[:3:3], beating(9, "replica-9", time.Second, 0))
 	mu.Unlock()
@@ -173,7 +179,8 @@ func TestPageWithoutScripts(t *testing.T) {
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+	if _, err := chromedp.Call(window, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
 	visit(t, window, screens()[2], site+"/")

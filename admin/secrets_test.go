@@ -35,29 +35,37 @@ func TestSecretsStayInside(t *testing.T) {
 	server := newServer(t, o)
 	handler := server.Handler()
 	secrets := []string{
-		cookieKey, hex.EncodeToString([]byte(cookieKey)), base64.StdEncoding.EncodeToString([]byte(cookieKey)), strings.Split(string(privateKey), "\n")[1],
-		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash, o.Tokens[2].Hash, deployToken, "probe-token", "scrape-token",
+		cookieKey, hex.EncodeToString([]byte(cookieKey)),
+		base64.StdEncoding.EncodeToString([]byte(cookieKey)),
+		strings.Split(string(privateKey), "\n")[1],
+		o.Users[0].PasswordHash, o.Users[1].PasswordHash, o.Tokens[0].Hash, o.Tokens[1].Hash,
+		o.Tokens[2].Hash, deployToken, "probe-token", "scrape-token",
 		"correct horse", "wrong-password", "wrong-token", "typed-as-name",
 	}
 	proofs := [][]func(*http.Request){
-		nil, {withHeader("Authorization", "Bearer "+deployToken)}, {withHeader("Authorization", "Bearer wrong-token")},
+		nil, {withHeader("Authorization", "Bearer "+deployToken)},
+		{withHeader("Authorization", "Bearer wrong-token")},
 		{func(r *http.Request) { r.SetBasicAuth("anna", "wrong-password") }}, {withHeader("X-Forwarded-User", "olga@example.com")},
 		{from("10.1.2.3:4"), withHeader("X-Forwarded-User", "olga@example.com")},
 	}
 	note := func(reply *httptest.ResponseRecorder) {
 		fmt.Fprintln(&out, reply.Code, reply.Header(), reply.Body)
 	}
-	for _, wrong := range [][2]string{{"anna", "wrong-password"}, {"anna", "correct horse"}, {"nobody", "wrong-password"}} {
+	for _, wrong := range [][2]string{{"anna", "wrong-password"}, {"anna", "correct horse"},
+		{"nobody", "wrong-password"}} {
 		note(signIn(handler, wrong[0], wrong[1]))
 	}
-	typed := signIn(handler, "typed-as-name", "") // its own page repeats it in the form, and nothing else does
+	// its own page repeats it in the form, and nothing else does
+	typed := signIn(handler, "typed-as-name", "")
 	fmt.Fprintln(&out, strings.Replace(typed.Body.String(), `value="typed-as-name"`, "", 1))
 	for _, proof := range proofs {
 		for _, r := range server.routes() {
 			note(ask(handler, r.method, addressOf(server, r.path), proof...))
 		}
 	}
-	_, err = New(Options{Users: o.Users, Tokens: append(o.Tokens, Token{Name: "x", Hash: "wrong-token"}), CookieKeys: [][]byte{[]byte("wrong-password")}})
+	_, err = New(Options{Users: o.Users,
+		Tokens:     append(o.Tokens, Token{Name: "x", Hash: "wrong-token"}),
+		CookieKeys: [][]byte{[]byte("wrong-password")}})
 	fmt.Fprintln(&out, err)
 	if out.Len() < 50_000 {
 		t.Errorf("only %d bytes were looked at", out.Len())
@@ -89,18 +97,24 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 		"foreign host":  ask(handler, http.MethodGet, "/", func(r *http.Request) { r.Host = script }),
 	}
 	for _, r := range server.routes() {
-		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}", url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
-		for _, query := range []string{"", "?" + url.QueryEscape(script) + "=" + url.QueryEscape(script), "?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {
+		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}",
+			url.PathEscape(script), "{file}", url.PathEscape(script)).Replace(r.path)
+		for _, query := range []string{"",
+			"?" + url.QueryEscape(script) + "=" + url.QueryEscape(script),
+			"?next=" + url.QueryEscape(script), "?state=" + url.QueryEscape(script)} {
 			replies[r.method+" "+address+query] = ask(handler, r.method, address+query, as...)
-			replies["there: "+r.method+" "+r.path+query] = ask(handler, r.method, addressOf(server, r.path)+query, as...)
+			replies["there: "+r.method+" "+r.path+query] =
+				ask(handler, r.method, addressOf(server, r.path)+query, as...)
 		}
 	}
 	tag := regexp.MustCompile(`(?i)<(script|img|iframe|object|style)|\s(on[a-z]+|style)\s*=`)
 	for name, reply := range replies {
 		body := reply.Body.String()
 		isPage := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/html")
-		isText := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/plain") // and nosniff holds the browser to it
-		if !isText && strings.Contains(body, "<script>") || isPage && tag.MatchString(onlyTags(body)) {
+		// and nosniff holds the browser to it
+		isText := strings.HasPrefix(reply.Header().Get("Content-Type"), "text/plain")
+		if !isText && strings.Contains(body, "<script>") ||
+			isPage && tag.MatchString(onlyTags(body)) {
 			t.Errorf("%s: %d %s", name, reply.Code, body)
 		}
 		if isPage && len(body) > 25_000 {
@@ -110,14 +124,16 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 			t.Errorf("%s: leads to %q", name, reply.Header().Get("Location"))
 		}
 	}
-	if got := replies["there: GET /{$}"]; got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "&#34;&gt;&lt;script&gt;alert") {
+	if got := replies["there: GET /{$}"]; got.Code != http.StatusOK ||
+		!strings.Contains(got.Body.String(), "&#34;&gt;&lt;script&gt;alert") {
 		t.Errorf("the page does not show who asks: %d", got.Code)
 	}
 }
 
 // onlyTags is a page without its text, its attributes' values and our scripts.
 func onlyTags(body string) string {
-	tags := slices.DeleteFunc(regexp.MustCompile(`<[^<>]*>`).FindAllString(body, -1), ownScript.MatchString)
+	tags := slices.DeleteFunc(regexp.MustCompile(`<[^<>]*>`).FindAllString(body, -1),
+		ownScript.MatchString)
 	return regexp.MustCompile(`"[^"]*"`).ReplaceAllString(strings.Join(tags, "\n"), `""`)
 }
 
@@ -137,7 +153,8 @@ func TestGalleryOfSignIn(t *testing.T) {
 	}{
 		"sign-in": {ask(handler, http.MethodGet, "/login?next=/"), 200, []string{"<label for=\"user\">User</label>", "<label for=\"password\">Password</label>", `<button type="submit">Sign in</button>`}},
 		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
-			`role="alert">The user or the password is wrong.`, `value="anna"`, `aria-describedby="trouble" autofocus`,
+			`role="alert">The user or the password is wrong.`, `value="anna"`,
+			`aria-describedby="trouble" autofocus`,
 		}},
 		"sign-in-throttled":   {signIn(throttled, "anna", "x"), 429, []string{"Too many sign-ins failed", "Try again in 1"}},
 		"sign-in-without-tls": {signIn(handler, "anna", "x", withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},

@@ -198,7 +198,8 @@ func (s *Server) stop(ctx context.Context, server *http.Server, served <-chan er
 
 func (s *Server) logStart() {
 	o := &s.options
-	s.log.Info().Str("address", s.Addr()).Int("users", len(o.Users)).Int("tokens", len(o.Tokens)).Bool("tls", s.certificate != nil).
+	s.log.Info().Str("address", s.Addr()).Int("users", len(o.Users)).Int("tokens", len(o.Tokens)).
+		Bool("tls", s.certificate != nil).
 		Msg("admin page is served")
 	host, _, err := net.SplitHostPort(s.Addr())
 	if err != nil || isLoopback(host) {
@@ -206,10 +207,12 @@ func (s *Server) logStart() {
 	}
 	if s.certificate == nil && o.Proxy == nil {
 		s.log.Warn().Str("address", s.Addr()).
-			Msg("admin page takes passwords without TLS: configure admin.tls, or put a proxy with TLS in front of it and name it in admin.trusted_proxy")
+			Msg("admin page takes passwords without TLS: configure admin.tls, or put a proxy " +
+				"with TLS in front of it and name it in admin.trusted_proxy")
 	}
 	if len(o.Users) > 0 && len(o.CookieKeys) == 0 {
-		s.log.Warn().Msg("sign-ins are signed with keys from the password hashes, so who reads those can sign in: configure admin.cookie_keys")
+		s.log.Warn().Msg("sign-ins are signed with keys from the password hashes, so who reads " +
+			"those can sign in: configure admin.cookie_keys")
 	}
 }
 

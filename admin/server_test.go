@@ -35,7 +35,8 @@ func TestNewRefuses(t *testing.T) {
 		{"token's name", func(o *Options) { o.Tokens = []Token{{"", Viewer, sumOf("x")}} }, `token 1: name "" is empty`},
 		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} }, `the proxy's networks are needed`},
 		{"proxy's role", func(o *Options) {
-			o.Proxy = &Proxy{UserHeader: "X-User", Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+			o.Proxy = &Proxy{UserHeader: "X-User",
+				Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 		}, `the proxy's role is "", expected viewer or operator`},
 		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} }, `cookie key 1 has 6 bytes, expected at least 32`},
 	}
@@ -55,12 +56,14 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestRefusesBeyondLoopbackWithoutUsers(t *testing.T) {
-	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.7:8080", "[2001:db8::1]:8080"} {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.7:8080",
+		"[2001:db8::1]:8080"} {
 		o := calm()
 		o.Listen = address
 		_, err := New(o)
 		var exposed *ExposedError
-		if !errors.As(err, &exposed) || exposed.Address != address || !strings.Contains(err.Error(), address) {
+		if !errors.As(err, &exposed) || exposed.Address != address ||
+			!strings.Contains(err.Error(), address) {
 			t.Errorf("%s: error is %v, want an ExposedError", address, err)
 		}
 		trusted := &Proxy{Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
@@ -199,15 +202,18 @@ func TestRunReportsBrokenListener(t *testing.T) {
 func TestHealth(t *testing.T) {
 	o := down() // a store that is down does not make the process ill
 	handler := newServer(t, o).Handler()
-	if reply := get(t, handler, "/healthz"); reply.Code != http.StatusOK || reply.Body.String() != "ok\n" {
+	if reply := get(t, handler, "/healthz"); reply.Code != http.StatusOK ||
+		reply.Body.String() != "ok\n" {
 		t.Errorf("healthz: %d %q", reply.Code, reply.Body)
 	}
-	if reply := get(t, handler, "/readyz"); reply.Code != http.StatusOK || reply.Body.String() != "ready\n" {
+	if reply := get(t, handler, "/readyz"); reply.Code != http.StatusOK ||
+		reply.Body.String() != "ready\n" {
 		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
 	}
 	o.Ready = func(context.Context) error { return errors.New("session is lost:\nno heartbeat") }
 	reply := get(t, newServer(t, o).Handler(), "/readyz")
-	if reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "session is lost: no heartbeat\n" {
+	if reply.Code != http.StatusServiceUnavailable ||
+		reply.Body.String() != "session is lost: no heartbeat\n" {
 		t.Errorf("readyz: %d %q", reply.Code, reply.Body)
 	}
 
@@ -217,7 +223,9 @@ func TestHealth(t *testing.T) {
 	if reply := ask(handler, http.MethodGet, "/readyz"); reply.Code != http.StatusServiceUnavailable || reply.Body.String() != "not ready\n" {
 		t.Errorf("readyz for a stranger: %d %q", reply.Code, reply.Body)
 	}
-	if reply := ask(handler, http.MethodGet, "/readyz", withHeader("Authorization", "Bearer probe-token")); reply.Body.String() != "session is lost: no heartbeat\n" {
+	if reply := ask(handler, http.MethodGet, "/readyz",
+		withHeader("Authorization",
+			"Bearer probe-token")); reply.Body.String() != "session is lost: no heartbeat\n" {
 		t.Errorf("readyz with a token: %q", reply.Body)
 	}
 }
@@ -281,7 +289,8 @@ func TestAccessIsSetWhileServing(t *testing.T) {
 		})
 		return reply.Code
 	}
-	if old, fresh := status("old"), status("fresh"); old != http.StatusOK || fresh != http.StatusUnauthorized {
+	if old, fresh := status("old"), status("fresh"); old != http.StatusOK ||
+		fresh != http.StatusUnauthorized {
 		t.Fatalf("%d and %d before", old, fresh)
 	}
 	if err := s.SetAccess(Access{Tokens: []Token{{"ci", "nobody", sumOf("fresh")}}}); !errors.Is(err, ErrOptions) {
@@ -293,7 +302,8 @@ func TestAccessIsSetWhileServing(t *testing.T) {
 	if err := s.SetAccess(Access{Tokens: []Token{{"ci", Viewer, sumOf("fresh")}}}); err != nil {
 		t.Fatal(err)
 	}
-	if old, fresh := status("old"), status("fresh"); old != http.StatusUnauthorized || fresh != http.StatusOK {
+	if old, fresh := status("old"), status("fresh"); old != http.StatusUnauthorized ||
+		fresh != http.StatusOK {
 		t.Errorf("%d and %d after", old, fresh)
 	}
 }

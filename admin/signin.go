@@ -57,7 +57,9 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.withoutTLS(r) {
-		view.Trouble = "Your browser reaches this page without TLS and would not keep a sign-in. Use https, or a name of loopback. The password you typed went over the network in the clear."
+		view.Trouble = "Your browser reaches this page without TLS and would not keep a sign-in. " +
+			"Use https, or a name of loopback. The password you typed went over the network in " +
+			"the clear."
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
 	}
@@ -67,12 +69,15 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	err := s.people().doors.check(ctx, client, name, password)
 	if err == nil {
 		s.log.Info().Str("user", name).Stringer("client", client).Msg("signed in to the admin page")
-		s.setCookie(w, r, s.people().accounts.signer.sign(name, s.people().accounts.users[name].text, time.Now().Add(signedInFor)))
+		s.setCookie(w, r, s.people().
+			accounts.signer.sign(name, s.people().accounts.users[name].text,
+			time.Now().Add(signedInFor)))
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)
 		return
 	}
 	status := s.signInTrouble(w, err, &view)
-	s.log.Warn().Str("user", s.knownName(name)).Stringer("client", client).Int("status", status).Msg("admin sign-in was refused")
+	s.log.Warn().Str("user", s.knownName(name)).Stringer("client", client).Int("status", status).
+		Msg("admin sign-in was refused")
 	s.showSignIn(w, status, view)
 }
 
@@ -86,7 +91,9 @@ func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInVie
 	case errors.As(err, &throttled):
 		seconds := int(math.Ceil(throttled.left.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		view.Trouble = "Too many sign-ins failed for this user or from this address. Try again in " + span(time.Duration(seconds)*time.Second) + "."
+		view.Trouble =
+			"Too many sign-ins failed for this user or from this address. Try again in " +
+				span(time.Duration(seconds)*time.Second) + "."
 		return http.StatusTooManyRequests
 	}
 	w.Header().Set("Retry-After", "5")
@@ -105,7 +112,8 @@ func (s *Server) knownName(name string) string {
 // withoutTLS reports whether the browser says that it reaches us by plain HTTP
 // under a name that is not loopback's.
 func (s *Server) withoutTLS(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.people().proxy) && !isLoopback(hostOnly(r.Host))
+	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.people().proxy) &&
+		!isLoopback(hostOnly(r.Host))
 }
 
 // signOut has the browser forget. What was signed stays good until it ends:
@@ -122,9 +130,11 @@ func localPath(next string) string {
 	const longest = 1000
 	target, err := url.Parse(next)
 	switch {
-	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "", target.User != nil,
+	case err != nil, len(next) > longest, target.Scheme != "", target.Host != "",
+		target.User != nil,
 		!strings.HasPrefix(next, "/"), strings.HasPrefix(next, "//"), strings.Contains(next, `\`),
-		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login", target.Path == "/logout":
+		strings.ContainsFunc(next, unicode.IsControl), target.Path == "/login",
+		target.Path == "/logout":
 		return "/"
 	}
 	return target.String()

@@ -38,9 +38,11 @@ func guardedOptions(t *testing.T) Options {
 	t.Helper()
 	o := contention()
 	o.Users = []User{user(t, "anna", "correct horse", Operator), user(t, "vera", "staple", Viewer)}
-	o.Tokens = []Token{{"deploy", Operator, sumOf(deployToken)}, {"probe", Viewer, sumOf("probe-token")}, {"prometheus", Scraper, sumOf("scrape-token")}}
+	o.Tokens = []Token{{"deploy", Operator, sumOf(deployToken)},
+		{"probe", Viewer, sumOf("probe-token")}, {"prometheus", Scraper, sumOf("scrape-token")}}
 	o.Proxy = &Proxy{
-		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
+		Networks:   []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")},
+		UserHeader: "X-Forwarded-User", Role: Viewer, Operators: []string{"olga@example.com"},
 	}
 	o.Changes = newChanges()
 	o.Listen, o.Hosts = "0.0.0.0:0", []string{pageHost}
@@ -53,7 +55,8 @@ func guarded(t *testing.T) *Server {
 }
 
 // ask sends a request from another machine, under the page's name.
-func ask(handler http.Handler, method, target string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+func ask(handler http.Handler, method, target string,
+	change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, target, nil)
 	request.Host = pageHost
 	for _, c := range change {
@@ -68,7 +71,9 @@ func withHeader(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
-func withCookie(c *http.Cookie) func(*http.Request) { return func(r *http.Request) { r.AddCookie(c) } }
+func withCookie(c *http.Cookie) func(*http.Request) {
+	return func(r *http.Request) { r.AddCookie(c) }
+}
 
 func from(address string) func(*http.Request) {
 	return func(r *http.Request) { r.RemoteAddr = address }
@@ -83,9 +88,11 @@ func withForm(values url.Values) func(*http.Request) {
 }
 
 // signIn posts the form.
-func signIn(handler http.Handler, name, password string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+func signIn(handler http.Handler, name, password string,
+	change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	form := url.Values{"user": {name}, "password": {password}, "next": {"/?refresh=off"}}
-	return ask(handler, http.MethodPost, "/login", append([]func(*http.Request){withForm(form)}, change...)...)
+	return ask(handler, http.MethodPost, "/login",
+		append([]func(*http.Request){withForm(form)}, change...)...)
 }
 
 // cookieOf signs in and returns the cookie.
@@ -94,7 +101,8 @@ func cookieOf(t *testing.T, handler http.Handler, name, password string) *http.C
 	reply := signIn(handler, name, password)
 	cookies := reply.Result().Cookies()
 	if reply.Code != http.StatusSeeOther || len(cookies) != 1 {
-		t.Fatalf("sign-in of %s: %d with %d cookies: %s", name, reply.Code, len(cookies), reply.Body)
+		t.Fatalf("sign-in of %s: %d with %d cookies: %s", name, reply.Code, len(cookies),
+			reply.Body)
 	}
 	return cookies[0]
 }
@@ -103,7 +111,9 @@ func cookieOf(t *testing.T, handler http.Handler, name, password string) *http.C
 func TestNobodySignsInWithoutUsers(t *testing.T) {
 	o := guardedOptions(t)
 	o.Users = nil
-	if reply := signIn(newServer(t, o).Handler(), "anna", "correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(reply.Body.String(), "Nobody signs in here") {
+	if reply := signIn(newServer(t, o).Handler(), "anna",
+		"correct horse"); reply.Code != http.StatusForbidden || !strings.Contains(
+		reply.Body.String(), "Nobody signs in here") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }
@@ -111,8 +121,10 @@ func TestNobodySignsInWithoutUsers(t *testing.T) {
 func TestSignInAndOut(t *testing.T) {
 	handler := guarded(t).Handler()
 	reply := ask(handler, http.MethodGet, "/?refresh=off")
-	if want := "/login?next=%2F%3Frefresh%3Doff"; reply.Code != http.StatusSeeOther || reply.Header().Get("Location") != want {
-		t.Errorf("a stranger gets %d to %q, want %q", reply.Code, reply.Header().Get("Location"), want)
+	if want := "/login?next=%2F%3Frefresh%3Doff"; reply.Code != http.StatusSeeOther ||
+		reply.Header().Get("Location") != want {
+		t.Errorf("a stranger gets %d to %q, want %q", reply.Code, reply.Header().Get("Location"),
+			want)
 	}
 	form := ask(handler, http.MethodGet, reply.Header().Get("Location")).Body.String()
 	if !strings.Contains(form, `name="next" value="/?refresh=off"`) {
@@ -123,20 +135,25 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("sign-in: %d to %q", signed.Code, signed.Header().Get("Location"))
 	}
 	cookie := signed.Result().Cookies()[0]
-	if cookie.Name != "__Host-holdfast" || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode ||
+	if cookie.Name != "__Host-holdfast" || !cookie.Secure || !cookie.HttpOnly ||
+		cookie.SameSite != http.SameSiteStrictMode ||
 		cookie.Path != "/" || cookie.Domain != "" || cookie.MaxAge != 12*60*60 {
 		t.Errorf("cookie is %s", cookie)
 	}
 	page := ask(handler, http.MethodGet, "/", withCookie(cookie))
-	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), "<bdi>anna</bdi>, operator") {
+	if page.Code != http.StatusOK ||
+		!strings.Contains(page.Body.String(), "<bdi>anna</bdi>, operator") {
 		t.Errorf("page with the cookie: %d", page.Code)
 	}
-	if again := ask(handler, http.MethodGet, "/login?next=/", withCookie(cookie)); again.Code != http.StatusSeeOther || again.Header().Get("Location") != "/" {
+	if again := ask(handler, http.MethodGet, "/login?next=/",
+		withCookie(cookie)); again.Code != http.StatusSeeOther || again.Header().Get(
+		"Location") != "/" {
 		t.Errorf("sign-in page of who is signed in: %d", again.Code)
 	}
 	out := ask(handler, http.MethodPost, "/logout", withCookie(cookie))
 	gone := out.Result().Cookies()
-	if out.Code != http.StatusSeeOther || len(gone) != 1 || gone[0].Name != cookie.Name || gone[0].MaxAge >= 0 || gone[0].Value != "" || !gone[0].Secure {
+	if out.Code != http.StatusSeeOther || len(gone) != 1 || gone[0].Name != cookie.Name ||
+		gone[0].MaxAge >= 0 || gone[0].Value != "" || !gone[0].Secure {
 		t.Errorf("sign-out: %d, cookies %v", out.Code, gone)
 	}
 }
@@ -146,21 +163,25 @@ func TestPlainCookieOnLoopback(t *testing.T) {
 	onLoopback := func(r *http.Request) { r.Host = "localhost:8080" }
 	reply := signIn(handler, "anna", "correct horse", onLoopback)
 	cookie := reply.Result().Cookies()[0]
-	if cookie.Name != "holdfast" || cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+	if cookie.Name != "holdfast" || cookie.Secure || !cookie.HttpOnly ||
+		cookie.SameSite != http.SameSiteStrictMode {
 		t.Errorf("cookie over plain HTTP on loopback is %s", cookie)
 	}
-	if page := ask(handler, http.MethodGet, "/", onLoopback, withCookie(cookie)); page.Code != http.StatusOK {
+	if page := ask(handler, http.MethodGet, "/", onLoopback,
+		withCookie(cookie)); page.Code != http.StatusOK {
 		t.Errorf("page on loopback: %d", page.Code)
 	}
 	if page := ask(handler, http.MethodGet, "/", withCookie(cookie)); page.Code != http.StatusSeeOther {
 		t.Errorf("the plain cookie opens the page under its own name: %d", page.Code)
 	}
 	behindTLS := []func(*http.Request){onLoopback, from("10.1.2.3:999"), withHeader("X-Forwarded-Proto", "https")}
-	if got := signIn(handler, "anna", "correct horse", behindTLS...).Result().Cookies()[0]; got.Name != "__Host-holdfast" {
+	if got := signIn(handler, "anna", "correct horse", behindTLS...).Result().
+		Cookies()[0]; got.Name != "__Host-holdfast" {
 		t.Errorf("cookie behind a proxy with TLS is %s", got)
 	}
 	behindTLS[1] = from("192.0.2.1:999")
-	if got := signIn(handler, "anna", "correct horse", behindTLS...).Result().Cookies()[0]; got.Name != "holdfast" {
+	if got := signIn(handler, "anna", "correct horse", behindTLS...).Result().
+		Cookies()[0]; got.Name != "holdfast" {
 		t.Errorf("X-Forwarded-Proto was believed from elsewhere: %s", got)
 	}
 }
@@ -168,10 +189,12 @@ func TestPlainCookieOnLoopback(t *testing.T) {
 func TestSignInWithoutTLSIsExplained(t *testing.T) {
 	handler := guarded(t).Handler()
 	reply := signIn(handler, "anna", "correct horse", withHeader("Origin", "http://"+pageHost))
-	if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 || !strings.Contains(reply.Body.String(), "without TLS") {
+	if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 ||
+		!strings.Contains(reply.Body.String(), "without TLS") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
-	if reply := signIn(handler, "anna", "correct horse", withHeader("Origin", "https://"+pageHost)); reply.Code != http.StatusSeeOther {
+	if reply := signIn(handler, "anna", "correct horse",
+		withHeader("Origin", "https://"+pageHost)); reply.Code != http.StatusSeeOther {
 		t.Errorf("over TLS: %d", reply.Code)
 	}
 }
@@ -181,13 +204,16 @@ func TestWrongPasswords(t *testing.T) {
 	o := guardedOptions(t)
 	o.Log = zerolog.New(&logged)
 	handler := newServer(t, o).Handler()
-	for _, wrong := range [][2]string{{"anna", "wrong"}, {"anna", ""}, {"anna", "staple"}, {"nobody", "correct horse"}, {"", ""}, {"my-secret-typed-here", ""}} {
+	for _, wrong := range [][2]string{{"anna", "wrong"}, {"anna", ""}, {"anna", "staple"},
+		{"nobody", "correct horse"}, {"", ""}, {"my-secret-typed-here", ""}} {
 		reply := signIn(handler, wrong[0], wrong[1])
-		if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 || !strings.Contains(reply.Body.String(), "The user or the password is wrong.") {
+		if reply.Code != http.StatusForbidden || len(reply.Result().Cookies()) != 0 ||
+			!strings.Contains(reply.Body.String(), "The user or the password is wrong.") {
 			t.Errorf("%v: %d %s", wrong, reply.Code, reply.Body)
 		}
 	}
-	if !strings.Contains(logged.String(), `"user":"anna"`) || strings.Contains(logged.String(), "my-secret") {
+	if !strings.Contains(logged.String(), `"user":"anna"`) ||
+		strings.Contains(logged.String(), "my-secret") {
 		t.Errorf("log: %s", &logged)
 	}
 }
@@ -196,10 +222,12 @@ func TestWrongPasswords(t *testing.T) {
 // link on another site led to it: the browser kept the cookie back.
 func TestLinkFromElsewhereReloads(t *testing.T) {
 	handler := guarded(t).Handler()
-	if got := ask(handler, http.MethodGet, "/login?next=/", withHeader("Sec-Fetch-Site", "cross-site")).Header().Get("Refresh"); got != "0" {
+	if got := ask(handler, http.MethodGet, "/login?next=/",
+		withHeader("Sec-Fetch-Site", "cross-site")).Header().Get("Refresh"); got != "0" {
 		t.Errorf("Refresh is %q", got)
 	}
-	if got := ask(handler, http.MethodGet, "/login?next=/", withHeader("Sec-Fetch-Site", "same-origin")).Header().Values("Refresh"); len(got) != 0 {
+	if got := ask(handler, http.MethodGet, "/login?next=/",
+		withHeader("Sec-Fetch-Site", "same-origin")).Header().Values("Refresh"); len(got) != 0 {
 		t.Errorf("the page reloads for ever: %q", got)
 	}
 }
@@ -223,10 +251,13 @@ func TestNextStaysHere(t *testing.T) {
 func TestFormsThatCannotBeRead(t *testing.T) {
 	handler := guarded(t).Handler()
 	large := url.Values{"user": {"anna"}, "password": {strings.Repeat("x", maxBody)}}
-	if reply := ask(handler, http.MethodPost, "/login", withForm(large)); reply.Code != http.StatusBadRequest {
+	if reply := ask(handler, http.MethodPost, "/login",
+		withForm(large)); reply.Code != http.StatusBadRequest {
 		t.Errorf("a form of more than %d bytes: %d", maxBody, reply.Code)
 	}
-	if reply := ask(handler, http.MethodPost, "/login", withHeader("Content-Type", "application/x-www-form-urlencoded; %")); reply.Code != http.StatusBadRequest {
+	if reply := ask(handler, http.MethodPost, "/login",
+		withHeader("Content-Type",
+			"application/x-www-form-urlencoded; %")); reply.Code != http.StatusBadRequest {
 		t.Errorf("a form of unknown type: %d", reply.Code)
 	}
 }
@@ -250,13 +281,15 @@ func TestUnknownUserCostsTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := calm()
-	o.Users = []User{user(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)}, user(t, "cleo", "c", Viewer)}
+	o.Users = []User{user(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)},
+		user(t, "cleo", "c", Viewer)}
 	doors := newServer(t, o).people().doors
 	if got, want := doors.decoy.Work(), doors.users["bob"].hash.Work(); got != want {
 		t.Errorf("unknown names take %d, want %d as the costliest", got, want)
 	}
 	// The decoy's own password opens nothing.
-	if err := doors.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err, errWrongPassword) {
+	if err := doors.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err,
+		errWrongPassword) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -273,17 +306,21 @@ func tries(handler http.Handler, n int, name, address string) (statuses map[int]
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler := guarded(t).Handler()
-		if got := tries(handler, maxUserFailures+1, "anna", "192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
+		if got := tries(handler, maxUserFailures+1, "anna",
+			"192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
 			t.Fatalf("tries of one user: %v", got)
 		}
 		right := signIn(handler, "anna", "correct horse", from("198.51.100.9:1"))
-		if right.Code != http.StatusTooManyRequests || right.Header().Get("Retry-After") != "900" || !strings.Contains(right.Body.String(), "15 min") {
-			t.Errorf("the throttled user from another address: %d, Retry-After %q", right.Code, right.Header().Get("Retry-After"))
+		if right.Code != http.StatusTooManyRequests || right.Header().Get("Retry-After") != "900" ||
+			!strings.Contains(right.Body.String(), "15 min") {
+			t.Errorf("the throttled user from another address: %d, Retry-After %q", right.Code,
+				right.Header().Get("Retry-After"))
 		}
 		if reply := signIn(handler, "vera", "staple", from("192.0.2.1:1")); reply.Code != http.StatusSeeOther {
 			t.Errorf("another user from that address: %d", reply.Code)
 		}
-		if got := tries(handler, maxClientFailures, "nobody", "192.0.2.1:2"); got[403] != maxUserFailures {
+		if got := tries(handler, maxClientFailures, "nobody",
+			"192.0.2.1:2"); got[403] != maxUserFailures {
 			t.Errorf("tries of a name that is not there: %v, want it like any other's", got)
 		}
 		if reply := signIn(handler, "vera", "staple", from("192.0.2.1:3")); reply.Code != http.StatusTooManyRequests {
@@ -293,7 +330,8 @@ func TestThrottle(t *testing.T) {
 			t.Errorf("from another address: %d", reply.Code)
 		}
 		time.Sleep(attemptsWindow)
-		if reply := signIn(handler, "anna", "correct horse", from("192.0.2.1:1")); reply.Code != http.StatusSeeOther {
+		if reply := signIn(handler, "anna", "correct horse",
+			from("192.0.2.1:1")); reply.Code != http.StatusSeeOther {
 			t.Errorf("after %s: %d", attemptsWindow, reply.Code)
 		}
 	})
@@ -307,7 +345,8 @@ func TestThrottleHoldsOverReplicas(t *testing.T) {
 	if got := tries(one, maxUserFailures, "anna", "192.0.2.1:1"); got[403] != maxUserFailures {
 		t.Fatalf("tries: %v", got)
 	}
-	if reply := signIn(other, "anna", "correct horse", from("192.0.2.2:1")); reply.Code != http.StatusTooManyRequests {
+	if reply := signIn(other, "anna", "correct horse",
+		from("192.0.2.2:1")); reply.Code != http.StatusTooManyRequests {
 		t.Errorf("the other replica answers %d", reply.Code)
 	}
 }
@@ -328,7 +367,8 @@ func TestThrottleWithoutStore(t *testing.T) {
 	o := guardedOptions(t)
 	o.Attempts, o.Log = brokenAttempts{}, zerolog.New(&logged)
 	handler := newServer(t, o).Handler()
-	if got := tries(handler, maxUserFailures+1, "anna", "192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
+	if got := tries(handler, maxUserFailures+1, "anna",
+		"192.0.2.1:1"); got[403] != maxUserFailures || got[429] != 1 {
 		t.Errorf("tries while the store is down: %v", got)
 	}
 	if reply := signIn(handler, "vera", "staple"); reply.Code != http.StatusSeeOther {
@@ -356,7 +396,8 @@ func TestTalliesAreBounded(t *testing.T) {
 		if got := len(counts.byKey); got != maxTallies {
 			t.Errorf("%d keys are kept, want %d", got, maxTallies)
 		}
-		if found, err := counts.CountFailures(t.Context(), "first"); err != nil || found[0].Count != 0 {
+		if found, err := counts.CountFailures(t.Context(), "first"); err != nil ||
+			found[0].Count != 0 {
 			t.Errorf("the first is still there: %v, %v", found, err)
 		}
 		time.Sleep(time.Minute)
@@ -368,8 +409,11 @@ func TestTalliesAreBounded(t *testing.T) {
 }
 
 func TestAttemptKeys(t *testing.T) {
-	key := func(address string) string { return attemptKeys("anna", netip.MustParseAddr(address))[1] }
-	if key("2001:db8:1:2::3") != key("2001:db8:1:2:ffff::4") || key("2001:db8:1:2::3") == key("2001:db8:1:3::3") {
+	key := func(address string) string {
+		return attemptKeys("anna", netip.MustParseAddr(address))[1]
+	}
+	if key("2001:db8:1:2::3") != key("2001:db8:1:2:ffff::4") ||
+		key("2001:db8:1:2::3") == key("2001:db8:1:3::3") {
 		t.Error("an IPv6 client is not its network of 64 bits")
 	}
 	if key("192.0.2.1") == key("192.0.2.2") {
@@ -385,8 +429,10 @@ func TestSignInWhileTheStoreIsDown(t *testing.T) {
 	o := guardedOptions(t)
 	o.Store, o.Attempts = down().Store, brokenAttempts{}
 	handler := newServer(t, o).Handler()
-	reply := ask(handler, http.MethodGet, "/", withCookie(cookieOf(t, handler, "anna", "correct horse")))
-	if reply.Code != http.StatusServiceUnavailable || !strings.Contains(reply.Body.String(), "The store does not answer") {
+	reply := ask(handler, http.MethodGet, "/",
+		withCookie(cookieOf(t, handler, "anna", "correct horse")))
+	if reply.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(reply.Body.String(), "The store does not answer") {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }

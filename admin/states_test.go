@@ -31,9 +31,11 @@ func options(h *history) Options {
 		}
 	}
 	return Options{
-		Operations: jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}), ScheduledTimes: h.scheduledTimes, Memory: h,
-		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1", Version: "0.2.0",
-		Stage1: &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
+		Operations:     jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}),
+		ScheduledTimes: h.scheduledTimes, Memory: h,
+		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1",
+		Version: "0.2.0",
+		Stage1:  &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
 }
 
@@ -43,12 +45,15 @@ func calm() Options {
 	h := &history{
 		now:   noon,
 		locks: []jobs.LockView{lock("events", merge, 4*time.Second)},
-		jobs:  []jobs.JobView{job("merge-events", "*/10 * * * * *", "events"), job("rollup-sales", "*/5 * * * *", "sales_rollup")},
+		jobs: []jobs.JobView{job("merge-events", "*/10 * * * * *", "events"),
+			job("rollup-sales", "*/5 * * * *", "sales_rollup")},
 		runs: []jobs.Record{
 			merge,
-			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond, jobs.Succeeded),
+			done(2, "rollup-sales", "replica-1", 40*time.Second, 840*time.Millisecond,
+				jobs.Succeeded),
 		},
-		replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0), beating(2, "replica-3", 4*time.Second, 1)},
+		replicas: []jobs.ReplicaView{beating(1, "replica-1", 2*time.Second, 0),
+			beating(2, "replica-3", 4*time.Second, 1)},
 	}
 	return options(h)
 }
@@ -60,7 +65,8 @@ func contention() Options {
 	merge := running(11, "merge-events", "replica-3", 4*time.Second)
 	vacuum := running(12, "report/weekly", "replica-1", 75*time.Second)
 	retrying := waiting(23, "sync-vendors", 8*time.Second, "", rollup)
-	retrying.BlockedBy, retrying.Reason, retrying.Attempt, retrying.CreatedAt = nil, jobs.ReasonRetry, 2, ago(2*time.Minute)
+	retrying.BlockedBy, retrying.Reason, retrying.Attempt, retrying.CreatedAt = nil,
+		jobs.ReasonRetry, 2, ago(2*time.Minute)
 	retrying.Error = "vendor api: 503 Service Unavailable"
 	prune := waiting(20, "prune-orders", 40*time.Minute, "table:public/orders", rollup)
 	older := waiting(22, "export-orders", 19*time.Second, "public/orders", prune)
@@ -68,22 +74,27 @@ func contention() Options {
 	skipped := done(30, "rollup-hourly", "replica-2", 95*time.Second, 0, jobs.Skipped)
 	skipped.StartedAt, skipped.Attempt, skipped.Reason = nil, 0, jobs.ReasonLockHeld
 	skipped.BlockedBy = &jobs.Blocker{Resource: "table:public/orders", Holder: owner(rollup)}
-	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond, jobs.Failed)
-	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique constraint \"vendors_pkey\" (SQLSTATE 23505)", 3
+	failed := done(31, "sync-vendors", "replica-3", 3*time.Minute, 2300*time.Millisecond,
+		jobs.Failed)
+	failed.Error, failed.Attempt = "statement 2: ERROR: duplicate key value violates unique "+
+		"constraint \"vendors_pkey\" (SQLSTATE 23505)", 3
 	lost := done(32, "merge-events", "replica-4", 5*time.Minute, 31*time.Second, jobs.Lost)
 	lost.Reason = jobs.ReasonSessionLost
 	timedOut := done(33, "report/weekly", "replica-1", 3*time.Hour, 10*time.Minute, jobs.TimedOut)
 	timedOut.Reason = jobs.ReasonTimeout
 	missed := done(34, "prune-logs", "", 26*time.Hour, 0, jobs.Missed)
-	missed.StartedAt, missed.FinishedAt, missed.Attempt, missed.Reason = nil, nil, 0, jobs.ReasonMisfire
+	missed.StartedAt, missed.FinishedAt, missed.Attempt, missed.Reason = nil, nil, 0,
+		jobs.ReasonMisfire
 	runs := []jobs.Record{merge, retrying, older, vacuum,
 		waiting(21, "rollup-hourly", 12*time.Minute+3*time.Second, "public/orders", rollup),
 		waiting(24, "rollup-sales", 37*time.Minute+7*time.Second, "job:rollup-sales", rollup),
 		prune,
 		rollup,
 	}
-	for i, name := range []string{"merge-events", "sync-stock", "merge-events", "rollup-hourly", "sync-stock"} {
-		runs = append(runs, done(40+i, name, fmt.Sprintf("replica-%d", i%3+1), time.Duration(8+i*9)*time.Second,
+	for i, name := range []string{"merge-events", "sync-stock", "merge-events", "rollup-hourly",
+		"sync-stock"} {
+		runs = append(runs, done(40+i, name, fmt.Sprintf("replica-%d", i%3+1),
+			time.Duration(8+i*9)*time.Second,
 			time.Duration(212+i*731)*time.Millisecond, jobs.Succeeded))
 	}
 	runs = append(runs, skipped, failed, lost, timedOut, missed)
@@ -104,8 +115,10 @@ func contention() Options {
 		},
 		jobs: []jobs.JobView{
 			job("merge-events", "*/10 * * * * *", "events"), job("prune-logs", "@daily", "logs"),
-			job("prune-orders", "30 2 * * *", "orders"), job("rollup-hourly", "0 * * * *", "orders", "orders_hourly"),
-			job("rollup-sales", "*/5 * * * *", "orders", "sales_rollup"), job("sync-vendors", "*/5 * * * *", "vendors"),
+			job("prune-orders", "30 2 * * *", "orders"),
+			job("rollup-hourly", "0 * * * *", "orders", "orders_hourly"),
+			job("rollup-sales", "*/5 * * * *", "orders", "sales_rollup"),
+			job("sync-vendors", "*/5 * * * *", "vendors"),
 			job("report/weekly", "0 3 * * 6", "customers"), job("sync-stock", "@every 9s"),
 		},
 		runs: runs,
@@ -117,14 +130,21 @@ func contention() Options {
 	o := options(h)
 	held := holders(h.locks)
 	delete(held, table("events"))
-	held[table("sales_rollup")] = locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders", Run: id(20).String()}}
+	held[table("sales_rollup")] =
+		locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders",
+			Run: id(20).String()}}
 	o.Stage1 = &stage1{holders: held}
 	o.Upcoming = upcoming(
-		ScheduledFiring{Job: "merge-events", ScheduledAt: noon.Add(5 * time.Second), Resources: exclusive("events")},
-		ScheduledFiring{Job: "rollup-sales", ScheduledAt: noon.Add(165 * time.Second), Resources: exclusive("orders", "sales_rollup")},
-		ScheduledFiring{Job: "sync-vendors", ScheduledAt: noon.Add(165 * time.Second), Resources: exclusive("vendors")},
-		ScheduledFiring{Job: "rollup-hourly", ScheduledAt: noon.Add(48 * time.Minute), Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
-		ScheduledFiring{Job: "prune-orders", ScheduledAt: noon.Add(23 * time.Hour), Resources: exclusive("orders")},
+		ScheduledFiring{Job: "merge-events", ScheduledAt: noon.Add(5 * time.Second),
+			Resources: exclusive("events")},
+		ScheduledFiring{Job: "rollup-sales", ScheduledAt: noon.Add(165 * time.Second),
+			Resources: exclusive("orders", "sales_rollup")},
+		ScheduledFiring{Job: "sync-vendors", ScheduledAt: noon.Add(165 * time.Second),
+			Resources: exclusive("vendors")},
+		ScheduledFiring{Job: "rollup-hourly", ScheduledAt: noon.Add(48 * time.Minute),
+			Resources: exclusive("orders", "orders_hourly", "a", "b", "c")},
+		ScheduledFiring{Job: "prune-orders", ScheduledAt: noon.Add(23 * time.Hour),
+			Resources: exclusive("orders")},
 	)
 	o.Metrics, o.Trace = http.HandlerFunc(counted), traced
 	return o
@@ -146,7 +166,9 @@ func traced(run uuid.UUID) Trace {
 
 func upcoming(scheduledTimes ...ScheduledFiring) func(time.Time, int) []ScheduledFiring {
 	return func(from time.Time, n int) []ScheduledFiring {
-		later := slices.DeleteFunc(slices.Clone(scheduledTimes), func(d ScheduledFiring) bool { return !d.ScheduledAt.After(from) })
+		later := slices.DeleteFunc(slices.Clone(scheduledTimes), func(d ScheduledFiring) bool {
+			return !d.ScheduledAt.After(from)
+		})
 		return later[:min(n, len(later))]
 	}
 }
@@ -160,17 +182,20 @@ func fifty() Options {
 		if i%2 == 1 {
 			continue
 		}
-		run := running(100+i, fmt.Sprintf("load-%02d", i), fmt.Sprintf("replica-%d", i%3+1), time.Duration(i)*time.Second)
+		run := running(100+i, fmt.Sprintf("load-%02d", i), fmt.Sprintf("replica-%d", i%3+1),
+			time.Duration(i)*time.Second)
 		h.runs = append(h.runs, run)
 		h.locks = append(h.locks, lock(name, run, time.Duration(i)*time.Second))
 		if i%10 == 0 {
 			for k := range i {
-				h.runs = append(h.runs, waiting(1000+i*50+k, fmt.Sprintf("verify-%02d-%02d", i, k), time.Duration(k+1)*time.Second, table(name).Key(), run))
+				h.runs = append(h.runs, waiting(1000+i*50+k, fmt.Sprintf("verify-%02d-%02d", i, k),
+					time.Duration(k+1)*time.Second, table(name).Key(), run))
 			}
 		}
 	}
 	for i := range 3 {
-		h.replicas = append(h.replicas, beating(i, fmt.Sprintf("replica-%d", i+1), time.Duration(i)*time.Second, 8))
+		h.replicas = append(h.replicas,
+			beating(i, fmt.Sprintf("replica-%d", i+1), time.Duration(i)*time.Second, 8))
 	}
 	return options(h)
 }
@@ -189,7 +214,8 @@ func hostile() Options {
 	held.Holder.Run = `../../"><script>alert(1)</script>`
 	h := &history{
 		now: noon, locks: []jobs.LockView{held}, runs: []jobs.Record{run, blocked, failed},
-		jobs:     []jobs.JobView{job("j", script, `"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
+		jobs: []jobs.JobView{job("j", script,
+			`"`+script[:8]+`"."`+strings.Repeat("t", 63)+`"`)},
 		replicas: []jobs.ReplicaView{beating(1, script+strings.Repeat("y", 300), time.Second, 1)},
 	}
 	h.replicas[0].Version = script
@@ -197,11 +223,13 @@ func hostile() Options {
 	o.Stage1 = &stage1{err: errors.New("dial " + script)}
 	o.Replica, o.Version = script, script
 	server := troubled(script + strings.Repeat("z", 200))
-	server.State, server.Error, server.Version = memcached.StateUnreachable, script+strings.Repeat("E", 2000), script
+	server.State, server.Error, server.Version = memcached.StateUnreachable,
+		script+strings.Repeat("E", 2000), script
 	server.Settings[0].Value = script
 	o.Memcached = servers{server}
 	o.Ready = func(context.Context) error { return errors.New("schema " + script) }
-	o.Upcoming = upcoming(ScheduledFiring{Job: script, ScheduledAt: noon.Add(time.Minute), Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
+	o.Upcoming = upcoming(ScheduledFiring{Job: script, ScheduledAt: noon.Add(time.Minute),
+		Resources: []locking.Request{{Resource: held.Resource, Mode: locking.Exclusive}}})
 	return o
 }
 
@@ -215,8 +243,10 @@ func layers() Options {
 		now: noon, runs: []jobs.Record{one, all},
 		locks: []jobs.LockView{schema, lock("mart.facts", one, 3*time.Second)},
 		jobs: []jobs.JobView{
-			job("reload-warehouse", "@hourly", "warehouse.*"), job("load-facts", "@hourly", "mart.facts"),
-			job("load-orders", "@hourly", "warehouse.orders"), job("reload-mart", "@daily", "mart.*"),
+			job("reload-warehouse", "@hourly", "warehouse.*"),
+			job("load-facts", "@hourly", "mart.facts"),
+			job("load-orders", "@hourly", "warehouse.orders"),
+			job("reload-mart", "@daily", "mart.*"),
 		},
 		replicas: []jobs.ReplicaView{beating(1, "replica-1", time.Second, 2)},
 	}
@@ -227,5 +257,7 @@ func layers() Options {
 func empty() Options { return options(&history{now: noon}) }
 
 func down() Options {
-	return options(&history{err: fmt.Errorf("%w: dial tcp 10.0.3.7:5432: connect: connection refused", jobs.ErrUnavailable)})
+	return options(
+		&history{err: fmt.Errorf("%w: dial tcp 10.0.3.7:5432: connect: connection refused",
+			jobs.ErrUnavailable)})
 }

@@ -20,7 +20,8 @@ type JobTroubles struct {
 // sortTallies puts the most frequent first.
 func sortTallies(tallies []jobs.Tally) {
 	slices.SortFunc(tallies, func(a, b jobs.Tally) int {
-		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job), cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Job, b.Job),
+			cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
 	})
 }
 
@@ -52,7 +53,8 @@ func troublesByJob(tallies []jobs.Tally) []JobTroubles {
 		}
 	}
 	slices.SortStableFunc(troubles, func(a, b JobTroubles) int {
-		return cmp.Or(cmp.Compare(b.Broken(), a.Broken()), cmp.Compare(b.NotRun(), a.NotRun()), cmp.Compare(a.Job, b.Job))
+		return cmp.Or(cmp.Compare(b.Broken(), a.Broken()), cmp.Compare(b.NotRun(), a.NotRun()),
+			cmp.Compare(a.Job, b.Job))
 	})
 	return troubles
 }

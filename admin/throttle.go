@@ -29,7 +29,8 @@ const (
 type throttledError struct{ left time.Duration }
 
 func (e *throttledError) Error() string {
-	return fmt.Sprintf("too many sign-ins failed, the next is allowed in %s", e.left.Round(time.Second))
+	return fmt.Sprintf("too many sign-ins failed, the next is allowed in %s",
+		e.left.Round(time.Second))
 }
 
 // throttle bounds guessing. Counts are kept in this process, and in the store
@@ -105,6 +106,7 @@ func (t *throttle) heard(err error) {
 	case err == nil:
 		t.silent.Store(false)
 	case !t.silent.Swap(true):
-		t.log.Warn().Err(err).Msg("failed sign-ins can't be counted in the store: this replica counts for itself")
+		t.log.Warn().Err(err).Msg("failed sign-ins can't be counted in the store: this replica " +
+			"counts for itself")
 	}
 }

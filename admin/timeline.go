@@ -24,10 +24,11 @@ const (
 
 // timeline is what ran, waited or was skipped within a time, by what it locks.
 type timeline struct {
-	Now      time.Time      `json:"now"`
-	From     time.Time      `json:"from"`
-	Until    time.Time      `json:"until"`
-	Lanes    []lane         `json:"lanes"`    // held or waited for now first, then those with the longest waits
+	Now   time.Time `json:"now"`
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+	// held or waited for now first, then those with the longest waits
+	Lanes    []lane         `json:"lanes"`
 	Restarts []jobs.Restart `json:"restarts"` // of memcached's servers
 	Cut      []string       `json:"cut"`      // what is left out, in words
 	Known    int            `json:"lanes_known"`
@@ -83,7 +84,8 @@ func (p params) skip() (int, error) {
 	}
 	skip, err := strconv.Atoi(text)
 	if err != nil || skip < 0 || skip > most {
-		return 0, &badRequest{fmt.Sprintf("skip is %q, expected a number from 0 to %d", cut(text, 100), most)}
+		return 0, &badRequest{fmt.Sprintf("skip is %q, expected a number from 0 to %d",
+			cut(text, 100), most)}
 	}
 	return skip, nil
 }
@@ -120,7 +122,9 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	}
 	live := q.window.from.IsZero() && q.window.until.IsZero()
 	show(s, w, r, page[timeline]{
-		template: "timeline.html", section: "/locks", title: "Timeline of locks", twin: p.with("/api/v1/locks/timeline"), live: live, topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
+		template: "timeline.html", section: "/locks", title: "Timeline of locks",
+		twin: p.with("/api/v1/locks/timeline"), live: live,
+		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
 		question: func(ctx context.Context, beat pulse) (timeline, error) {
 			t, err := s.reader.timeline(ctx, beat.now, q)
 			if err != nil {
@@ -129,9 +133,12 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 			t.Links = p.windowLinks("/locks/timeline", q.window, q.window.at(beat.now))
 			t.Pager = p.skipPager("/locks/timeline", q.skip, shownLanes, t.Known)
 			t.Resource = p.Get("resource")
-			t.lanePath = func(resource string) string { return p.with("/locks/timeline", "resource", resource, "skip", "") }
+			t.lanePath = func(resource string) string {
+				return p.with("/locks/timeline", "resource", resource, "skip", "")
+			}
 			t.Chart = newChart(&t, func(from, until time.Time) string {
-				return p.with("/locks/timeline", "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339), "span", "")
+				return p.with("/locks/timeline", "from", from.Format(time.RFC3339), "until",
+					until.Format(time.RFC3339), "span", "")
 			})
 			return t, nil
 		},
@@ -158,7 +165,8 @@ func (p params) skipPager(path string, skip, page, total int) (g pager) {
 // timeline asks for what happened.
 func (r *reader) timeline(ctx context.Context, now time.Time, q timelineOf) (timeline, error) {
 	w := q.window.at(now)
-	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From), Restarts: []jobs.Restart{}, Cut: []string{}}
+	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
+		Restarts: []jobs.Restart{}, Cut: []string{}}
 	all, err := r.lanes(ctx, now, w, q.resource)
 	if err != nil {
 		return t, err
@@ -181,7 +189,8 @@ func (r *reader) timeline(ctx context.Context, now time.Time, q timelineOf) (tim
 
 // lanes returns what jobs name or somebody holds: what is held or waited for now
 // first, then what was waited for longest within the window, then by name.
-func (r *reader) lanes(ctx context.Context, now time.Time, w window, about *locking.Resource) ([]lane, error) {
+func (r *reader) lanes(ctx context.Context, now time.Time, w window,
+	about *locking.Resource) ([]lane, error) {
 	lockers, err := r.lockers.get(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("what jobs lock: %w", err)
@@ -190,7 +199,8 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window, about *lock
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch})
+	waiting, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Waiting},
+		Limit: jobs.MaxBatch})
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +211,8 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window, about *lock
 	by := make(map[locking.Resource]*lane)
 	find := func(resource locking.Resource) *lane {
 		if by[resource] == nil {
-			by[resource] = &lane{Resource: resource.String(), resource: resource, Runs: []jobs.Stretch{}}
+			by[resource] = &lane{Resource: resource.String(), resource: resource,
+				Runs: []jobs.Stretch{}}
 		}
 		return by[resource]
 	}
@@ -248,7 +259,8 @@ func sortedLanes(by map[locking.Resource]*lane, about *locking.Resource) []lane 
 		lanes = append(lanes, one)
 	}
 	slices.SortFunc(lanes, func(a, b lane) int {
-		return cmp.Or(cmp.Compare(a.rank(about), b.rank(about)), cmp.Compare(b.waited, a.waited), byKind(a.resource, b.resource))
+		return cmp.Or(cmp.Compare(a.rank(about), b.rank(about)), cmp.Compare(b.waited, a.waited),
+			byKind(a.resource, b.resource))
 	})
 	return lanes
 }
@@ -272,7 +284,9 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 		l := &t.Lanes[i]
 		room := jobs.MaxBatch - len(names)
 		if fresh := countFresh(names, l.jobs); fresh > room {
-			t.Cut = append(t.Cut, fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn", cut(l.Resource, 100), l.Jobs))
+			t.Cut = append(t.Cut,
+				fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn",
+					cut(l.Resource, 100), l.Jobs))
 			l.jobs = l.jobs[:min(len(l.jobs), room)]
 		}
 		for _, name := range l.jobs {
@@ -290,7 +304,8 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 			l.Runs = append(l.Runs, of[name]...)
 		}
 		slices.SortFunc(l.Runs, func(a, b jobs.Stretch) int {
-			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.Run.String(), b.Run.String()))
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt),
+				cmp.Compare(a.Run.String(), b.Run.String()))
 		})
 	}
 	return nil
@@ -298,7 +313,8 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 
 // stretches asks for the runs of the jobs, first for as many of each, then for
 // more of those that had more; it returns which have more still.
-func (r *reader) stretches(ctx context.Context, t *timeline, names []string) (of map[string][]jobs.Stretch, full []string, err error) {
+func (r *reader) stretches(ctx context.Context, t *timeline,
+	names []string) (of map[string][]jobs.Stretch, full []string, err error) {
 	of = make(map[string][]jobs.Stretch)
 	room, asked := mostStretches, names
 	for range 2 {
@@ -306,7 +322,8 @@ func (r *reader) stretches(ctx context.Context, t *timeline, names []string) (of
 			break
 		}
 		each := min(jobs.MostStretches, max(leastEach, room/len(asked)))
-		found, err := r.store.Stretches(ctx, jobs.StretchFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
+		found, err := r.store.Stretches(ctx,
+			jobs.StretchFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
 		if err != nil {
 			return nil, nil, fmt.Errorf("runs within a time: %w", err)
 		}
@@ -355,16 +372,19 @@ func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
 				first = s.CreatedAt
 			}
 		}
-		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the youngest %d runs are drawn, since %s: zoom in to see those before", cut(name, 60), len(of[name]), utcWords(first)))
+		t.Cut = append(t.Cut, fmt.Sprintf("of %s only the youngest %d runs are drawn, since %s: "+
+			"zoom in to see those before", cut(name, 60), len(of[name]), utcWords(first)))
 	}
 	if more := len(full) - named; more > 0 {
-		t.Cut = append(t.Cut, fmt.Sprintf("nor are all runs drawn of %s more", figure(more, "job", "jobs")))
+		t.Cut = append(t.Cut, fmt.Sprintf("nor are all runs drawn of %s more",
+			figure(more, "job", "jobs")))
 	}
 }
 
 // plainStretch is a stretch as every replica shows it.
 func plainStretch(s jobs.Stretch) jobs.Stretch {
-	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(), inUTC(s.StartedAt), inUTC(s.FinishedAt)
+	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(),
+		inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
 		s.BlockedBy = plainBlocker(s.BlockedBy)
 	}
@@ -384,16 +404,19 @@ func (t *timeline) LanePath(resource string) string { return t.lanePath(resource
 func (t *timeline) Notes() []string {
 	var notes []string
 	if n := t.Chart.Merged; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs are too short to be told apart here, and are drawn as one with their neighbours: zoom in, or follow one.", n))
+		notes = append(notes, fmt.Sprintf("%d runs are too short to be told apart here, and are "+
+			"drawn as one with their neighbours: zoom in, or follow one.", n))
 	}
 	if n := t.Chart.Crowded; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d runs went on beside so many others that they lie over each other.", n))
+		notes = append(notes, fmt.Sprintf("%d runs went on beside so many others that they lie "+
+			"over each other.", n))
 	}
 	for _, text := range t.Cut {
 		notes = append(notes, sentence(title(text)))
 	}
 	if more := t.Known - len(t.Lanes); more > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d resources are drawn: those that are held or waited for come first, then those with the longest waits.", len(t.Lanes), t.Known))
+		notes = append(notes, fmt.Sprintf("%d of %d resources are drawn: those that are held or "+
+			"waited for come first, then those with the longest waits.", len(t.Lanes), t.Known))
 	}
 	return notes
 }
@@ -420,7 +443,9 @@ func (t *timeline) Listed() []listedStretch {
 			all = append(all, listedStretch{Stretch: s})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b listedStretch) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(all, func(a, b listedStretch) int {
+		return b.CreatedAt.Compare(a.CreatedAt)
+	})
 	all = all[:min(len(all), listedStretches)]
 	for i := range all {
 		all[i].Words = stretchWords(all[i].Stretch, t.Now)

@@ -30,8 +30,10 @@ func TestTraceOfARun(t *testing.T) {
 		o := o
 		c.give(&o)
 		handler := newServer(t, o).Handler()
-		page, twin := get(t, handler, "/runs/"+id(10).String()).Body.String(), get(t, handler, "/api/v1/runs/"+id(10).String()).Body.String()
-		if c.on == "" && (strings.Contains(page, "<dt>Trace</dt>") || strings.Contains(twin, "trace_id")) {
+		page, twin := get(t, handler, "/runs/"+id(10).String()).Body.String(),
+			get(t, handler, "/api/v1/runs/"+id(10).String()).Body.String()
+		if c.on == "" && (strings.Contains(page, "<dt>Trace</dt>") ||
+			strings.Contains(twin, "trace_id")) {
 			t.Errorf("%s: there is a trace: %s", c.name, twin)
 		}
 		if !strings.Contains(page, c.on) || !strings.Contains(twin, c.in) {
@@ -43,7 +45,8 @@ func TestTraceOfARun(t *testing.T) {
 	for _, run := range o.Store.(*history).runs {
 		if run.State == jobs.Missed {
 			unseen++
-			if twin := get(t, handler, "/api/v1/runs/"+run.ID.String()).Body.String(); strings.Contains(twin, "trace_id") {
+			if twin := get(t, handler, "/api/v1/runs/"+run.ID.String()).
+				Body.String(); strings.Contains(twin, "trace_id") {
 				t.Errorf("a run that nobody took up has a trace: %s", twin)
 			}
 		}
@@ -57,17 +60,23 @@ func TestTraceOfARun(t *testing.T) {
 // for them reads nothing else.
 func TestMetricsAreNotForStrangers(t *testing.T) {
 	handler := guarded(t).Handler()
-	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200, "probe-token": 200, deployToken: 200} {
-		reply := ask(handler, http.MethodGet, "/metrics", withHeader("Authorization", "Bearer "+token))
+	for token, want := range map[string]int{"": 401, "wrong": 401, "scrape-token": 200,
+		"probe-token": 200, deployToken: 200} {
+		reply := ask(handler, http.MethodGet, "/metrics",
+			withHeader("Authorization", "Bearer "+token))
 		if token == "" {
 			reply = ask(handler, http.MethodGet, "/metrics")
 		}
-		if reply.Code != want || strings.Contains(reply.Body.String(), "holdfast_runs_total") != (want == http.StatusOK) {
+		if reply.Code != want || strings.Contains(reply.Body.String(),
+			"holdfast_runs_total") != (want == http.StatusOK) {
 			t.Errorf("token %q: %d %s, want %d", token, reply.Code, reply.Body, want)
 		}
 	}
-	for _, path := range []string{"/", "/runs", "/api/v1/runs", "/api/v1/nothing", "/nothing", "/metrics/x"} {
-		if reply := ask(handler, http.MethodGet, path, withHeader("Authorization", "Bearer scrape-token")); reply.Code != http.StatusForbidden {
+	for _, path := range []string{"/", "/runs", "/api/v1/runs", "/api/v1/nothing", "/nothing",
+		"/metrics/x"} {
+		if reply := ask(handler, http.MethodGet, path,
+			withHeader("Authorization",
+				"Bearer scrape-token")); reply.Code != http.StatusForbidden {
 			t.Errorf("%s: a token for the metrics gets %d", path, reply.Code)
 		}
 	}

@@ -39,7 +39,9 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(list) > 0 {
 			full := len(list) == filter.Limit // and so there may be more
 			back := filter.After != nil && filter.Before == nil
-			setLinks(w, p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]), deliveryCursor(list[len(list)-1]), back || full, filter.Before != nil || back && full))
+			setLinks(w, p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
+				deliveryCursor(list[len(list)-1]), back || full,
+				filter.Before != nil || back && full))
 		}
 		return list, err
 	})
@@ -81,7 +83,8 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 			}
 			list, on, back := trim(list, filter.Limit, filter.Before != nil, filter.After != nil)
 			if v.Deliveries = list; len(list) > 0 {
-				v.Pager = p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]), deliveryCursor(list[len(list)-1]), on, back)
+				v.Pager = p.pager(r.URL.EscapedPath(), webhookCursors(), deliveryCursor(list[0]),
+					deliveryCursor(list[len(list)-1]), on, back)
 			}
 			return v, nil
 		},
@@ -94,7 +97,8 @@ func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
 	}
 	if text := p.Get("run"); text != "" {
 		if f.Run, err = uuid.Parse(text); err != nil {
-			return f, &badRequest{fmt.Sprintf("run is %q, expected a run's id, a UUID", cut(text, 100))}
+			return f, &badRequest{fmt.Sprintf("run is %q, expected a run's id, a UUID",
+				cut(text, 100))}
 		}
 	}
 	given, err := oneOf(p, "given_up", []string{"yes"})
@@ -116,7 +120,8 @@ func deliveryCursor(u jobs.Undelivered) string { return placeOf(u.CreatedAt, u.I
 
 // undelivered returns what webhooks could not be told, never nil, and whether
 // the store keeps it at all.
-func (r *reader) undelivered(ctx context.Context, f jobs.UndeliveredFilter) (list []jobs.Undelivered, kept bool, err error) {
+func (r *reader) undelivered(ctx context.Context,
+	f jobs.UndeliveredFilter) (list []jobs.Undelivered, kept bool, err error) {
 	list = []jobs.Undelivered{}
 	if r.ops == nil {
 		return list, false, nil
@@ -142,13 +147,14 @@ func (r *reader) undelivered(ctx context.Context, f jobs.UndeliveredFilter) (lis
 // deliverAgainJSON has a webhook told once more.
 func (s *Server) deliverAgainJSON(w http.ResponseWriter, r *http.Request) {
 	var reason string
-	action(s, w, r, map[string]any{"reason": &reason}, func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
-		id, err := pathID(r, "id", "a delivery's id")
-		if err != nil {
-			return jobs.Undelivered{}, err
-		}
-		return ops.DeliverAgain(ctx, s.acting(r, "api", reason), id)
-	})
+	action(s, w, r, map[string]any{"reason": &reason},
+		func(ctx context.Context, ops *jobs.Operations) (jobs.Undelivered, error) {
+			id, err := pathID(r, "id", "a delivery's id")
+			if err != nil {
+				return jobs.Undelivered{}, err
+			}
+			return ops.DeliverAgain(ctx, s.acting(r, "api", reason), id)
+		})
 }
 
 // deliverView is what a further delivery would meet.
@@ -159,14 +165,16 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	id, err := pathID(r, "id", "a delivery's id")
 	var filter jobs.UndeliveredFilter
 	if err == nil {
-		filter, err = (params{url.Values{"run": {r.URL.Query().Get("run")}}}).webhookFilter(jobs.MaxBatch)
+		filter, err = (params{url.Values{"run": {r.URL.Query().Get("run")}}}).
+			webhookFilter(jobs.MaxBatch)
 	}
 	if err != nil {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	answerAction(s, w, r, actionPage[deliverView]{
-		template: "deliver.html", section: "/webhooks", title: "Deliver again", params: []string{"run"},
+		template: "deliver.html", section: "/webhooks", title: "Deliver again",
+		params: []string{"run"},
 		question: func(ctx context.Context, _ pulse) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
 			if at := slices.IndexFunc(list, func(u jobs.Undelivered) bool { return u.ID == id }); at >= 0 {
@@ -180,7 +188,9 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 		},
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			u, err := s.options.Operations.DeliverAgain(ctx, a, id)
-			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. What it then has is on this list no more.", title(cut("webhook "+u.Webhook, 100)))}, err
+			return outcome{"/webhooks", fmt.Sprintf("%s is told again, within about a second. "+
+				"What it then has is on this list no more.",
+				title(cut("webhook "+u.Webhook, 100)))}, err
 		},
 	})
 }

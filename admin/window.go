@@ -26,7 +26,8 @@ type windowSpan struct {
 
 func windowSpans() []windowSpan {
 	return []windowSpan{
-		{"15m", "15 min", 15 * time.Minute}, {"1h", "1 hour", time.Hour}, {"6h", "6 hours", 6 * time.Hour},
+		{"15m", "15 min", 15 * time.Minute}, {"1h", "1 hour", time.Hour},
+		{"6h", "6 hours", 6 * time.Hour},
 		{"24h", "1 day", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour},
 	}
 }
@@ -53,7 +54,8 @@ func (p params) window(byDefault string) (w windowOf, err error) {
 		}
 	}
 	if w.span.Length == 0 {
-		return w, &badRequest{fmt.Sprintf("span is %q, expected one of %s", cut(asked, 100), listed(names))}
+		return w, &badRequest{fmt.Sprintf("span is %q, expected one of %s", cut(asked, 100),
+			listed(names))}
 	}
 	if w.from, err = p.instant("from"); err != nil {
 		return w, err
@@ -64,7 +66,8 @@ func (p params) window(byDefault string) (w windowOf, err error) {
 	if !w.from.IsZero() && !w.until.IsZero() {
 		length := w.until.Sub(w.from)
 		if length < shortestWindow || length > longestWindow {
-			return w, &badRequest{fmt.Sprintf("until is %s after from, expected between %s and %s", span(length), span(shortestWindow), span(longestWindow))}
+			return w, &badRequest{fmt.Sprintf("until is %s after from, expected between %s and %s",
+				span(length), span(shortestWindow), span(longestWindow))}
 		}
 	}
 	return w, nil
@@ -100,12 +103,15 @@ type windowLink struct {
 // windowLinks returns where else to look, beside the window.
 func (p params) windowLinks(path string, asked windowOf, w window) windowLinks {
 	to := func(from, until time.Time) string {
-		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339), "span", "", "skip", "")
+		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
+			"span", "", "skip", "")
 	}
 	length := w.Until.Sub(w.From)
 	l := windowLinks{
-		Earlier: to(w.From.Add(-length/2), w.Until.Add(-length/2)), Later: to(w.From.Add(length/2), w.Until.Add(length/2)),
-		FieldFrom: fieldInstant(w.From.Truncate(time.Second)), FieldTill: fieldInstant(w.Until.Truncate(time.Second)), Live: w.Live,
+		Earlier:   to(w.From.Add(-length/2), w.Until.Add(-length/2)),
+		Later:     to(w.From.Add(length/2), w.Until.Add(length/2)),
+		FieldFrom: fieldInstant(w.From.Truncate(time.Second)),
+		FieldTill: fieldInstant(w.Until.Truncate(time.Second)), Live: w.Live,
 	}
 	if length/2 >= shortestWindow+2*time.Second {
 		l.In = to(w.From.Add(length/4), w.Until.Add(-length/4))
@@ -117,7 +123,9 @@ func (p params) windowLinks(path string, asked windowOf, w window) windowLinks {
 		l.Out = to(w.From.Add(-length/2), w.Until.Add(length/2))
 	}
 	for _, s := range windowSpans() {
-		l.Spans = append(l.Spans, windowLink{s.Words, p.with(path, "from", "", "until", "", "span", s.Name, "skip", ""), w.Live && asked.span.Name == s.Name})
+		l.Spans = append(l.Spans, windowLink{s.Words,
+			p.with(path, "from", "", "until", "", "span", s.Name, "skip", ""),
+			w.Live && asked.span.Name == s.Name})
 	}
 	return l
 }

@@ -13,7 +13,8 @@ import (
 
 // summary says in a few sentences how the cluster is.
 func summary(o *Overview) string {
-	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " + runSummary(len(o.Running), len(o.Waiting))
+	return replicaSummary(o.Replicas) + " " + resourceSummary(o.Resources) + " " +
+		runSummary(len(o.Running), len(o.Waiting))
 }
 
 // Headline says in a few words what is wrong, or that nothing is.
@@ -27,7 +28,9 @@ func (o *Overview) Headline() string {
 		parts = append(parts, title(plural(alarms, "alarm", "alarms"))+".")
 	}
 	if n := len(o.Waiting); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s for %s.", title(verb(n, "one run waits", number(n)+" runs wait, the oldest")), span(o.Now.Sub(since(o.Waiting[0])))))
+		parts = append(parts, fmt.Sprintf("%s for %s.",
+			title(verb(n, "one run waits", number(n)+" runs wait, the oldest")),
+			span(o.Now.Sub(since(o.Waiting[0])))))
 	}
 	if len(parts) > 0 {
 		return strings.Join(parts, " ")
@@ -98,14 +101,16 @@ func resourceSummary(resources []ResourceState) string {
 		text = "No tables are known."
 	}
 	if others > 0 {
-		text += fmt.Sprintf(" %d of %s held.", heldOthers, figure(others, "other resource", "other resources"))
+		text += fmt.Sprintf(" %d of %s held.", heldOthers,
+			figure(others, "other resource", "other resources"))
 	}
 	return text
 }
 
 // number writes small numbers as words.
 func number(n int) string {
-	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+		"ten", "eleven", "twelve"}
 	if n < len(words) {
 		return words[n]
 	}
@@ -276,7 +281,8 @@ func verdictWords(v jobs.Verdict) string { return title(strings.ReplaceAll(strin
 
 // shortReason says a reason by itself, without what it was in a single run.
 func shortReason(r jobs.Reason) string {
-	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held", jobs.ReasonOlderWaiter: "an older run waits for the same"}
+	words := map[jobs.Reason]string{jobs.ReasonLockHeld: "a resource is held",
+		jobs.ReasonOlderWaiter: "an older run waits for the same"}
 	if text, ok := words[r]; ok {
 		return text
 	}
@@ -289,8 +295,10 @@ func shortReason(r jobs.Reason) string {
 // actionWords says what an operator did.
 func actionWords(action string) string {
 	words := map[string]string{
-		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled", "release": "released", "drain": "drained",
-		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed", "deliver_again": "had delivered again",
+		"pause": "paused", "resume": "resumed", "trigger": "triggered", "cancel": "cancelled",
+		"release": "released", "drain": "drained",
+		"undrain": "ended the drain of", "put_job": "added or changed", "remove_job": "removed",
+		"deliver_again": "had delivered again",
 	}
 	if text, ok := words[action]; ok {
 		return text
@@ -316,9 +324,10 @@ func reasonWords() map[jobs.Reason]string {
 		jobs.ReasonRetry:            "an attempt failed, another follows",
 		jobs.ReasonPaused:           "its job, its group or everything was paused",
 		jobs.ReasonDeadline:         "it could not start before its deadline",
-		jobs.ReasonAfter:            "the jobs that it follows have succeeded, it waits for a replica to take it up",
-		jobs.ReasonTriggered:        "waits for a replica to take it up",
-		jobs.ReasonReleased:         "an operator took its locks away",
-		jobs.ReasonJobGone:          "no replica has had its job for an hour",
+		jobs.ReasonAfter: "the jobs that it follows have succeeded, it waits for a " +
+			"replica to take it up",
+		jobs.ReasonTriggered: "waits for a replica to take it up",
+		jobs.ReasonReleased:  "an operator took its locks away",
+		jobs.ReasonJobGone:   "no replica has had its job for an hour",
 	}
 }

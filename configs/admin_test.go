@@ -34,7 +34,8 @@ func writePair(t *testing.T, folder, name string) {
 	for suffix, block := range map[string]*pem.Block{
 		".crt": {Type: "CERTIFICATE", Bytes: certificate}, ".key": {Type: "PRIVATE KEY", Bytes: private},
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name+suffix), pem.EncodeToMemory(block),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +46,8 @@ func TestServerTLSFiles(t *testing.T) {
 	writePair(t, folder, "a")
 	writePair(t, folder, "b")
 	read := func(cert, key string) (*Config, error) {
-		return Parse(filepath.Join(folder, "c.yaml"), []byte("admin: {tls: {cert_file: "+cert+", key_file: "+key+"}}"))
+		return Parse(filepath.Join(folder, "c.yaml"),
+			[]byte("admin: {tls: {cert_file: "+cert+", key_file: "+key+"}}"))
 	}
 	c, err := read("a.crt", filepath.Join(folder, "a.key"))
 	if err != nil {
@@ -55,11 +57,13 @@ func TestServerTLSFiles(t *testing.T) {
 		t.Errorf("found %+v, expected both in the configuration's folder", *c.Admin.TLS)
 	}
 	for _, wrong := range [][2]string{{"a.crt", "b.key"}, {"a.key", "a.crt"}, {"c.yaml", "a.key"}} {
-		if err := os.WriteFile(filepath.Join(folder, "c.yaml"), []byte("x: hunter2"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, "c.yaml"), []byte("x: hunter2"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := read(wrong[0], wrong[1])
-		if err == nil || !strings.Contains(err.Error(), "c.yaml:1:14: admin.tls: found a certificate and a key that can't be used together (") {
+		if err == nil || !strings.Contains(err.Error(),
+			"c.yaml:1:14: admin.tls: found a certificate and a key that can't be used together (") {
 			t.Errorf("%v: found %v", wrong, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -71,24 +75,30 @@ func TestServerTLSFiles(t *testing.T) {
 func TestAdminIsReadWhole(t *testing.T) {
 	a := mustParse(t, full, WithEnv(secretive)).Admin
 	if a.Users[0].Role != Viewer || a.Tokens[0].Role != Viewer {
-		t.Errorf("roles are %s and %s, expected the one that breaks nothing", a.Users[0].Role, a.Tokens[0].Role)
+		t.Errorf("roles are %s and %s, expected the one that breaks nothing", a.Users[0].Role,
+			a.Tokens[0].Role)
 	}
 	want := &TrustedProxy{
-		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::1/128")}, UserHeader: "X-Forwarded-User",
+		Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
+			netip.MustParsePrefix("fd00::1/128")}, UserHeader: "X-Forwarded-User",
 		Role: Viewer, Operators: []string{"anna"},
 	}
 	if !reflect.DeepEqual(a.TrustedProxy, want) {
 		t.Errorf("trusted_proxy: found %+v", a.TrustedProxy)
 	}
-	if a.CookieKeys[0].Key.Reveal() != "hunter2hunter2hunter2hunter2hunter2" || a.Tokens[0].TokenHash.Reveal() != hunted {
+	if a.CookieKeys[0].Key.Reveal() != "hunter2hunter2hunter2hunter2hunter2" ||
+		a.Tokens[0].TokenHash.Reveal() != hunted {
 		t.Error("secrets are not what the file has")
 	}
-	a = mustParse(t, "admin: {hosts: [Scheduler.Example.com, \"::1\", a_b], users: [{name: a, role: operator, password_hash: '"+hash+"'}]}").Admin
-	if !reflect.DeepEqual(a.Hosts, []string{"scheduler.example.com", "::1", "a_b"}) || a.Users[0].Role != Operator {
+	a = mustParse(t, "admin: {hosts: [Scheduler.Example.com, \"::1\", a_b], users: [{name: a, "+
+		"role: operator, password_hash: '"+hash+"'}]}").Admin
+	if !reflect.DeepEqual(a.Hosts, []string{"scheduler.example.com", "::1", "a_b"}) ||
+		a.Users[0].Role != Operator {
 		t.Errorf("found %+v", a)
 	}
 	for _, keys := range []string{
-		"tokens: [{name: a, token_hash: '" + hunted + "'}]", "trusted_proxy: {networks: [10.0.0.1], user_header: X-User}",
+		"tokens: [{name: a, token_hash: '" + hunted + "'}]",
+		"trusted_proxy: {networks: [10.0.0.1], user_header: X-User}",
 	} {
 		mustParse(t, "admin: {listen: ':80', "+keys+"}") // somebody can be told from strangers
 	}

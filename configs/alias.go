@@ -6,7 +6,8 @@ func (b *treeBuilder) anchor(n *ast.AnchorNode, path string, keyPos position, de
 	name := n.Name.GetToken().Value
 	b.anchors[name] = n.Value
 	if b.open[name] {
-		return b.refuse(positionOf(n), path, "found the anchor &%s within itself, expected another name", name)
+		return b.refuse(positionOf(n), path,
+			"found the anchor &%s within itself, expected another name", name)
 	}
 	b.open[name] = true
 	defer delete(b.open, name)
@@ -18,9 +19,11 @@ func (b *treeBuilder) alias(n *ast.AliasNode, path string, keyPos position, dept
 	target, ok := b.anchors[name]
 	switch {
 	case !ok:
-		return b.refuse(pos, path, "found the alias *%s, expected an anchor &%s before it; text that begins with * needs quotes", name, name)
+		return b.refuse(pos, path, "found the alias *%s, expected an anchor &%s before it; text "+
+			"that begins with * needs quotes", name, name)
 	case b.open[name]:
-		return b.refuse(pos, path, "found the alias *%s within its own anchor, expected an end", name)
+		return b.refuse(pos, path, "found the alias *%s within its own anchor, expected an end",
+			name)
 	}
 	b.open[name] = true
 	b.within++
@@ -30,7 +33,8 @@ func (b *treeBuilder) alias(n *ast.AliasNode, path string, keyPos position, dept
 
 // merge adds the entries of a merge key's mapping, or mappings, of which the
 // first that has a key wins.
-func (b *treeBuilder) merge(out *node, index map[string]int, v *ast.MappingValueNode, path string, depth int) {
+func (b *treeBuilder) merge(out *node, index map[string]int, v *ast.MappingValueNode, path string,
+	depth int) {
 	sources := []ast.Node{v.Value}
 	if list, ok := v.Value.(*ast.SequenceNode); ok {
 		sources = nil
@@ -47,7 +51,8 @@ func (b *treeBuilder) merge(out *node, index map[string]int, v *ast.MappingValue
 			}
 		case kindInvalid:
 		default:
-			b.report(merged.pos, path, "found %s to merge, expected an alias of a mapping", merged.kind)
+			b.report(merged.pos, path, "found %s to merge, expected an alias of a mapping",
+				merged.kind)
 		}
 	}
 }

@@ -52,7 +52,8 @@ func TestWhatWasNotReadIsTold(t *testing.T) {
 		err := config.CheckRead()
 		if !errors.Is(err, ErrNotRead) {
 			t.Errorf("%s: %v, expected ErrNotRead", name, err)
-		} else if name != "built" && name != "from defaults" && !strings.HasPrefix(err.Error(), `job "rollup": `) {
+		} else if name != "built" && name != "from defaults" && !strings.HasPrefix(err.Error(),
+			`job "rollup": `) {
 			t.Errorf("%s: %v, expected the job's name", name, err)
 		}
 	}

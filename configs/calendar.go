@@ -49,7 +49,9 @@ func (c *checker) checkCalendars() {
 		case !isName(calendar.Name):
 			c.fail(name, "found %s, expected %s", c.foundAt(name), nameWords)
 		case twice:
-			c.fail(name, "found %s a second time, expected each calendar once; the first is in line %d", c.foundAt(name), c.near(at).key.line)
+			c.fail(name,
+				"found %s a second time, expected each calendar once; the first is in line %d",
+				c.foundAt(name), c.near(at).key.line)
 			continue
 		}
 		first[calendar.Name] = name
@@ -65,7 +67,8 @@ func (c *checker) checkCalendar(calendar *Calendar, path string) {
 	}
 	spec := schedule.CalendarSpec{
 		Name: calendar.Name, Zone: zone,
-		Exclude: c.times(calendar.Exclude, keyPath(path, "exclude")), Only: c.times(calendar.Only, keyPath(path, "only")),
+		Exclude: c.times(calendar.Exclude, keyPath(path, "exclude")),
+		Only:    c.times(calendar.Only, keyPath(path, "only")),
 	}
 	sound := c.sound(path)
 	read, err := schedule.NewCalendar(spec)
@@ -104,7 +107,8 @@ func (c *checker) failCalendar(path string, err error) {
 
 // times reads the files.
 func (c *checker) times(t Times, path string) schedule.TimesSpec {
-	spec := schedule.TimesSpec{Dates: t.Dates, Weekdays: t.Weekdays, Windows: t.Windows, Cron: t.Cron}
+	spec := schedule.TimesSpec{Dates: t.Dates, Weekdays: t.Weekdays, Windows: t.Windows,
+		Cron: t.Cron}
 	for i, name := range t.Files {
 		at := itemPath(keyPath(path, "files"), i)
 		if !c.sound(at) {
@@ -146,7 +150,8 @@ func (c *checker) calendarsOf(j *Job, path string) ([]*schedule.Calendar, bool) 
 		switch {
 		case !c.sound(at):
 		case !ok:
-			c.fail(at, "unknown calendar %s%s", c.foundAt(at), suggest.Hint(name, c.calendarNames()))
+			c.fail(at, "unknown calendar %s%s", c.foundAt(at),
+				suggest.Hint(name, c.calendarNames()))
 		case seen[name]:
 			c.fail(at, "found %s a second time, expected each calendar once", c.foundAt(at))
 		}

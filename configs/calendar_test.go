@@ -45,7 +45,8 @@ jobs:
 	if calendar, ok := c.Jobs[0].Schedule.Excluded(time.Date(2026, 10, 3, 7, 0, 0, 0, time.UTC)); calendar != "holidays" || !ok {
 		t.Errorf("the holiday is excluded by %q", calendar)
 	}
-	if print := c.Jobs[1].Schedule.Fingerprint(); !strings.HasPrefix(print, `0 */3 * * *; gap:skip; overlap:both; jitter:1m0s; calendar:"holidays" `) || !strings.Contains(print, `; calendar:"business-hours" `) {
+	if print := c.Jobs[1].Schedule.Fingerprint(); !strings.HasPrefix(print,
+		`0 */3 * * *; gap:skip; overlap:both; jitter:1m0s; calendar:"holidays" `) || !strings.Contains(print, `; calendar:"business-hours" `) {
 		t.Errorf("fingerprint: %s", print)
 	}
 	if s := c.Jobs[2].Schedule; s.Fingerprint() != s.String() {
@@ -66,7 +67,8 @@ func TestMistakesInOtherFilesComeLast(t *testing.T) {
 		place, _, _ := strings.Cut(line, ": ")
 		places = append(places, place)
 	}
-	if got, want := strings.Join(places, " "), "testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
+	if got, want := strings.Join(places, " "),
+		"testdata/z.yaml:6:10 testdata/wrong.ics:4:1 testdata/wrong.txt:3:1"; got != want {
 		t.Errorf("mistakes at %s, expected %s", got, want)
 	}
 }

@@ -60,7 +60,8 @@ const nameWords = "a name of 1 to 200 bytes without control characters or spaces
 // isName reports whether name is what nameWords says.
 func isName(name string) bool {
 	const most = 200
-	return len(name) >= 1 && len(name) <= most && strings.TrimSpace(name) == name && !strings.ContainsFunc(name, unicode.IsControl)
+	return len(name) >= 1 && len(name) <= most && strings.TrimSpace(name) == name &&
+		!strings.ContainsFunc(name, unicode.IsControl)
 }
 
 func (c *checker) checkLocking() {
@@ -72,7 +73,9 @@ func (c *checker) checkLocking() {
 		return
 	}
 	if _, embedded := c.config.Database.SQLite(); embedded && c.soundURL() {
-		c.failKey("locking.memcached", "found memcached with a sqlite:// database, expected postgres://: replicas that share locks must share history, and a SQLite file belongs to one process")
+		c.failKey("locking.memcached", "found memcached with a sqlite:// database, expected "+
+			"postgres://: replicas that share locks must share history, and a SQLite file "+
+			"belongs to one process")
 	}
 	c.checkMemcached(l.Memcached)
 }
@@ -82,8 +85,10 @@ func (c *checker) checkSession() {
 	const beats = 3 // two may be lost or late without a death
 	if c.sound("session.heartbeat") && c.sound("session.expires") && s.Expires < beats*s.Heartbeat {
 		c.fail(c.firstGiven("session.expires", "session.heartbeat"),
-			"found a session that expires after %s with a heartbeat every %s, expected at least %d heartbeats: %s or more",
-			durationText(s.Expires), durationText(s.Heartbeat), beats, durationText(beats*s.Heartbeat))
+			"found a session that expires after %s with a heartbeat every %s, expected at least "+
+				"%d heartbeats: %s or more",
+			durationText(s.Expires), durationText(s.Heartbeat), beats,
+			durationText(beats*s.Heartbeat))
 	}
 }
 
@@ -96,7 +101,8 @@ func (c *checker) checkSchema() {
 	schema, err := locking.Table(c.config.DefaultSchema+".*", "")
 	if err != nil {
 		c.fail(path, "found %s, expected the name of one schema", c.foundAt(path))
-		c.config.DefaultSchema = Defaults().DefaultSchema // for the tables, which may have mistakes of their own
+		// for the tables, which may have mistakes of their own
+		c.config.DefaultSchema = Defaults().DefaultSchema
 		return
 	}
 	c.config.DefaultSchema = schema.Path()

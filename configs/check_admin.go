@@ -41,12 +41,15 @@ func (c *checker) checkListen(a *Admin) {
 	if !c.sound(path) || a.Listen == "" {
 		return
 	}
-	known := len(a.Users) > 0 || len(a.Tokens) > 0 || a.TrustedProxy != nil && a.TrustedProxy.UserHeader != ""
+	known := len(a.Users) > 0 || len(a.Tokens) > 0 ||
+		a.TrustedProxy != nil && a.TrustedProxy.UserHeader != ""
 	switch {
 	case !isAddress(a.Listen, 0):
 		c.fail(path, "found %s, expected host:port, or \"\" for no page", c.foundAt(path))
-	case !isLoopback(a.Listen) && !known && c.sound("admin.users") && c.sound("admin.tokens") && c.sound("admin.trusted_proxy"):
-		c.fail(path, "found %s without admin.users, expected an address on loopback such as 127.0.0.1:8080, or users", c.foundAt(path))
+	case !isLoopback(a.Listen) && !known && c.sound("admin.users") && c.sound("admin.tokens") &&
+		c.sound("admin.trusted_proxy"):
+		c.fail(path, "found %s without admin.users, expected an address on loopback such as "+
+			"127.0.0.1:8080, or users", c.foundAt(path))
 	}
 }
 
@@ -67,7 +70,8 @@ func (c *checker) checkHosts(hosts []string) {
 		switch {
 		case !c.sound(path):
 		case err != nil && (!hostName.MatchString(lower) || strings.Contains(lower, "..")):
-			c.fail(path, "found %s, expected a host's name such as scheduler.example.com, without scheme, port or *", c.foundAt(path))
+			c.fail(path, "found %s, expected a host's name such as scheduler.example.com, "+
+				"without scheme, port or *", c.foundAt(path))
 		default:
 			hosts[i] = lower
 		}
@@ -101,7 +105,8 @@ func (c *checker) checkServerTLS(files *ServerTLS) {
 	if !whole {
 		return
 	}
-	for _, file := range []struct{ key, name string }{{"cert_file", files.CertFile}, {"key_file", files.KeyFile}} {
+	for _, file := range []struct{ key, name string }{{"cert_file", files.CertFile},
+		{"key_file", files.KeyFile}} {
 		if _, problem := readSecret(file.name); problem != "" {
 			at := keyPath(path, file.key)
 			c.fail(at, "found %s: %s, expected a file in PEM", c.foundAt(at), problem)
@@ -112,7 +117,8 @@ func (c *checker) checkServerTLS(files *ServerTLS) {
 		return
 	}
 	if _, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile); err != nil {
-		c.fail(path, "found a certificate and a key that can't be used together (%v), expected a certificate and its key, both in PEM", err)
+		c.fail(path, "found a certificate and a key that can't be used together (%v), expected a "+
+			"certificate and its key, both in PEM", err)
 	}
 }
 
@@ -150,7 +156,8 @@ func (c *checker) checkToken(t Token, path string, seen, hashes map[string]bool)
 	const length = 32
 	switch at := c.firstGiven(plain, file); {
 	case err != nil || len(sum) != length:
-		c.fail(at, "found %s, expected the SHA-256 of a token: 64 hexadecimal digits, as `scheduler hash-password --token` prints them", c.hidden(plain, file))
+		c.fail(at, "found %s, expected the SHA-256 of a token: 64 hexadecimal digits, as "+
+			"`scheduler hash-password --token` prints them", c.hidden(plain, file))
 	case hashes[text]:
 		c.fail(at, "found the hash of a token above, expected each token once")
 	}
@@ -169,7 +176,8 @@ func (c *checker) hidden(plain, file string) string {
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")
 
 // sentByClients are headers that mean something else, and that any client sends.
-var sentByClients = []string{"authorization", "cookie", "host", "origin", "referer", "user-agent", "x-forwarded-for", "x-forwarded-proto"}
+var sentByClients = []string{"authorization", "cookie", "host", "origin", "referer", "user-agent",
+	"x-forwarded-for", "x-forwarded-proto"}
 
 func (c *checker) checkTrustedProxy(p *TrustedProxy) {
 	const path = "admin.trusted_proxy"
@@ -177,18 +185,24 @@ func (c *checker) checkTrustedProxy(p *TrustedProxy) {
 		return
 	}
 	if networks := keyPath(path, "networks"); len(p.Networks) == 0 && c.sound(networks) {
-		c.fail(networks, "found no networks, expected those that the proxy asks from, such as 10.1.0.0/16")
+		c.fail(networks, "found no networks, expected those that the proxy asks from, such as "+
+			"10.1.0.0/16")
 	}
 	for i, network := range p.Networks {
 		if at := itemPath(keyPath(path, "networks"), i); c.sound(at) && network.Bits() == 0 {
-			c.fail(at, "found %s, expected the proxy's own network: this one is everybody", c.foundAt(at))
+			c.fail(at, "found %s, expected the proxy's own network: this one is everybody",
+				c.foundAt(at))
 		}
 	}
 	header := keyPath(path, "user_header")
-	if c.sound(header) && p.UserHeader != "" && (!headerName.MatchString(p.UserHeader) || slices.Contains(sentByClients, strings.ToLower(p.UserHeader))) {
-		c.fail(header, "found %s, expected a header that the proxy sets and clients do not, such as X-Forwarded-User", c.foundAt(header))
+	if c.sound(header) && p.UserHeader != "" &&
+		(!headerName.MatchString(p.UserHeader) ||
+			slices.Contains(sentByClients, strings.ToLower(p.UserHeader))) {
+		c.fail(header, "found %s, expected a header that the proxy sets and clients do not, such "+
+			"as X-Forwarded-User", c.foundAt(header))
 	}
-	if at := keyPath(path, "operators"); len(p.Operators) > 0 && p.UserHeader == "" && c.sound(header) && c.sound(at) {
+	if at := keyPath(path, "operators"); len(p.Operators) > 0 && p.UserHeader == "" &&
+		c.sound(header) && c.sound(at) {
 		c.failKey(at, "found operators without user_header, expected the header that names them")
 	}
 	for i, name := range p.Operators {
@@ -211,7 +225,8 @@ func (c *checker) checkCookieKeys(keys []CookieKey) {
 		text := key.Key.Reveal()
 		switch {
 		case len(text) < least:
-			c.fail(at, "found %d bytes, expected a random secret of at least %d, such as `openssl rand -base64 48` prints", len(text), least)
+			c.fail(at, "found %d bytes, expected a random secret of at least %d, such as "+
+				"`openssl rand -base64 48` prints", len(text), least)
 		case seen[text]:
 			c.fail(at, "found a key a second time, expected each once")
 		}
@@ -222,7 +237,9 @@ func (c *checker) checkCookieKeys(keys []CookieKey) {
 // isAddress reports whether s is host:port with a port from lowest on.
 func isAddress(s string, lowest uint64) bool {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '/' }) {
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.IsSpace(r) || r == '/'
+	}) {
 		return false
 	}
 	number, err := strconv.ParseUint(port, 10, 16)

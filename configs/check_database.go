@@ -22,10 +22,12 @@ func (c *checker) checkDatabase() {
 	path, embedded := c.config.Database.SQLite()
 	switch {
 	case embedded && (path == "" || strings.ContainsAny(path, "?#\x00")):
-		c.fail(at, "found a sqlite:// URL without a path or with options, expected sqlite:// and the path of a file")
+		c.fail(at, "found a sqlite:// URL without a path or with options, expected sqlite:// and "+
+			"the path of a file")
 	case embedded:
 	case !isPostgres(c.config.Database.URL.Reveal()):
-		c.fail(at, "found something else (it is not shown), expected sqlite://path or a postgres:// URL, special characters in its password percent-encoded")
+		c.fail(at, "found something else (it is not shown), expected sqlite://path or a "+
+			"postgres:// URL, special characters in its password percent-encoded")
 	}
 }
 

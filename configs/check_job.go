@@ -48,17 +48,20 @@ func (c *checker) checkName(j *instance, path string) {
 		return
 	}
 	if _, err := locking.Job(j.Name); err != nil || !isName(j.Name) {
-		c.fail(path, "found %s, expected %s, and between slashes no empty, \".\" or \"..\" part", c.foundAt(path), nameWords)
+		c.fail(path, "found %s, expected %s, and between slashes no empty, \".\" or \"..\" part",
+			c.foundAt(path), nameWords)
 		return
 	}
 	first, twice := c.named[j.Name]
 	if twice && j.item != "" {
-		c.fail(j.item, "found %s, which makes %s a second time, expected each job once; the first is in line %d",
+		c.fail(j.item, "found %s, which makes %s a second time, expected each job once; the "+
+			"first is in line %d",
 			c.foundAt(j.item), c.quoted(j.item, j.Name), c.near(first).key.line)
 		return
 	}
 	if twice {
-		c.fail(path, "found %s a second time, expected each job once; the first is in line %d", c.foundAt(path), c.near(first).key.line)
+		c.fail(path, "found %s a second time, expected each job once; the first is in line %d",
+			c.foundAt(path), c.near(first).key.line)
 		return
 	}
 	c.named[j.Name] = path
@@ -72,7 +75,8 @@ func (c *checker) zone(path, name string) *time.Location {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || zone == time.Local {
 		if c.sound(path) && c.given(path) {
-			c.fail(path, "found %s, expected a zone by its IANA name, such as UTC or Europe/Berlin", c.foundAt(path))
+			c.fail(path, "found %s, expected a zone by its IANA name, such as UTC or Europe/Berlin",
+				c.foundAt(path))
 		}
 		return nil
 	}
@@ -86,7 +90,8 @@ func (c *checker) checkOverlap(j *Job, path string) {
 	}
 	for _, r := range j.Requests {
 		if r.Mode == locking.Exclusive {
-			c.fail(path, "found allow with an exclusive lock on %s, expected skip or queue: its runs could not overlap", r.Resource)
+			c.fail(path, "found allow with an exclusive lock on %s, expected skip or queue: its "+
+				"runs could not overlap", r.Resource)
 			return
 		}
 	}

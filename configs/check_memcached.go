@@ -30,7 +30,8 @@ func (c *checker) checkServers(servers []string) {
 			continue
 		}
 		if !strings.HasPrefix(server, "/") && !isAddress(server, 1) {
-			c.fail(at, "found %s, expected host:port or the absolute path of a socket", c.foundAt(at))
+			c.fail(at, "found %s, expected host:port or the absolute path of a socket",
+				c.foundAt(at))
 		} else if seen[server] {
 			c.fail(at, "found %s a second time, expected each server once", c.foundAt(at))
 		}
@@ -56,11 +57,13 @@ func (c *checker) checkPassword(m *Memcached) {
 	case password == "":
 		c.fail(at, "found a username without a password, expected both or neither")
 	case strings.Contains(m.Username, ":") || strings.ContainsFunc(m.Username, isBlank):
-		c.fail(user, "found %s, expected a name without colons, spaces and control characters", c.foundAt(user))
+		c.fail(user, "found %s, expected a name without colons, spaces and control characters",
+			c.foundAt(user))
 	case strings.ContainsFunc(password, isBlank):
 		c.fail(at, "found a password with a space or a control character, expected one without")
 	case len(m.Username)+len(password) > longest:
-		c.fail(at, "found a username and a password of %d bytes together, expected at most %d", len(m.Username)+len(password), longest)
+		c.fail(at, "found a username and a password of %d bytes together, expected at most %d",
+			len(m.Username)+len(password), longest)
 	}
 }
 
@@ -68,7 +71,8 @@ func isBlank(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 
 func (c *checker) checkTLS(t *TLS, servers []string) {
 	const path = memcachedPath + ".tls"
-	for _, key := range []string{"ca", "ca_file", "cert", "cert_file", "key", "key_file", "server_name"} {
+	for _, key := range []string{"ca", "ca_file", "cert", "cert_file", "key", "key_file",
+		"server_name"} {
 		if !c.sound(path + "." + key) {
 			return
 		}
@@ -76,12 +80,14 @@ func (c *checker) checkTLS(t *TLS, servers []string) {
 	var wrong *tlsError
 	if _, err := t.Config(); errors.As(err, &wrong) {
 		at := path + "." + wrong.key
-		c.fail(c.firstGiven(at, at+"_file", path+".cert_file", path+".key_file"), "%s", wrong.message)
+		c.fail(c.firstGiven(at, at+"_file", path+".cert_file", path+".key_file"), "%s",
+			wrong.message)
 	}
 	if t.ServerName == "" {
 		for i, server := range servers {
 			if strings.HasPrefix(server, "/") {
-				c.fail(itemPath(memcachedPath+".servers", i), "found the path of a socket with TLS, expected tls.server_name, the name that the server proves")
+				c.fail(itemPath(memcachedPath+".servers", i), "found the path of a socket with "+
+					"TLS, expected tls.server_name, the name that the server proves")
 			}
 		}
 	}
@@ -109,11 +115,13 @@ func (t *TLS) Config() (*tls.Config, error) {
 	case t.Cert.IsZero():
 		return nil, &tlsError{"key", "found a key without a certificate, expected both or neither"}
 	case t.Key.IsZero():
-		return nil, &tlsError{"cert", "found a certificate without its key, expected both or neither"}
+		return nil, &tlsError{"cert",
+			"found a certificate without its key, expected both or neither"}
 	}
 	pair, err := tls.X509KeyPair([]byte(t.Cert.Reveal()), []byte(t.Key.Reveal()))
 	if err != nil { // which quotes neither
-		return nil, &tlsError{"cert", "found a certificate and a key that are no pair, expected both in PEM: " + err.Error()}
+		return nil, &tlsError{"cert",
+			"found a certificate and a key that are no pair, expected both in PEM: " + err.Error()}
 	}
 	config.Certificates = []tls.Certificate{pair}
 	return config, nil

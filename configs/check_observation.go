@@ -30,9 +30,11 @@ func (c *checker) checkEndpoint(t *Tracing, path string) {
 	parsed, err := url.Parse(t.Endpoint)
 	switch {
 	case err == nil && parsed.User != nil:
-		c.fail(path, "found a user in the URL (it is not shown), expected an http:// or https:// URL without: put what the collector asks for into tracing.headers")
+		c.fail(path, "found a user in the URL (it is not shown), expected an http:// or https:// "+
+			"URL without: put what the collector asks for into tracing.headers")
 	case err != nil || !isWeb(parsed) || parsed.Fragment != "":
-		c.fail(path, "found %s, expected an http:// or https:// URL such as http://127.0.0.1:4318/v1/traces", c.foundAt(path))
+		c.fail(path, "found %s, expected an http:// or https:// URL such as "+
+			"http://127.0.0.1:4318/v1/traces", c.foundAt(path))
 	case parsed.Path == "" || parsed.Path == "/":
 		t.Endpoint = parsed.JoinPath("v1", "traces").String()
 	}
@@ -43,9 +45,13 @@ func (c *checker) checkLink(link, path string) {
 		return
 	}
 	parsed, err := url.Parse(strings.ReplaceAll(link, TraceIDMark, "0"))
-	if err != nil || !isWeb(parsed) || !strings.Contains(link, TraceIDMark) || strings.ContainsAny(strings.ReplaceAll(link, TraceIDMark, ""), "{}") {
-		c.fail(path, "found %s, expected an http:// or https:// URL with %s in it", c.foundAt(path), TraceIDMark)
+	if err != nil || !isWeb(parsed) || !strings.Contains(link, TraceIDMark) ||
+		strings.ContainsAny(strings.ReplaceAll(link, TraceIDMark, ""), "{}") {
+		c.fail(path, "found %s, expected an http:// or https:// URL with %s in it", c.foundAt(path),
+			TraceIDMark)
 	}
 }
 
-func isWeb(u *url.URL) bool { return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" }
+func isWeb(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}

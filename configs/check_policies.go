@@ -7,8 +7,10 @@ import (
 
 func (c *checker) checkCatchUp() {
 	const path = "catch_up.workers"
-	if most := c.config.Workers; c.sound(path) && c.sound("workers") && c.config.CatchUp.Workers > most {
-		c.fail(path, "found %d of %d workers, expected 0 for a quarter of them, or 1 to %d", c.config.CatchUp.Workers, most, most)
+	if most := c.config.Workers; c.sound(path) && c.sound("workers") &&
+		c.config.CatchUp.Workers > most {
+		c.fail(path, "found %d of %d workers, expected 0 for a quarter of them, or 1 to %d",
+			c.config.CatchUp.Workers, most, most)
 	}
 }
 
@@ -28,7 +30,9 @@ func (c *checker) checkGroups() {
 		case err != nil || !isName(g.Name):
 			c.fail(name, "found %s, expected %s, and without slashes", c.foundAt(name), nameWords)
 		case twice:
-			c.fail(name, "found %s a second time, expected each group once; the first is in line %d", c.foundAt(name), c.near(at).key.line)
+			c.fail(name,
+				"found %s a second time, expected each group once; the first is in line %d",
+				c.foundAt(name), c.near(at).key.line)
 		default:
 			first[g.Name] = name
 		}

@@ -28,7 +28,8 @@ func (c *checker) checkResources(j *Job, path string, params *node) {
 		at := itemPath(keyPath(path, "read_tables"), i)
 		table, ok := c.table(at, name, params)
 		if first, both := written[table]; ok && both {
-			c.fail(at, "found %s here and %s in tables (line %d), which is the same table %s; expected it in one of them: who writes may read",
+			c.fail(at, "found %s here and %s in tables (line %d), which is the same table %s; "+
+				"expected it in one of them: who writes may read",
 				c.foundAt(at), c.foundAt(first), c.near(first).value.pos.line, table)
 		} else if ok {
 			requests = append(requests, locking.Request{Resource: table, Mode: locking.Shared})
@@ -91,7 +92,8 @@ func (c *checker) failName(path string, err error) {
 	if c.near(path).value.expanded {
 		problem = c.foundAt(path)
 	}
-	c.fail(path, "found a name that cannot be locked: %s, expected table, schema.table or a path without control characters", problem)
+	c.fail(path, "found a name that cannot be locked: %s, expected table, schema.table or a path "+
+		"without control characters", problem)
 }
 
 // agree refuses one name with different slots, or with slots here and none
@@ -106,11 +108,14 @@ func (c *checker) agree(r locking.Request, path string) bool {
 		return true
 	}
 	if first.job != "" {
-		c.fail(path, "found %s with %s, expected %s as in job %s: all who name a resource must mean the same",
+		c.fail(path, "found %s with %s, expected %s as in job %s: all who name a resource must "+
+			"mean the same",
 			c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), first.job)
 		return false
 	}
-	c.fail(path, "found %s with %s, expected %s as in line %d: all who name a resource must mean the same",
-		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots), c.near(first.path).value.pos.line)
+	c.fail(path, "found %s with %s, expected %s as in line %d: all who name a resource must mean "+
+		"the same",
+		c.foundAt(path), slotWords(r.Slots), slotWords(first.slots),
+		c.near(first.path).value.pos.line)
 	return false
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func (c *checker) checkSchedule(j *Job, path string) {
-	zone := c.zone(keyPath(path, "timezone"), j.Timezone) // nil, and so UTC, if there is none: the schedule is read all the same
+	// nil, and so UTC, if there is none: the schedule is read all the same
+	zone := c.zone(keyPath(path, "timezone"), j.Timezone)
 	at := keyPath(path, "schedule")
 	calendars, known := c.calendarsOf(j, keyPath(path, "calendars"))
 	if !c.sound(at) || c.given(at) && !c.oneSchedule(c.near(at).value, at) {
@@ -22,10 +23,13 @@ func (c *checker) checkSchedule(j *Job, path string) {
 		c.failSchedule(at, err)
 		return
 	}
-	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip", Both: j.ClockChanges.Overlap == "both"}
+	changes := schedule.ClockChanges{Skip: j.ClockChanges.Gap == "skip",
+		Both: j.ClockChanges.Overlap == "both"}
 	j.Schedule = parsed.WithClockChanges(changes).WithJitter(j.Jitter).WithCalendars(calendars...)
-	if beginning := (time.Time{}); known && j.Schedule.Next(beginning).IsZero() && !parsed.Next(beginning).IsZero() {
-		c.fail(keyPath(path, "calendars"), "found calendars that exclude every scheduled time, expected some to be left")
+	if beginning := (time.Time{}); known && j.Schedule.Next(beginning).IsZero() &&
+		!parsed.Next(beginning).IsZero() {
+		c.fail(keyPath(path, "calendars"),
+			"found calendars that exclude every scheduled time, expected some to be left")
 	}
 }
 
@@ -48,10 +52,13 @@ func (c *checker) failSchedule(path string, err error) {
 		return
 	}
 	switch text := strings.TrimPrefix(err.Error(), "schedule "); {
-	case value.expanded || slices.ContainsFunc(value.entries, func(e entry) bool { return e.value.expanded }):
+	case value.expanded || slices.ContainsFunc(value.entries, func(e entry) bool {
+		return e.value.expanded
+	}):
 		c.fail(path, "found %s, expected %s", c.foundExpanded(path), expressionWords)
 	case errors.Is(err, schedule.ErrNeverFires):
-		c.fail(path, "found %s, expected one that does; a job without a schedule is only triggered", text)
+		c.fail(path, "found %s, expected one that does; a job without a schedule is only triggered",
+			text)
 	default:
 		c.fail(path, "found %s", text)
 	}
@@ -71,7 +78,8 @@ func (c *checker) foundExpanded(path string) string {
 func (c *checker) oneSchedule(n *node, path string) bool {
 	if n.kind != kindMapping {
 		if strings.TrimSpace(n.text) == "" {
-			c.fail(path, "found an empty schedule, expected a cron expression; a job without the key is only triggered")
+			c.fail(path, "found an empty schedule, expected a cron expression; a job without the "+
+				"key is only triggered")
 			return false
 		}
 		return true
@@ -79,16 +87,19 @@ func (c *checker) oneSchedule(n *node, path string) bool {
 	var kinds, names []string
 	for _, e := range n.entries {
 		names = append(names, e.name)
-		if slices.Contains(strings.Split(scheduleKinds, ", "), e.name) && (e.name != "at" || n.entry("every") == nil || isInstant(e.value.text)) {
+		if slices.Contains(strings.Split(scheduleKinds, ", "), e.name) &&
+			(e.name != "at" || n.entry("every") == nil || isInstant(e.value.text)) {
 			kinds = append(kinds, e.name)
 		}
 	}
 	switch {
 	case len(kinds) > 1 || len(names) == 0:
-		c.fail(path, "found %s, expected one of %s", orNone(strings.Join(kinds, " and ")), scheduleKinds)
+		c.fail(path, "found %s, expected one of %s", orNone(strings.Join(kinds, " and ")),
+			scheduleKinds)
 		return false
 	case len(kinds) == 0:
-		c.fail(keyPath(path, names[0]), "found %s without every, expected both, or one of %s", names[0], scheduleKinds)
+		c.fail(keyPath(path, names[0]), "found %s without every, expected both, or one of %s",
+			names[0], scheduleKinds)
 		return false
 	case kinds[0] != "every" && len(names) > 1:
 		extra := slices.DeleteFunc(names, func(name string) bool { return name == kinds[0] })[0]

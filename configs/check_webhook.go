@@ -11,7 +11,8 @@ import (
 )
 
 // reservedHeaders are set by whoever sends.
-var reservedHeaders = []string{"webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "content-length", "host", "user-agent"}
+var reservedHeaders = []string{"webhook-id", "webhook-timestamp", "webhook-signature",
+	"content-type", "content-length", "host", "user-agent"}
 
 func (c *checker) checkWebhooks() {
 	first := map[string]string{}
@@ -38,7 +39,8 @@ func (c *checker) checkWebhookName(w *Webhook, path string, first map[string]str
 		return
 	}
 	if before, twice := first[w.Name]; twice {
-		c.fail(path, "found %s a second time, expected each webhook once; the first is in line %d", c.foundAt(path), c.near(before).key.line)
+		c.fail(path, "found %s a second time, expected each webhook once; the first is in line %d",
+			c.foundAt(path), c.near(before).key.line)
 		return
 	}
 	first[w.Name] = path
@@ -55,8 +57,10 @@ func (c *checker) checkWebhookURL(w *Webhook, path string) {
 		return
 	}
 	parsed, err := url.Parse(w.URL.Reveal())
-	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.Fragment != "" {
-		c.fail(at, "found something else (it is not shown), expected an http:// or https:// URL without #")
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" ||
+		parsed.Hostname() == "" || parsed.Fragment != "" {
+		c.fail(at, "found something else (it is not shown), expected an http:// or https:// URL "+
+			"without #")
 	}
 }
 
@@ -74,7 +78,8 @@ func (c *checker) checkWebhookSecret(w *Webhook, path string) {
 		c.fail(at, "found a secret that is too short or no base64 (it is not shown), %s", words)
 	}
 	old := c.firstGiven(keyPath(path, "old_secret"), keyPath(path, "old_secret_file"))
-	if !c.given(old) || !c.sound(keyPath(path, "old_secret")) || !c.sound(keyPath(path, "old_secret_file")) {
+	if !c.given(old) || !c.sound(keyPath(path, "old_secret")) ||
+		!c.sound(keyPath(path, "old_secret_file")) {
 		return
 	}
 	switch _, ok := w.OldSecret.signingKey(); {
@@ -122,7 +127,8 @@ func (c *checker) checkEvents(w *Webhook, path string) {
 // of a job that is added at run time.
 func (c *checker) checkPatterns(w *Webhook, path string) {
 	if c.given(path) && c.sound(path) && len(w.Jobs) == 0 {
-		c.fail(path, "found no jobs, expected names or patterns such as night-*; without the key it is told of all jobs")
+		c.fail(path, "found no jobs, expected names or patterns such as night-*; without the key "+
+			"it is told of all jobs")
 	}
 	names := make([]string, len(c.config.Jobs))
 	for i, j := range c.config.Jobs {
@@ -133,8 +139,10 @@ func (c *checker) checkPatterns(w *Webhook, path string) {
 		switch {
 		case !c.sound(at):
 		case pattern == "":
-			c.fail(at, "found %s, expected a job's name or a pattern such as night-*", c.foundAt(at))
-		case !strings.Contains(pattern, "*") && !slices.Contains(names, pattern) && suggest.Of(pattern, names) != "":
+			c.fail(at, "found %s, expected a job's name or a pattern such as night-*",
+				c.foundAt(at))
+		case !strings.Contains(pattern, "*") && !slices.Contains(names, pattern) &&
+			suggest.Of(pattern, names) != "":
 			c.fail(at, "unknown job %s%s", c.foundAt(at), suggest.Hint(pattern, names))
 		}
 	}
@@ -151,10 +159,12 @@ func (c *checker) checkHeaders(headers []Header, path string) {
 		case !headerName.MatchString(h.Name):
 			c.fail(name, "found %s, expected the name of an HTTP header", c.foundAt(name))
 		case slices.Contains(reservedHeaders, strings.ToLower(h.Name)):
-			c.fail(name, "found %s, which is set by the scheduler, expected another header", c.foundAt(name))
+			c.fail(name, "found %s, which is set by the scheduler, expected another header",
+				c.foundAt(name))
 		}
 		if c.sound(value) && strings.ContainsFunc(h.Value.Reveal(), unicode.IsControl) {
-			c.fail(value, "found a value with control characters (it is not shown), expected one line")
+			c.fail(value,
+				"found a value with control characters (it is not shown), expected one line")
 		}
 	}
 }

@@ -40,7 +40,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string, rules reflect.St
 		return
 	}
 	if n.kind == kindNull {
-		d.report(n.pos, path, "found nothing, expected %s; a key that is left out has its default", expectation(v.Type(), rules))
+		d.report(n.pos, path, "found nothing, expected %s; a key that is left out has its default",
+			expectation(v.Type(), rules))
 		return
 	}
 	switch t := v.Type(); {
@@ -78,7 +79,8 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 	}
 	fields := fieldsOf(v.Type())
 	d.reportUnknown(n, fields, path)
-	for _, f := range fields { // in the schema's order: what comes later may start from what came before
+	for _, f := range fields {
+		// in the schema's order: what comes later may start from what came before
 		value := n.entry(f.key)
 		if value == nil {
 			continue

@@ -55,21 +55,27 @@ func (d *decoder) checkPolicy(path string, p retry.Policy, lowest time.Duration)
 	}
 	must(p.Attempts >= 0 && p.Attempts <= maxAttempts, "attempts",
 		"found %d, expected 1 to %d, or 0 with a limit by elapsed", p.Attempts, maxAttempts)
-	must(p.Attempts != 0 || p.Elapsed > 0, "attempts", "found 0, expected 1 or more, or a limit by elapsed")
+	must(p.Attempts != 0 || p.Elapsed > 0, "attempts",
+		"found 0, expected 1 or more, or a limit by elapsed")
 	must(p.Attempts == 1 || p.Delay >= lowest, "delay",
 		"found %s, expected %s or more", durationText(p.Delay), durationText(lowest))
 	must(p.Delay >= 0, "delay", "found %s, expected 0s or more", durationText(p.Delay))
-	must(p.MaxDelay >= 0, "max_delay", "found %s, expected 0s for no limit, or more", durationText(p.MaxDelay))
+	must(p.MaxDelay >= 0, "max_delay", "found %s, expected 0s for no limit, or more",
+		durationText(p.MaxDelay))
 	if p.MaxDelay > 0 && p.MaxDelay < p.Delay && d.sound(at("delay")) && d.sound(at("max_delay")) {
-		d.fail(d.firstGiven(at("max_delay"), at("delay")), "found a delay of %s with a max_delay of %s, expected max_delay to be as long or 0s",
+		d.fail(d.firstGiven(at("max_delay"), at("delay")),
+			"found a delay of %s with a max_delay of %s, expected max_delay to be as long or 0s",
 			durationText(p.Delay), durationText(p.MaxDelay))
 	}
-	must(p.Elapsed >= 0, "elapsed", "found %s, expected 0s for no limit, or more", durationText(p.Elapsed))
-	must(p.Jitter >= 0 && p.Jitter <= 1, "jitter", "found %v, expected a number from 0 to 1", p.Jitter)
+	must(p.Elapsed >= 0, "elapsed", "found %s, expected 0s for no limit, or more",
+		durationText(p.Elapsed))
+	must(p.Jitter >= 0 && p.Jitter <= 1, "jitter", "found %v, expected a number from 0 to 1",
+		p.Jitter)
 	switch p.Backoff {
 	case retry.Constant, retry.Exponential, retry.ReverseExponential:
 	default:
-		must(false, "backoff", "found %s, expected one of %s, %s, %s", d.near(at("backoff")).value.found(),
+		must(false, "backoff", "found %s, expected one of %s, %s, %s",
+			d.near(at("backoff")).value.found(),
 			retry.Constant, retry.Exponential, retry.ReverseExponential)
 	}
 }

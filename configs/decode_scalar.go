@@ -60,7 +60,8 @@ func (d *decoder) decodeText(n *node, v reflect.Value, path string, rules reflec
 	case !n.isText() && options == "" && (n.kind != kindInt || rules.Get("numbers") == ""):
 		d.report(n.pos, path, "found %s, expected text; put it in quotes", n.found())
 	case options != "" && !slices.Contains(strings.Split(options, ", "), n.text):
-		d.report(n.pos, path, "found %s, expected one of %s%s", n.found(), options, near(n, options))
+		d.report(n.pos, path, "found %s, expected one of %s%s", n.found(), options,
+			near(n, options))
 	default:
 		v.SetString(n.text)
 	}
@@ -163,7 +164,8 @@ func (d *decoder) decodeNetwork(n *node, v reflect.Value, path string) {
 	case err != nil || network.Addr().Is4In6():
 		d.unexpected(n, v, path, "")
 	case network != network.Masked():
-		d.report(n.pos, path, "found %s, expected %s: the address of the network, not of one within it", n.found(), network.Masked())
+		d.report(n.pos, path, "found %s, expected %s: the address of the network, not of one "+
+			"within it", n.found(), network.Masked())
 	default:
 		v.Set(reflect.ValueOf(network))
 	}

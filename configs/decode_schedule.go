@@ -32,7 +32,8 @@ func (d *decoder) decodeSchedule(n *node, v reflect.Value, path string, rules re
 	var keys scheduleKeys
 	d.decodeStruct(n, reflect.ValueOf(&keys).Elem(), path)
 	spec := schedule.Spec{Cron: keys.Cron, Quartz: keys.Quartz, After: keys.After}
-	words := schedule.Recurrence{Every: keys.Every, Between: keys.Between, At: keys.At, On: keys.On, From: keys.From}
+	words := schedule.Recurrence{Every: keys.Every, Between: keys.Between, At: keys.At, On: keys.On,
+		From: keys.From}
 	every, err := time.ParseDuration(keys.Every)
 	switch {
 	case keys.Every == "" && keys.At != "":

@@ -11,7 +11,8 @@ import (
 // name, which Load and Parse draw anew.
 func Defaults() Config {
 	return Config{
-		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20, Migrate: true},
+		Database: Database{URL: NewSecret("sqlite://holdfast.db"), MaxConnections: 20,
+			Migrate: true},
 		Locking: Locking{
 			Lease: 30 * time.Second,
 			Wait: Wait{
@@ -51,11 +52,13 @@ func (p *TrustedProxy) start(*Config) { p.Role = Viewer }
 // start makes j what a job of c starts as.
 func (j *Job) start(c *Config) {
 	*j = Job{
-		Timezone:         c.Timezone,
-		ClockChanges:     ClockChanges{Gap: "run", Overlap: "first"},
-		Retry:            retry.Policy{Attempts: 1, Delay: 10 * time.Second, Backoff: retry.Constant},
-		Wait:             c.Locking.Wait,
-		Misfire:          Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip", LockHeld: "skip", Limit: 100},
+		Timezone:     c.Timezone,
+		ClockChanges: ClockChanges{Gap: "run", Overlap: "first"},
+		Retry: retry.Policy{Attempts: 1, Delay: 10 * time.Second,
+			Backoff: retry.Constant},
+		Wait: c.Locking.Wait,
+		Misfire: Misfire{NobodyUp: "run_once", NoWorker: "run_once", Paused: "skip",
+			LockHeld: "skip", Limit: 100},
 		Priority:         5,
 		MisfireThreshold: c.MisfireThreshold,
 		Overlap:          "skip",

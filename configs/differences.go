@@ -23,7 +23,8 @@ func differences(a, b reflect.Value, path string) (keys []string) {
 			x, y = x.Elem(), y.Elem()
 		}
 		switch t := x.Type(); {
-		case t.Kind() == reflect.Struct && t != secretType && t != timeType && t != policyType && t != misfireType:
+		case t.Kind() == reflect.Struct && t != secretType && t != timeType && t != policyType &&
+			t != misfireType:
 			keys = append(keys, differences(x, y, key)...)
 		case !reflect.DeepEqual(x.Interface(), y.Interface()):
 			keys = append(keys, key)

@@ -13,7 +13,8 @@ func TestDifferencesAreNamedByKey(t *testing.T) {
 		}
 		return c
 	}
-	const cluster = "database: {url: \"postgres://a:x@h/d\"}\nlocking: {memcached: {servers: [\"a:1\"]}}\n"
+	const cluster = "database: {url: \"postgres://a:x@h/d\"}\nlocking: {memcached: {servers: " +
+		"[\"a:1\"]}}\n"
 	for _, c := range []struct {
 		one, other string
 		want       []string
@@ -27,7 +28,9 @@ func TestDifferencesAreNamedByKey(t *testing.T) {
 		{"jobs: [{name: a, handler: sql, params: {x: 1}}]", "jobs: [{name: a, handler: sql, params: {x: 2}}]", []string{"jobs"}},
 	} {
 		got := read(c.one).Differences(read(c.other))
-		got = slices.DeleteFunc(got, func(key string) bool { return key == "admin.users" && !slices.Contains(c.want, key) })
+		got = slices.DeleteFunc(got, func(key string) bool {
+			return key == "admin.users" && !slices.Contains(c.want, key)
+		})
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q and %q differ in %q, want %q", c.one, c.other, got, c.want)
 		}

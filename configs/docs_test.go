@@ -16,13 +16,15 @@ func TestDocumentedSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(text, -1)
+	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
+		FindAllStringSubmatch(text, -1)
 	for _, block := range configurations {
 		if _, err := parse(block[1]); err != nil {
 			t.Errorf("%v in\n%s", err, block[1])
 		}
 	}
-	examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([-0-9:, ]*)\\|$").FindAllStringSubmatch(text, -1)
+	examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([-0-9:, ]*)\\|$").
+		FindAllStringSubmatch(text, -1)
 	for _, example := range examples {
 		asDocumented(t, example[1], strings.TrimSpace(example[2]))
 	}
@@ -38,7 +40,8 @@ func TestDocumentedPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
+		FindAllStringSubmatch(string(data), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("found %d configurations", len(blocks))
 	}
@@ -64,7 +67,8 @@ func TestDocumentedHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+	configurations := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
+		FindAllStringSubmatch(string(data), -1)
 	inline := regexp.MustCompile(`(\w+)_file: secrets/[a-z-]+`) // whose files are not there
 	for _, block := range configurations {
 		text := inline.ReplaceAllStringFunc(block[1], func(found string) string {
@@ -83,14 +87,16 @@ func TestDocumentedHooks(t *testing.T) {
 // TestDocumentedConfigurations reads every configuration in the other documents for users.
 func TestDocumentedConfigurations(t *testing.T) {
 	for _, path := range []string{
-		"../README.md", "../docs/getting-started.md", "../docs/configuration.md", "../docs/jobs-in-go.md",
+		"../README.md", "../docs/getting-started.md", "../docs/configuration.md",
+		"../docs/jobs-in-go.md",
 		"../docs/faq.md", "../docs/coming-from-quartz.md", "../docs/coming-from-cron.md",
 	} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(data), -1)
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").
+			FindAllStringSubmatch(string(data), -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s: found no configuration", path)
 		}
@@ -107,15 +113,19 @@ func asDocumented(t *testing.T, written, want string) {
 	if !strings.HasPrefix(written, "{") {
 		written = `"` + written + `"`
 	}
-	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql, schedule: \"@daily\"}, {name: load, handler: sql, schedule: \"@daily\"}, {name: a, handler: sql, schedule: " + written + "}]")
+	c, err := parse("timezone: Europe/Berlin\njobs: [{name: extract, handler: sql, schedule: " +
+		"\"@daily\"}, {name: load, handler: sql, schedule: \"@daily\"}, {name: a, handler: sql, " +
+		"schedule: " + written + "}]")
 	if err != nil {
 		t.Errorf("%s: %v", written, err)
 		return
 	}
 	s := c.Jobs[2].Schedule
 	var got []string
-	for _, scheduledAt := range s.Upcoming(time.Date(2026, 1, 1, 0, 0, 0, 0, s.Zone()), strings.Count(want, ",")+1) {
-		got = append(got, strings.TrimSuffix(scheduledAt.In(s.Zone()).Format("01-02 15:04:05"), ":00"))
+	for _, scheduledAt := range s.Upcoming(time.Date(2026, 1, 1, 0, 0, 0, 0, s.Zone()),
+		strings.Count(want, ",")+1) {
+		got = append(got, strings.TrimSuffix(scheduledAt.In(s.Zone()).Format("01-02 15:04:05"),
+			":00"))
 	}
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s: due %s, documented %s", written, strings.Join(got, ", "), want)

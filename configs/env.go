@@ -15,7 +15,8 @@ type fault struct{ mark, message string }
 // expand replaces ${NAME} and ${NAME:-default} in s by what lookup finds and
 // $${ by ${. It reports whether there was anything to replace by a value, and
 // every mistake.
-func expand(s string, lookup func(string) (string, bool)) (value string, expanded bool, faults []fault) {
+func expand(s string, lookup func(string) (string, bool)) (
+	value string, expanded bool, faults []fault) {
 	var out strings.Builder
 	for {
 		i := strings.Index(s, "${")
@@ -33,7 +34,8 @@ func expand(s string, lookup func(string) (string, bool)) (value string, expande
 		expanded = true
 		match := variable.FindStringSubmatch(s)
 		if match == nil {
-			faults = append(faults, fault{"${", "found ${ without a variable's name and }, expected ${NAME} or ${NAME:-default}; a literal ${ is written $${"})
+			faults = append(faults, fault{"${", "found ${ without a variable's name and }, " +
+				"expected ${NAME} or ${NAME:-default}; a literal ${ is written $${"})
 			continue
 		}
 		text, problem := resolve(match, lookup)
@@ -48,7 +50,8 @@ func expand(s string, lookup func(string) (string, bool)) (value string, expande
 func resolve(match []string, lookup func(string) (string, bool)) (value, problem string) {
 	name, fallback := match[1], match[3]
 	if strings.Contains(fallback, "${") {
-		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text", name)
+		return "", fmt.Sprintf("found a variable within the default of ${%s}, expected plain text",
+			name)
 	}
 	found, set := lookup(name)
 	switch {
@@ -57,5 +60,6 @@ func resolve(match []string, lookup func(string) (string, bool)) (value, problem
 	case match[2] != "":
 		return fallback, ""
 	}
-	return "", fmt.Sprintf("environment variable %s is not set, expected a value for it or a default: ${%s:-default}", name, name)
+	return "", fmt.Sprintf("environment variable %s is not set, expected a value for it or a "+
+		"default: ${%s:-default}", name, name)
 }

@@ -60,7 +60,8 @@ func TestReferenceIsTheDefaults(t *testing.T) {
 	got := *c
 	got.Jobs, got.Replica, got.read = nil, Replica{}, false
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("reference.yaml differs from the defaults:\n%s", cmp.Diff(want.String(), got.String()))
+		t.Errorf("reference.yaml differs from the defaults:\n%s",
+			cmp.Diff(want.String(), got.String()))
 	}
 	var job Job
 	job.start(&want)
@@ -70,7 +71,8 @@ func TestReferenceIsTheDefaults(t *testing.T) {
 	}
 	job.Name, job.Handler, job.Params = example.Name, example.Handler, example.Params
 	if job.String() != example.String() {
-		t.Errorf("the example job differs from a job's defaults:\n%s", cmp.Diff(job.String(), example.String()))
+		t.Errorf("the example job differs from a job's defaults:\n%s",
+			cmp.Diff(job.String(), example.String()))
 	}
 }
 
@@ -111,7 +113,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	memcached.start(&config)
 	memcached.Servers, memcached.TLS = []string{"127.0.0.1:11211"}, &TLS{}
 	if config.Locking.Memcached == nil || !reflect.DeepEqual(*config.Locking.Memcached, memcached) {
-		t.Errorf("memcached: found %+v, expected the defaults %+v", config.Locking.Memcached, memcached)
+		t.Errorf("memcached: found %+v, expected the defaults %+v", config.Locking.Memcached,
+			memcached)
 	}
 }
 
@@ -155,7 +158,8 @@ func TestEmbedded(t *testing.T) {
 			t.Errorf("%s is not due within a minute but at %v", j.Name, next)
 		}
 	}
-	if !contend(c.Jobs, "export-totals", "rollup-events") || !contend(c.Jobs, "record-events", "prune-events") {
+	if !contend(c.Jobs, "export-totals", "rollup-events") ||
+		!contend(c.Jobs, "record-events", "prune-events") {
 		t.Error("jobs that are to contend for a table don't")
 	}
 }
@@ -171,7 +175,8 @@ func contend(jobs []Job, a, b string) bool {
 		}
 	}
 	for _, r := range one {
-		if slices.ContainsFunc(other, func(s locking.Request) bool { return locking.Conflict(r, s) }) {
+		if slices.ContainsFunc(other,
+			func(s locking.Request) bool { return locking.Conflict(r, s) }) {
 			return true
 		}
 	}
@@ -186,12 +191,17 @@ func TestCluster(t *testing.T) {
 	if c.Replica.Name == "" {
 		t.Error("an empty name was not drawn anew")
 	}
-	env := map[string]string{"DATABASE_URL": "postgres://a:b@h/d", "REPLICA_NAME": "one", "MEMCACHED": "cache:11211"}
-	c, err := Load("cluster.yaml", WithEnv(func(name string) (string, bool) { v, ok := env[name]; return v, ok }))
+	env := map[string]string{"DATABASE_URL": "postgres://a:b@h/d", "REPLICA_NAME": "one",
+		"MEMCACHED": "cache:11211"}
+	c, err := Load("cluster.yaml", WithEnv(func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database.URL.Reveal() != env["DATABASE_URL"] || c.Replica.Name != "one" || c.Locking.Memcached.Servers[0] != "cache:11211" {
+	if c.Database.URL.Reveal() != env["DATABASE_URL"] || c.Replica.Name != "one" ||
+		c.Locking.Memcached.Servers[0] != "cache:11211" {
 		t.Errorf("variables were not taken: %s", c)
 	}
 }

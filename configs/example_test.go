@@ -21,7 +21,8 @@ jobs:
 		return
 	}
 	job := c.Jobs[0]
-	fmt.Println(job.Name, "in", job.Timezone, "locks", job.Requests[0].Resource, job.Requests[0].Mode)
+	fmt.Println(job.Name, "in", job.Timezone, "locks", job.Requests[0].Resource,
+		job.Requests[0].Mode)
 	fmt.Println(c.Database.URL, job.Wait.Attempts, job.Overlap)
 	// Output:
 	// rollup-sales in Europe/Berlin locks public/sales_acme exclusive

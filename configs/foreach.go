@@ -43,7 +43,8 @@ func (d *decoder) decodeForEach(n *node, v reflect.Value, path string) {
 		}
 		each.Param, each.named = n.entries[0].name, true
 		if path = keyPath(path, each.Param); !plainName(each.Param) {
-			d.failKey(path, "found the param's name %s, expected letters, digits, _ and -", shorten(each.Param))
+			d.failKey(path, "found the param's name %s, expected letters, digits, _ and -",
+				shorten(each.Param))
 			return
 		}
 		n = n.entries[0].value
@@ -81,7 +82,8 @@ func (d *decoder) checkItem(item *node, path string, first map[string]*node) boo
 		d.report(item.pos, path, "found %s, expected %s", item.found(), words)
 		return false
 	case twice:
-		d.report(item.pos, path, "found %s a second time, expected each item once; the first is in line %d", item.found(), before.pos.line)
+		d.report(item.pos, path, "found %s a second time, expected each item once; the first is "+
+			"in line %d", item.found(), before.pos.line)
 		return false
 	}
 	first[item.text] = item
@@ -106,10 +108,12 @@ func (c *checker) instances(written Job, path string) []instance {
 	}
 	each := written.ForEach
 	if !c.given(keyPath(path, "for_each")) || len(each.items) == 0 {
-		return []instance{{Job: written, params: params}} // one with a mistake is looked at as it stands
+		// one with a mistake is looked at as it stands
+		return []instance{{Job: written, params: params}}
 	}
 	if own := params.entry(each.Param); own != nil {
-		c.failKey(keyPath(at, each.Param), "found the param %s, which is also each item of for_each, expected another name for one of them", each.Param)
+		c.failKey(keyPath(at, each.Param), "found the param %s, which is also each item of "+
+			"for_each, expected another name for one of them", each.Param)
 		return []instance{{Job: written, params: params}}
 	}
 	made := make([]instance, 0, len(each.items))
@@ -117,7 +121,8 @@ func (c *checker) instances(written Job, path string) []instance {
 		one := instance{Job: written, item: item.path}
 		one.ForEach = ForEach{}
 		if one.Name += "." + item.value.text; len(one.Name) > maxJobName {
-			c.fail(item.path, "found %s, which makes a job's name of %d bytes, expected at most %d", c.foundAt(item.path), len(one.Name), maxJobName)
+			c.fail(item.path, "found %s, which makes a job's name of %d bytes, expected at most %d",
+				c.foundAt(item.path), len(one.Name), maxJobName)
 			continue
 		}
 		c.fit(&one, each, item.value, params, at)
@@ -130,7 +135,8 @@ func (c *checker) instances(written Job, path string) []instance {
 func (c *checker) fit(one *instance, each ForEach, item, params *node, path string) {
 	one.placeholder, one.value = "{"+each.Param+"}", item.text
 	given := params.replaced(one.placeholder, item)
-	one.params = &node{kind: kindMapping, pos: given.pos, entries: append(slices.Clone(given.entries), entry{each.Param, item})}
+	one.params = &node{kind: kindMapping, pos: given.pos,
+		entries: append(slices.Clone(given.entries), entry{each.Param, item})}
 	if each.named {
 		given = one.params
 	}
@@ -150,7 +156,8 @@ func (one *instance) settle() {
 	}
 	fill := func(text string) string { return strings.ReplaceAll(text, one.placeholder, one.value) }
 	one.Description = fill(one.Description)
-	one.Tables, one.ReadTables, one.Resources = slices.Clone(one.Tables), slices.Clone(one.ReadTables), slices.Clone(one.Resources)
+	one.Tables, one.ReadTables, one.Resources = slices.Clone(one.Tables),
+		slices.Clone(one.ReadTables), slices.Clone(one.Resources)
 	for _, names := range [][]string{one.Tables, one.ReadTables} {
 		for i := range names {
 			names[i] = fill(names[i])

@@ -44,8 +44,10 @@ jobs:
 		got := []string{j.Name, j.Description, locksOf(j), string(j.Params.JSON())}
 		want := []string{
 			"rollup." + item, "Sales of " + item,
-			strings.ReplaceAll("path:files/{item} exclusive, slot:vendor/{item} slot, {item} shared, public/events_{item} exclusive", "{item}", item),
-			strings.ReplaceAll(`{"url":"https://example.com/{item}?again={item}","headers":{"x-account":"{item}","~":"{other}"},"expect_status":[200,204]}`, "{item}", item),
+			strings.ReplaceAll("path:files/{item} exclusive, slot:vendor/{item} slot, {item} "+
+				"shared, public/events_{item} exclusive", "{item}", item),
+			strings.ReplaceAll(
+				`{"url":"https://example.com/{item}?again={item}","headers":{"x-account":"{item}","~":"{other}"},"expect_status":[200,204]}`, "{item}", item),
 		}
 		want[3] = strings.ReplaceAll(want[3], "~", "{item}") // keys stay
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -70,7 +72,8 @@ jobs:
 		`rollup.acme public/events_acme exclusive {"statement":"SELECT 'acme', '{item}'","account":"acme"}`,
 		`rollup.7 public/events_7 exclusive {"statement":"SELECT '7', '{item}'","account":7}`,
 	} {
-		if got := c.Jobs[i].Name + " " + locksOf(c.Jobs[i]) + " " + string(c.Jobs[i].Params.JSON()); got != want {
+		if got := c.Jobs[i].Name + " " + locksOf(c.Jobs[i]) + " " +
+			string(c.Jobs[i].Params.JSON()); got != want {
 			t.Errorf("found %s, expected %s", got, want)
 		}
 	}
@@ -84,7 +87,8 @@ func TestForEachReadsBack(t *testing.T) {
 		if strings.Contains(each, "account") {
 			name = "account"
 		}
-		c, err := parse(strings.ReplaceAll(`jobs: [{name: a/b, for_each: `+each+`, handler: own, tables: ["t_{x}"], resources: [{name: "r/{x}"}], params: {text: "{x}"}}]`, "{x}", "{"+name+"}"), anyHandler)
+		c, err := parse(strings.ReplaceAll(
+			`jobs: [{name: a/b, for_each: `+each+`, handler: own, tables: ["t_{x}"], resources: [{name: "r/{x}"}], params: {text: "{x}"}}]`, "{x}", "{"+name+"}"), anyHandler)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,8 +97,10 @@ func TestForEachReadsBack(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v in %s", err, j)
 			}
-			if again.Jobs[0].String() != j.String() || locksOf(again.Jobs[0]) != locksOf(j) || strings.Contains(j.String(), "for_each") {
-				t.Errorf("found %s (%s), expected %s (%s)", again.Jobs[0], locksOf(again.Jobs[0]), j, locksOf(j))
+			if again.Jobs[0].String() != j.String() || locksOf(again.Jobs[0]) != locksOf(j) ||
+				strings.Contains(j.String(), "for_each") {
+				t.Errorf("found %s (%s), expected %s (%s)", again.Jobs[0], locksOf(again.Jobs[0]),
+					j, locksOf(j))
 			}
 		}
 	}
@@ -102,7 +108,9 @@ func TestForEachReadsBack(t *testing.T) {
 
 func TestForEachShowsNoVariable(t *testing.T) {
 	env := func(name string) (string, bool) { return "hunter2", name == "SET" }
-	c, err := parse(`jobs: [{name: a, for_each: ["x"], handler: own, params: {text: "{item} ${SET}"}}, {name: b, for_each: ["${SET}"], handler: own, params: {text: "an {item}"}}]`, WithEnv(env), anyHandler)
+	c, err :=
+		parse(
+			`jobs: [{name: a, for_each: ["x"], handler: own, params: {text: "{item} ${SET}"}}, {name: b, for_each: ["${SET}"], handler: own, params: {text: "an {item}"}}]`, WithEnv(env), anyHandler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +128,8 @@ func TestForEachShowsNoVariable(t *testing.T) {
 func TestForEachMistakes(t *testing.T) {
 	long := strings.Repeat("x", 197)
 	many := strings.TrimSuffix(strings.Repeat("a, ", 1001), ", ")
-	const jobs, two = "jobs:\n  - {name: a, handler: sql, for_each: ", "c.yaml:2:39: jobs[0].for_each"
+	const jobs, two = "jobs:\n  - {name: a, handler: sql, for_each: ",
+		"c.yaml:2:39: jobs[0].for_each"
 	for _, test := range []struct{ name, text, want string }{
 		{"no items", jobs + "[]}", two + ": found no items, expected at least one"},
 		{"no items by name", jobs + "{account: []}}", "c.yaml:2:49: jobs[0].for_each.account: found no items, expected at least one"},

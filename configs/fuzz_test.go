@@ -15,7 +15,8 @@ import (
 // FuzzParse holds that every file is either taken, and then complete and shown
 // as JSON, or refused by *Errors with positions that a reader can go to.
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"embedded.yaml", "cluster.yaml", "reference.yaml", filepath.Join("testdata", "mistakes.yaml")} {
+	for _, name := range []string{"embedded.yaml", "cluster.yaml", "reference.yaml",
+		filepath.Join("testdata", "mistakes.yaml")} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			f.Fatal(err)
@@ -23,10 +24,17 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	for _, text := range []string{
-		"a: &a [*a]", "<<: *a", "<<: [{a: 1}]", "? [a]\n: b", "&a a: *a", "jobs: [{<<: &x {name: a}}]", "${A}", "a: |\n", "a: >-\n\n b",
-		"- - -", "{{{", "!!a b", "%YAML 1.1\n---\n", "\t", "a:\r\n b: 1\r\n", "'\"", "jobs: [{params: {a: 0x, b: 0o8, c: 1e999, d: -.inf}}]",
-		"calendars: [{name: h, exclude: {dates: [12-24, x], weekdays: [fri-mon], windows: ['22:00-06:00'], cron: ['* 9 * * *'], files: [testdata/holidays.ics, '', /]}}]\njobs: [{name: a, schedule: {every: 2 weeks, at: 02:30, on: tue, from: 2026-01-05}, calendars: [h], jitter: 1s}]",
-		"jobs: [{name: a, schedule: {after: [b, 'c d', a]}}, {name: b, schedule: 'after:\"a\",b', clock_changes: {gap: skip}}, {name: c, schedule: {quartz: 0 0 12 ? * 6#3}}]",
+		"a: &a [*a]", "<<: *a", "<<: [{a: 1}]", "? [a]\n: b", "&a a: *a",
+		"jobs: [{<<: &x {name: a}}]", "${A}", "a: |\n", "a: >-\n\n b",
+		"- - -", "{{{", "!!a b", "%YAML 1.1\n---\n", "\t", "a:\r\n b: 1\r\n", "'\"",
+		"jobs: [{params: {a: 0x, b: 0o8, c: 1e999, d: -.inf}}]",
+		"calendars: [{name: h, exclude: {dates: [12-24, x], weekdays: [fri-mon], windows: " +
+			"['22:00-06:00'], cron: ['* 9 * * *'], files: [testdata/holidays.ics, '', " +
+			"/]}}]\njobs: [{name: a, schedule: {every: 2 weeks, at: 02:30, on: tue, from: " +
+			"2026-01-05}, calendars: [h], jitter: 1s}]",
+		"jobs: [{name: a, schedule: {after: [b, 'c d', a]}}, {name: b, schedule: " +
+			"'after:\"a\",b', clock_changes: {gap: skip}}, {name: c, schedule: {quartz: 0 0 12 ? " +
+			"* 6#3}}]",
 	} {
 		f.Add([]byte(text))
 	}
@@ -43,7 +51,8 @@ func FuzzParse(f *testing.F) {
 		default:
 			lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 			for _, p := range all.Problems {
-				if p.Line < 1 || p.Line > lines && p.File == "c.yaml" || p.Column < 1 || p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
+				if p.Line < 1 || p.Line > lines && p.File == "c.yaml" || p.Column < 1 ||
+					p.Message == "" || strings.ContainsAny(p.String(), "\n\r") {
 					t.Errorf("found %q in a file of %d lines", p.String(), lines)
 				}
 			}
@@ -71,7 +80,9 @@ func FuzzParseJob(f *testing.F) {
 		if len(text) > 1000 {
 			return
 		}
-		read := func(text string) (*Job, error) { return c.ParseJob("job", []byte(text), WithEnv(noEnv)) }
+		read := func(text string) (*Job, error) {
+			return c.ParseJob("job", []byte(text), WithEnv(noEnv))
+		}
 		speedtest.Within10ms(t, text, func() { _, _ = read(text) })
 		job, err := read(text)
 		if err != nil {
@@ -82,7 +93,9 @@ func FuzzParseJob(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := read(string(kept))
-		if err != nil || again.String() != job.String() || !reflect.DeepEqual(again.Requests, job.Requests) || again.Schedule.Fingerprint() != job.Schedule.Fingerprint() {
+		if err != nil || again.String() != job.String() ||
+			!reflect.DeepEqual(again.Requests, job.Requests) ||
+			again.Schedule.Fingerprint() != job.Schedule.Fingerprint() {
 			t.Errorf("%q is kept as %s and read as %s: %v", text, kept, again, err)
 		}
 	})
@@ -91,10 +104,12 @@ func FuzzParseJob(f *testing.F) {
 // TestHugeNestingAndAliases gives what would take the parser or the memory.
 func TestHugeNestingAndAliases(t *testing.T) {
 	var bomb strings.Builder
-	bomb.WriteString("jobs:\n  - name: a\n    handler: command\n    params:\n      command:\n        - &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	bomb.WriteString("jobs:\n  - name: a\n    handler: command\n    params:\n      command:\n    " +
+		"    - &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := range 9 {
 		at := func(n int) string { return string(rune('0' + n)) }
-		bomb.WriteString("        - &a" + at(i+1) + " [" + strings.TrimSuffix(strings.Repeat("*a"+at(i)+", ", 10), ", ") + "]\n")
+		bomb.WriteString("        - &a" + at(i+1) + " [" +
+			strings.TrimSuffix(strings.Repeat("*a"+at(i)+", ", 10), ", ") + "]\n")
 	}
 	for name, text := range map[string]string{
 		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000), "dashes": strings.Repeat("- ", 100_000),

@@ -30,11 +30,12 @@ type Job struct {
 	Params     Params        `yaml:"params"`
 	Group      string        `yaml:"group"` // whose limits and pauses it shares; "": none
 	Priority   int           `yaml:"priority" min:"1" max:"9"`
-	Deadline   time.Duration `yaml:"deadline" min:"0s" max:"168h"` // after the scheduled time, to start; 0: none
-	Timeout    time.Duration `yaml:"timeout" min:"0s" max:"168h"`  // of one attempt; 0: none
-	Retry      retry.Policy  `yaml:"retry"`                        // of the handler, after an error
-	Wait       Wait          `yaml:"wait" delay:"10ms"`            // for held resources
-	Misfire    Misfire       `yaml:"misfire"`
+	// after the scheduled time, to start; 0: none
+	Deadline time.Duration `yaml:"deadline" min:"0s" max:"168h"`
+	Timeout  time.Duration `yaml:"timeout" min:"0s" max:"168h"` // of one attempt; 0: none
+	Retry    retry.Policy  `yaml:"retry"`                       // of the handler, after an error
+	Wait     Wait          `yaml:"wait" delay:"10ms"`           // for held resources
+	Misfire  Misfire       `yaml:"misfire"`
 	// MisfireThreshold is how late a firing may start before it is a misfire.
 	MisfireThreshold time.Duration `yaml:"misfire_threshold" min:"1s" max:"168h"`
 	Overlap          string        `yaml:"overlap" oneof:"skip, queue, allow"`
@@ -67,10 +68,11 @@ type Resource struct {
 // Misfire says what becomes of firings that were not started in time, by what
 // kept them. In the file it may be one policy, which is for the first two causes.
 type Misfire struct {
-	NobodyUp string        `yaml:"nobody_up" oneof:"run_once, skip, run_all"`
-	NoWorker string        `yaml:"no_worker" oneof:"run_once, skip, run_all"`
-	Paused   string        `yaml:"paused" oneof:"run_once, skip, run_all"`
-	LockHeld string        `yaml:"lock_held" oneof:"run_once, skip, run_all"`
-	Limit    int           `yaml:"limit" min:"1" max:"1000"`      // of run_all
-	MaxAge   time.Duration `yaml:"max_age" min:"0s" max:"24000h"` // what is older is not run late; 0: no limit
+	NobodyUp string `yaml:"nobody_up" oneof:"run_once, skip, run_all"`
+	NoWorker string `yaml:"no_worker" oneof:"run_once, skip, run_all"`
+	Paused   string `yaml:"paused" oneof:"run_once, skip, run_all"`
+	LockHeld string `yaml:"lock_held" oneof:"run_once, skip, run_all"`
+	Limit    int    `yaml:"limit" min:"1" max:"1000"` // of run_all
+	// what is older is not run late; 0: no limit
+	MaxAge time.Duration `yaml:"max_age" min:"0s" max:"24000h"`
 }

@@ -16,7 +16,8 @@ func TestMemcachedWithTLSAndPassword(t *testing.T) {
 	certificate, key := authority.Issue(t, "client")
 	_, strange := authority.Issue(t, "other")
 	folder := t.TempDir()
-	for name, from := range map[string]string{"ca.pem": authority.File, "client.pem": certificate, "client.key": key, "other.key": strange} {
+	for name, from := range map[string]string{"ca.pem": authority.File, "client.pem": certificate,
+		"client.key": key, "other.key": strange} {
 		text, err := os.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, name), text, 0o600)
@@ -25,7 +26,8 @@ func TestMemcachedWithTLSAndPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(folder, "password"), []byte("hunter2\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "password"), []byte("hunter2\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	const text = pg + `
@@ -46,14 +48,17 @@ locking:
 		t.Errorf("found %q and %q", m.Username, m.Password.Reveal())
 	}
 	config, err := m.TLS.Config()
-	if err != nil || config.ServerName != "cache.internal" || len(config.Certificates) != 1 || !config.RootCAs.Equal(authority.Pool) {
+	if err != nil || config.ServerName != "cache.internal" || len(config.Certificates) != 1 ||
+		!config.RootCAs.Equal(authority.Pool) {
 		t.Errorf("found %+v, %v", config, err)
 	}
 	if shown := c.String(); strings.Contains(shown, "hunter2") || strings.Contains(shown, "BEGIN") {
 		t.Errorf("shown as %s", shown)
 	}
-	_, err = Parse(filepath.Join(folder, "c.yaml"), []byte(strings.Replace(text, "client.key", "other.key", 1)), named)
-	if err == nil || !strings.Contains(err.Error(), "locking.memcached.tls.cert_file: found a certificate and a key that are no pair") {
+	_, err = Parse(filepath.Join(folder, "c.yaml"),
+		[]byte(strings.Replace(text, "client.key", "other.key", 1)), named)
+	if err == nil || !strings.Contains(err.Error(),
+		"locking.memcached.tls.cert_file: found a certificate and a key that are no pair") {
 		t.Errorf("a strange key: %v", err)
 	}
 }
@@ -61,7 +66,8 @@ locking:
 // TestTLSWithoutKeys is TLS by the system's authorities.
 func TestTLSWithoutKeys(t *testing.T) {
 	c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"], tls: {}}}`)
-	if config, err := c.Locking.Memcached.TLS.Config(); err != nil || config.RootCAs != nil || len(config.Certificates) != 0 {
+	if config, err := c.Locking.Memcached.TLS.Config(); err != nil || config.RootCAs != nil ||
+		len(config.Certificates) != 0 {
 		t.Errorf("found %+v, %v", config, err)
 	}
 	if c := mustParse(t, pg+`locking: {memcached: {servers: ["cache:11211"]}}`); c.Locking.Memcached.TLS != nil {

@@ -43,14 +43,20 @@ func TestMistakes(t *testing.T) {
 		{"jobs that follow none", job("schedule: {after: []}"), `2:39: jobs[0].schedule: found "after:": after: found no jobs, expected at least one`},
 		{"a job that follows itself", job("schedule: {after: [a]}"), `2:48: jobs[0].schedule.after[0]: found the job itself, expected others`},
 		{"a job that follows an unknown one", job("schedule: {after: [b]}"), `2:48: jobs[0].schedule.after[0]: unknown job "b"`},
-		{"a job that follows one whose name is mistyped", "jobs:\n  - {name: extract, handler: sql, schedule: \"@daily\"}\n  - {name: load, handler: sql, schedule: {after: [extrct]}}",
+		{"a job that follows one whose name is mistyped", "jobs:\n  - {name: extract, handler: " +
+			"sql, schedule: \"@daily\"}\n  - {name: load, handler: sql, schedule: {after: " +
+			"[extrct]}}",
 			`3:51: jobs[1].schedule.after[0]: unknown job "extrct"; did you mean "extract"?`},
-		{"a job that follows one that is only triggered", "jobs:\n  - {name: extract, handler: sql}\n  - {name: load, handler: sql, schedule: after:extract}",
+		{"a job that follows one that is only triggered", "jobs:\n  - {name: extract, handler: " +
+			"sql}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`3:42: jobs[1].schedule: found job "extract", which has no schedule: it is only triggered, and has no scheduled times that another could follow`},
-		{"a job that follows one whose schedule is wrong", "jobs:\n  - {name: extract, handler: sql, schedule: \"@dayly\"}\n  - {name: load, handler: sql, schedule: after:extract}",
+		{"a job that follows one whose schedule is wrong", "jobs:\n  - {name: extract, handler: " +
+			"sql, schedule: \"@dayly\"}\n  - {name: load, handler: sql, schedule: after:extract}",
 			`2:45: jobs[0].schedule: found "@dayly": unknown descriptor: expected @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every and a duration; did you mean "@daily"?`},
 		{"a job that follows one twice", job("schedule: {after: [b, b]}"), `2:39: jobs[0].schedule: found "after:b,b": after: found "b" a second time, expected each job once`},
-		{"a circle", "jobs:\n  - {name: a, handler: sql, schedule: {after: [b, d]}}\n  - {name: b, handler: sql, schedule: {after: [c]}}\n  - {name: c, handler: sql, schedule: 'after:d,b'}\n  - {name: d, handler: sql, schedule: '@daily'}",
+		{"a circle", "jobs:\n  - {name: a, handler: sql, schedule: {after: [b, d]}}\n  - {name: " +
+			"b, handler: sql, schedule: {after: [c]}}\n  - {name: c, handler: sql, schedule: " +
+			"'after:d,b'}\n  - {name: d, handler: sql, schedule: '@daily'}",
 			`3:47: jobs[1].schedule.after: found jobs that wait for each other: b after c after b, expected no circle`},
 		{"Quartz", job(`schedule: {quartz: "0 0 25 ? * MNO"}`), `2:39: jobs[0].schedule: found "quartz:0 0 25 ? * MNO": hour: found 25, expected 0 to 23; weekday: found the name "MNO"; did you mean "mon"?`},
 		{"a date that Quartz takes and never fires on", job(`schedule: {quartz: "0 0 9 30 2 ?"}`), `2:39: jobs[0].schedule: found "quartz:0 0 9 30 2 ?": never fires: no date matches day of month 30, month 2, weekday ?, year *, expected one that does; a job without a schedule is only triggered`},
@@ -68,8 +74,10 @@ func TestMistakes(t *testing.T) {
 		{"a part from a variable", job(`schedule: {every: 1 month, at: "${SET}"}`), `2:60: jobs[0].schedule.at: found "${SET}" (its value is not shown), expected what goes with every`},
 		{"Quartz from a variable", job(`schedule: {quartz: "${SET}"}`), `2:39: jobs[0].schedule: found "${SET}" (its value is not shown), expected cron with 5 or 6 fields, @every 90s or @daily that fires at some time`},
 		{"a job from a variable", job(`schedule: {after: ["${SET}"]}`), `2:48: jobs[0].schedule.after[0]: unknown job "${SET}" (its value is not shown)`},
-		{"clock changes", job("clock_changes: {gap: skp, overlap: twice}"), "2:50: jobs[0].clock_changes.gap: found \"skp\", expected one of run, skip; did you mean \"skip\"?\n" +
-			`c.yaml:2:64: jobs[0].clock_changes.overlap: found "twice", expected one of first, both`},
+		{"clock changes", job("clock_changes: {gap: skp, overlap: twice}"),
+			"2:50: jobs[0].clock_changes.gap: found \"skp\", expected one of run, skip; did you " +
+				"mean \"skip\"?\n" +
+				`c.yaml:2:64: jobs[0].clock_changes.overlap: found "twice", expected one of first, both`},
 		{"jitter", job("jitter: 25h"), `2:37: jobs[0].jitter: found "25h", expected 0s to 24h`},
 
 		{"an unknown calendar", "calendars: [{name: holidays, exclude: {weekdays: [sat]}}]\n" + job("calendars: [holiday]"), `3:41: jobs[0].calendars[0]: unknown calendar "holiday"; did you mean "holidays"?`},
@@ -80,16 +88,25 @@ func TestMistakes(t *testing.T) {
 		{"an empty calendar", "calendars: [{name: h}]", `1:13: calendars[0]: found neither exclude nor only, expected one of them with dates, weekdays, windows, cron or files`},
 		{"an unknown key of a calendar", "calendars: [{name: h, exclude: {days: [sat]}}]", `1:33: calendars[0].exclude.days: unknown key; expected one of dates, weekdays, windows, cron, files`},
 		{"a calendar's zone", "calendars: [{name: h, timezone: Mars, exclude: {weekdays: [sat]}}]", `1:33: calendars[0].timezone: found "Mars", expected a zone by its IANA name, such as UTC or Europe/Berlin`},
-		{"a calendar's items", "calendars: [{name: h, exclude: {weekdays: [satt], windows: [9-17]}, only: {cron: ['* * * *']}}]", "1:44: calendars[0].exclude.weekdays[0]: found \"satt\"; did you mean \"sat\"?\n" +
-			"c.yaml:1:61: calendars[0].exclude.windows[0]: found \"9\", expected a time of day such as 02:30 or 02:30:15\n" +
-			`c.yaml:1:83: calendars[0].only.cron[0]: found "* * * *": found 4 fields, expected 5 (minute, hour, day of month, month, weekday) or 6 (second first)`},
+		{"a calendar's items", "calendars: [{name: h, exclude: {weekdays: [satt], windows: " +
+			"[9-17]}, only: {cron: ['* * * *']}}]",
+			"1:44: calendars[0].exclude.weekdays[0]: found \"satt\"; did you mean \"sat\"?\n" +
+				"c.yaml:1:61: calendars[0].exclude.windows[0]: found \"9\", expected a time of " +
+				"day such as 02:30 or 02:30:15\n" +
+				`c.yaml:1:83: calendars[0].only.cron[0]: found "* * * *": found 4 fields, expected 5 (minute, hour, day of month, month, weekday) or 6 (second first)`},
 		{"a date from a variable", `calendars: [{name: h, exclude: {dates: ["${SET}"]}}]`, `1:41: calendars[0].exclude.dates[0]: found "${SET}" (its value is not shown), expected what a calendar has there`},
-		{"a missing file, and all else", "calendars: [{name: h, exclude: {dates: [soon], files: [none.ics]}}]", "1:41: calendars[0].exclude.dates[0]: found \"soon\", expected a date such as 2026-12-24, one of each year such as 12-24, or a range such as 2026-12-24..2027-01-02\n" +
-			`c.yaml:1:56: calendars[0].exclude.files[0]: found "none.ics": no such file or directory, expected a file of dates`},
+		{"a missing file, and all else",
+			"calendars: [{name: h, exclude: {dates: [soon], files: [none.ics]}}]",
+			"1:41: calendars[0].exclude.dates[0]: found \"soon\", expected a date such as " +
+				"2026-12-24, one of each year such as 12-24, or a range such as " +
+				"2026-12-24..2027-01-02\n" +
+				`c.yaml:1:56: calendars[0].exclude.files[0]: found "none.ics": no such file or directory, expected a file of dates`},
 		{"a folder for a file", "calendars: [{name: h, exclude: {files: [testdata]}}]", `1:41: calendars[0].exclude.files[0]: found "testdata": is a directory, expected a file of dates`},
 		{"a malformed list", "calendars: [{name: h, exclude: {files: [testdata/wrong.txt]}}]", "testdata/wrong.txt:3:1: calendars[0].exclude.files[0]: found \"24.12.2026\", expected a date such as 2026-12-24, one of each year such as 12-24, or a range such as 2026-12-24..2027-01-02"},
-		{"a malformed iCalendar", "calendars: [{name: h, exclude: {files: [testdata/wrong.ics]}}]\n\n\n\n\nworkers: 0", "6:10: workers: found 0, expected a whole number, 1 to 10000\n" +
-			`testdata/wrong.ics:4:1: calendars[0].exclude.files[0]: DTSTART: found "24.12.2026", expected a date such as 20261224 or a time such as 20261224T090000Z`},
+		{"a malformed iCalendar", "calendars: [{name: h, exclude: {files: " +
+			"[testdata/wrong.ics]}}]\n\n\n\n\nworkers: 0",
+			"6:10: workers: found 0, expected a whole number, 1 to 10000\n" +
+				`testdata/wrong.ics:4:1: calendars[0].exclude.files[0]: DTSTART: found "24.12.2026", expected a date such as 20261224 or a time such as 20261224T090000Z`},
 		{"calendars that leave nothing", "calendars: [{name: h, exclude: {weekdays: [sat-sun]}}]\n" + job(`schedule: "0 9 * * sat", calendars: [h]`), `3:65: jobs[0].calendars: found calendars that exclude every scheduled time, expected some to be left`},
 
 		{"unknown zone", job("timezone: Europe/Brelin"), `2:39: jobs[0].timezone: found "Europe/Brelin", expected a zone by its IANA name, such as UTC or Europe/Berlin`},

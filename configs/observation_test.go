@@ -7,17 +7,20 @@ import (
 )
 
 func TestTracing(t *testing.T) {
-	c, err := parse("tracing: {endpoint: 'http://127.0.0.1:4318', headers: [{name: Authorization, value: Bearer hunter2}]}")
+	c, err := parse("tracing: {endpoint: 'http://127.0.0.1:4318', headers: [{name: " +
+		"Authorization, value: Bearer hunter2}]}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Tracing; got.Endpoint != "http://127.0.0.1:4318/v1/traces" || got.Sample != 1 || got.ServiceName != "holdfast" || got.Link != "" {
+	if got := c.Tracing; got.Endpoint != "http://127.0.0.1:4318/v1/traces" || got.Sample != 1 ||
+		got.ServiceName != "holdfast" || got.Link != "" {
 		t.Errorf("defaults: %+v", got)
 	}
 	if strings.Contains(fmt.Sprintf("%+v %s", c.Tracing, c), "hunter2") {
 		t.Error("a secret is shown")
 	}
-	if c, err = parse("tracing: {endpoint: 'https://c/otlp/traces', sample: 0.25, link: 'https://tempo/t/{trace_id}?a=b'}"); err != nil ||
+	if c, err = parse("tracing: {endpoint: 'https://c/otlp/traces', sample: 0.25, link: " +
+		"'https://tempo/t/{trace_id}?a=b'}"); err != nil ||
 		c.Tracing.Endpoint != "https://c/otlp/traces" || c.Tracing.Sample != 0.25 {
 		t.Errorf("found %+v, %v", c, err)
 	}
@@ -50,7 +53,8 @@ func TestObservationMistakes(t *testing.T) {
 		{"a role of tokens", "admin: {tokens: [{name: a, role: metric, token_hash: x}]}", `admin.tokens[0].role: found "metric", expected one of viewer, operator, metrics; did you mean "metrics"?`},
 	} {
 		_, err := parse(test.text)
-		if got := fmt.Sprint(err); !strings.Contains(got, test.want) || strings.Contains(got, "hunter2") {
+		if got := fmt.Sprint(err); !strings.Contains(got, test.want) ||
+			strings.Contains(got, "hunter2") {
 			t.Errorf("%s: found\n%s\nexpected\n%s", test.name, got, test.want)
 		}
 	}

@@ -22,7 +22,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func parse(text string, opts ...Option) (*Config, error) {
-	return Parse("c.yaml", []byte(text), slices.Concat([]Option{withBuiltins(), WithEnv(noEnv)}, opts)...)
+	return Parse("c.yaml", []byte(text),
+		slices.Concat([]Option{withBuiltins(), WithEnv(noEnv)}, opts)...)
 }
 
 func mustParse(t testing.TB, text string, opts ...Option) *Config {
@@ -51,7 +52,8 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(filepath.ToSlash(err.Error())+"\n", "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(string(want), "\n"),
+		strings.Split(filepath.ToSlash(err.Error())+"\n", "\n")); diff != "" {
 		t.Errorf("messages differ:\n%s", diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
@@ -102,7 +104,8 @@ misfire_threshold: 1m
 locking: {wait: {attempts: 2, delay: 1s, backoff: constant, reserve: 20s}}
 `)
 	a, b, third := c.Jobs[0], c.Jobs[1], c.Jobs[2]
-	wait := Wait{Attempts: 2, Delay: time.Second, MaxDelay: 5 * time.Second, Backoff: retry.Constant, Jitter: 0.2, Reserve: 20 * time.Second}
+	wait := Wait{Attempts: 2, Delay: time.Second, MaxDelay: 5 * time.Second,
+		Backoff: retry.Constant, Jitter: 0.2, Reserve: 20 * time.Second}
 	if a.Wait != wait || a.MisfireThreshold != time.Minute || a.Timezone != "Europe/Berlin" {
 		t.Errorf("job a: %s", a)
 	}
@@ -133,10 +136,12 @@ jobs:
   - {name: b, handler: sql, misfire: {nobody_up: skip, lock_held: run_once, limit: 3, max_age: 2h}, group: elsewhere}
 `)
 	a, b := c.Jobs[0], c.Jobs[1]
-	if want := (Misfire{NobodyUp: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip", Limit: 100}); a.Misfire != want {
+	if want := (Misfire{NobodyUp: "run_all", NoWorker: "run_all", Paused: "skip", LockHeld: "skip",
+		Limit: 100}); a.Misfire != want {
 		t.Errorf("one policy: %+v, expected %+v", a.Misfire, want)
 	}
-	if want := (Misfire{NobodyUp: "skip", NoWorker: "run_once", Paused: "skip", LockHeld: "run_once", Limit: 3, MaxAge: 2 * time.Hour}); b.Misfire != want {
+	if want := (Misfire{NobodyUp: "skip", NoWorker: "run_once", Paused: "skip",
+		LockHeld: "run_once", Limit: 3, MaxAge: 2 * time.Hour}); b.Misfire != want {
 		t.Errorf("policies by cause: %+v, expected %+v", b.Misfire, want)
 	}
 	if a.Priority != 9 || b.Priority != 5 || a.Deadline != 10*time.Minute || b.Deadline != 0 {
@@ -183,7 +188,8 @@ jobs:
 		if !reflect.DeepEqual(j.Spec, want[i]) {
 			t.Errorf("%s: found %+v, expected %+v", j.Name, j.Spec, want[i])
 		}
-		again := mustParse(t, `{"jobs": [{"name": "a", "handler": "sql", "schedule": "@daily"}, {"name": "i", "handler": "sql", "schedule": "@daily"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
+		again := mustParse(t,
+			`{"jobs": [{"name": "a", "handler": "sql", "schedule": "@daily"}, {"name": "i", "handler": "sql", "schedule": "@daily"}, `+strings.Replace(j.String(), `"name":"`, `"name":"again `, 1)+`]}`)
 		if got := again.Jobs[2].Schedule; got.String() != j.Schedule.String() {
 			t.Errorf("%s: written as %s and read as %s", j.Name, j.Schedule, got)
 		}
@@ -204,7 +210,8 @@ jobs:
     handler: command
     tables: *tables
 `)
-	if b := c.Jobs[1]; b.Name != "b" || b.Handler != "sql" || b.Timeout != 2*time.Minute || b.Params.String() != `{"statement":"SELECT 1"}` {
+	if b := c.Jobs[1]; b.Name != "b" || b.Handler != "sql" || b.Timeout != 2*time.Minute ||
+		b.Params.String() != `{"statement":"SELECT 1"}` {
 		t.Errorf("job b: %s", b)
 	}
 	if len(c.Jobs[2].Requests) != 1 {

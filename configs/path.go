@@ -29,7 +29,8 @@ func parentPath(path string) string {
 
 func plainName(name string) bool {
 	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' &&
+			r != '-' {
 			return false
 		}
 	}

@@ -25,7 +25,8 @@ func (c *checker) fill(path, name string, params *node, separators string) (stri
 		}
 		end := strings.IndexAny(rest[open+1:], "{}") + open + 1
 		if rest[open] != '{' || end <= open || rest[end] != '}' {
-			c.fail(path, "found %s with a brace that has no match, expected {param}", c.foundAt(path))
+			c.fail(path, "found %s with a brace that has no match, expected {param}",
+				c.foundAt(path))
 			return "", false
 		}
 		out.WriteString(rest[:open])
@@ -45,17 +46,21 @@ func (c *checker) fill(path, name string, params *node, separators string) (stri
 func placeholder(name string, params *node, separators string) (value *node, problem string) {
 	value = params.entry(name)
 	if value == nil {
-		return nil, fmt.Sprintf("unknown placeholder {%s}, expected %s", name, paramNames(name, params))
+		return nil, fmt.Sprintf("unknown placeholder {%s}, expected %s", name,
+			paramNames(name, params))
 	}
 	if value.kind == kindInvalid {
 		return nil, ""
 	}
 	if !value.scalar() {
-		return nil, fmt.Sprintf("found the placeholder {%s} for a param that is %s, expected one with text, a number or true or false", name, value.kind)
+		return nil, fmt.Sprintf("found the placeholder {%s} for a param that is %s, expected one "+
+			"with text, a number or true or false", name, value.kind)
 	}
 	bad := func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(separators, r) }
-	if value.text == "" || value.text == "." || value.text == ".." || strings.ContainsFunc(value.text, bad) {
-		return nil, fmt.Sprintf("found the placeholder {%s} for the param %s, expected one segment: not empty, without %s or control characters, and not . or ..",
+	if value.text == "" || value.text == "." || value.text == ".." ||
+		strings.ContainsFunc(value.text, bad) {
+		return nil, fmt.Sprintf("found the placeholder {%s} for the param %s, expected one "+
+			"segment: not empty, without %s or control characters, and not . or ..",
 			name, value.found(), strings.Join(strings.Split(separators, ""), " "))
 	}
 	return value, ""

@@ -10,10 +10,11 @@ import (
 
 // Problem is one mistake in a configuration.
 type Problem struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1
-	Column  int    `json:"column"` // from 1, in characters
-	Key     string `json:"key"`    // path of the key, such as jobs[0].schedule; "" for the file as a whole
+	File   string `json:"file"`
+	Line   int    `json:"line"`   // from 1
+	Column int    `json:"column"` // from 1, in characters
+	// path of the key, such as jobs[0].schedule; "" for the file as a whole
+	Key     string `json:"key"`
 	Message string `json:"message"`
 }
 
@@ -74,7 +75,8 @@ func (d *document) report(pos position, path, format string, args ...any) {
 
 // reportIn adds a problem in a line of another file, which the key names.
 func (d *document) reportIn(file string, line int, path, message string) {
-	d.problems = append(d.problems, Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
+	d.problems = append(d.problems,
+		Problem{File: file, Line: line, Column: 1, Key: path, Message: oneLine(message)})
 	d.breaks(path)
 }
 
@@ -132,7 +134,8 @@ func (d *document) err() error {
 		return nil
 	}
 	slices.SortStableFunc(d.problems, func(a, b Problem) int {
-		return cmp.Or(d.order(a)-d.order(b), strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(d.order(a)-d.order(b), strings.Compare(a.File, b.File),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return &Errors{Problems: slices.Compact(d.problems)}
 }

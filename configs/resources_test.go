@@ -17,14 +17,20 @@ func TestResourcesInNormalForm(t *testing.T) {
 		{"quotes keep the case", job(`tables: ['"Orders"']`), []string{"exclusive no slots table:public/Orders"}},
 		{"default schema", "default_schema: Sales\n" + job("tables: [orders]"), []string{"exclusive no slots table:sales/orders"}},
 		{"a whole schema", job("tables: [sales.*]"), []string{"exclusive no slots table:sales"}},
-		{"sorted, each kind", job(`tables: [b, a], read_tables: [c, c], resources: [{name: /vendor/api/}, {name: gpu, slots: 2}]`), []string{
-			"exclusive no slots path:vendor/api", "slot 2 slots slot:gpu",
-			"exclusive no slots table:public/a", "exclusive no slots table:public/b", "shared no slots table:public/c",
-		}},
+		{"sorted, each kind",
+			job(
+				`tables: [b, a], read_tables: [c, c], resources: [{name: /vendor/api/}, {name: gpu, slots: 2}]`), []string{
+				"exclusive no slots path:vendor/api", "slot 2 slots slot:gpu",
+				"exclusive no slots table:public/a", "exclusive no slots table:public/b",
+				"shared no slots table:public/c",
+			}},
 		{"none", job("recover: true"), nil},
-		{"text, number and boolean placeholders", job(`tables: ["e_{t}_{n}_{b}"], read_tables: ["{t}.x"], resources: [{name: "dir/{t}.csv"}], params: {t: Acme, n: 007, b: true, args: 1}`), []string{
-			"exclusive no slots path:dir/Acme.csv", "shared no slots table:acme/x", "exclusive no slots table:public/e_acme_007_true",
-		}},
+		{"text, number and boolean placeholders",
+			job(
+				`tables: ["e_{t}_{n}_{b}"], read_tables: ["{t}.x"], resources: [{name: "dir/{t}.csv"}], params: {t: Acme, n: 007, b: true, args: 1}`), []string{
+				"exclusive no slots path:dir/Acme.csv", "shared no slots table:acme/x",
+				"exclusive no slots table:public/e_acme_007_true",
+			}},
 		{"a placeholder from a variable", job(`tables: ["e_{args}"], params: {args: "${ACCOUNT}"}`), []string{"exclusive no slots table:public/e_acme"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,7 +66,8 @@ func TestNoPlaceholderLeavesItsSegment(t *testing.T) {
 }
 
 func TestSharedJobsMayOverlap(t *testing.T) {
-	j := mustParse(t, job("read_tables: [a], resources: [{name: gpu, slots: 2}], overlap: allow")).Jobs[0]
+	j := mustParse(t, job("read_tables: [a], resources: [{name: gpu, slots: 2}], overlap: allow")).
+		Jobs[0]
 	for _, r := range j.Requests {
 		if r.Mode == locking.Exclusive {
 			t.Errorf("found an exclusive lock on %s", r.Resource)

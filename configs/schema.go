@@ -144,8 +144,9 @@ type Admin struct {
 	Tokens       []Token       `yaml:"tokens"`
 	TrustedProxy *TrustedProxy `yaml:"trusted_proxy"` // nil: none
 	// CookieKeys sign who has signed in. The first signs, all are believed.
-	CookieKeys []CookieKey   `yaml:"cookie_keys"`
-	Refresh    time.Duration `yaml:"refresh" min:"5s" max:"1h"` // of an open page that is told of no change
+	CookieKeys []CookieKey `yaml:"cookie_keys"`
+	// of an open page that is told of no change
+	Refresh time.Duration `yaml:"refresh" min:"5s" max:"1h"`
 }
 
 // The values of the keys role: a viewer reads, an operator acts too. A token may

@@ -57,11 +57,13 @@ func TestSecretsAreNotShown(t *testing.T) {
 		"%s": fmt.Sprintf("%s", c.Database.URL), "%x": fmt.Sprintf("%x", c.Database.URL), "%d": fmt.Sprintf("%d", c.Jobs[0].Params),
 		"nested": fmt.Sprintf("%+v", wrapped{*c}), "params": fmt.Sprintf("%#v", c.Jobs[0].Params),
 	} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
+		if strings.Contains(text, "hunter2") ||
+			strings.Contains(text, fmt.Sprintf("%x", "hunter2")) {
 			t.Errorf("%s shows a secret: %s", form, text)
 		}
 	}
-	if !strings.Contains(c.String(), `"Bearer ${TOKEN}"`) || !strings.Contains(c.String(), redacted) {
+	if !strings.Contains(c.String(), `"Bearer ${TOKEN}"`) ||
+		!strings.Contains(c.String(), redacted) {
 		t.Errorf("found %s", c)
 	}
 }
@@ -71,8 +73,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 func TestShownConfigIsReadAgain(t *testing.T) {
 	first := mustParse(t, full, WithEnv(secretive))
 	shown := strings.NewReplacer(
-		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`, `"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`,
-		`"token_hash":"[redacted]"`, `"token_hash":"`+hunted+`"`, `"key":"[redacted]"`, `"key":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
+		`"url":"[redacted]"`, `"url":"postgres://h/d"`, `"password":"[redacted]"`, `"password":"x"`,
+		`"password_hash":"[redacted]"`, `"password_hash":"`+hash+`"`,
+		`"token_hash":"[redacted]"`, `"token_hash":"`+hunted+`"`, `"key":"[redacted]"`,
+		`"key":"hunter2hunter2hunter2hunter2hunter2"`).Replace(first.String())
 	second := mustParse(t, shown, WithEnv(secretive))
 	if first.String() != second.String() {
 		t.Errorf("found\n%s\nexpected\n%s", second, first)
@@ -110,10 +114,12 @@ jobs:
 	if c.Jobs[0].Name != "12" || !c.Jobs[0].Recover {
 		t.Errorf("found %s", c.Jobs[0])
 	}
-	if got, want := string(c.Jobs[0].Params.JSON()), `{"command":["12","${N}",""],"env":{},"dir":"x"}`; got != want {
+	if got, want := string(c.Jobs[0].Params.JSON()),
+		`{"command":["12","${N}",""],"env":{},"dir":"x"}`; got != want {
 		t.Errorf("params: found %s, expected %s", got, want)
 	}
-	if got, want := string(c.Jobs[1].Params.JSON()), `{"args":[12,"12",true,1.5,"",-12]}`; got != want {
+	if got, want := string(c.Jobs[1].Params.JSON()),
+		`{"args":[12,"12",true,1.5,"",-12]}`; got != want {
 		t.Errorf("params: found %s, expected %s", got, want)
 	}
 }
@@ -131,19 +137,23 @@ func TestSecretFiles(t *testing.T) {
 	write("blank", " \n")
 	write("other", "mysql://hunter2\n")
 	write("large", strings.Repeat("hunter2", 10_000))
-	write("c.yaml", "database: {url_file: url}\nadmin: {listen: \"0.0.0.0:80\", users: [{name: a, password_hash_file: \""+filepath.ToSlash(filepath.Join(folder, "hash"))+"\"}]}\n")
+	write("c.yaml", "database: {url_file: url}\nadmin: {listen: \"0.0.0.0:80\", users: [{name: "+
+		"a, password_hash_file: \""+filepath.ToSlash(filepath.Join(folder, "hash"))+"\"}]}\n")
 	c, err := Load(filepath.Join(folder, "c.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database.URL.Reveal() != "postgres://app:hunter2@db/x" || c.Admin.Users[0].PasswordHash.Reveal() != hash {
+	if c.Database.URL.Reveal() != "postgres://app:hunter2@db/x" ||
+		c.Admin.Users[0].PasswordHash.Reveal() != hash {
 		t.Errorf("found %q and %q", c.Database.URL.Reveal(), c.Admin.Users[0].PasswordHash.Reveal())
 	}
 	for name, want := range map[string]string{
 		"blank": "the file is empty", "large": "more than 64 KiB", "gone": "no such file", "other": "expected sqlite://", ".": "is a directory",
 	} {
-		_, err := Parse(filepath.Join(folder, "c.yaml"), []byte("database:\n  url_file: "+name+"\n"))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "c.yaml:2:13: database.url_file: ") {
+		_, err := Parse(filepath.Join(folder, "c.yaml"),
+			[]byte("database:\n  url_file: "+name+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "c.yaml:2:13: database.url_file: ") {
 			t.Errorf("%s: found %v, expected %q", name, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -154,12 +164,14 @@ func TestSecretFiles(t *testing.T) {
 
 func TestPostgresURLs(t *testing.T) {
 	for _, url := range []string{
-		"postgres://h/d", "postgresql://u:p@h:5432/d?sslmode=disable", "postgres://a:1,b:2/d", "postgres:///d?host=/run/postgresql",
+		"postgres://h/d", "postgresql://u:p@h:5432/d?sslmode=disable", "postgres://a:1,b:2/d",
+		"postgres:///d?host=/run/postgresql",
 		"postgres://u:p%40@[::1]:5432/d", "postgres://h",
 	} {
 		mustParse(t, "database: {url: '"+url+"'}")
 	}
-	for _, url := range []string{"", "postgres://", "postgres:h", "POSTGRES://h", "postgres://h:x/d", "postgres://h h/d", "sqlite:x", "sqlite://x?mode=rw"} {
+	for _, url := range []string{"", "postgres://", "postgres:h", "POSTGRES://h",
+		"postgres://h:x/d", "postgres://h h/d", "sqlite:x", "sqlite://x?mode=rw"} {
 		if _, err := parse("database: {url: '" + url + "'}"); err == nil {
 			t.Errorf("%q was taken", url)
 		}
@@ -167,10 +179,12 @@ func TestPostgresURLs(t *testing.T) {
 }
 
 func TestAdminAddresses(t *testing.T) {
-	for _, listen := range []string{"127.0.0.1:0", "127.9.9.9:80", "[::1]:8080", "localhost:8080", ""} {
+	for _, listen := range []string{"127.0.0.1:0", "127.9.9.9:80", "[::1]:8080", "localhost:8080",
+		""} {
 		mustParse(t, "admin: {listen: '"+listen+"'}")
 	}
-	for _, listen := range []string{":8080", "[::]:8080", "10.0.0.1:80", "example.org:80", "localhost.example.org:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "a/b:1"} {
+	for _, listen := range []string{":8080", "[::]:8080", "10.0.0.1:80", "example.org:80",
+		"localhost.example.org:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "a/b:1"} {
 		if _, err := parse("admin: {listen: '" + listen + "'}"); err == nil {
 			t.Errorf("%q was taken", listen)
 		}

@@ -86,7 +86,8 @@ func (c *checker) checkAlone(j *Job, o options) {
 // are kept as they are written, in JSON, where they need quotes.
 func (c *checker) checkVariables(path string, n *node) {
 	if n.expanded && n.kind != kindText {
-		c.fail(path, "found %s without quotes, expected it in quotes, as text: a job that is added keeps its variables as they are written", shorten(n.written))
+		c.fail(path, "found %s without quotes, expected it in quotes, as text: a job that is "+
+			"added keeps its variables as they are written", shorten(n.written))
 	}
 	for _, e := range n.entries {
 		c.checkVariables(keyPath(path, e.name), e.value)

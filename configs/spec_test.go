@@ -13,7 +13,8 @@ import (
 )
 
 func parseJob(c *Config, text string, opts ...Option) (*Job, error) {
-	return c.ParseJob("job", []byte(text), append([]Option{withBuiltins(), WithEnv(noEnv)}, opts...)...)
+	return c.ParseJob("job", []byte(text),
+		append([]Option{withBuiltins(), WithEnv(noEnv)}, opts...)...)
 }
 
 // TestJobsAreReadAgainAsTheyAreWritten reads every job of the examples from the
@@ -53,7 +54,8 @@ func checkReadAgain(t *testing.T, c *Config, written Job, opts ...Option) {
 		t.Errorf("%s: %v in %s", written.Name, err, text)
 		return
 	}
-	others := mustParse(t, `{timezone: Asia/Tokyo, default_schema: elsewhere, misfire_threshold: 7s, locking: {wait: {attempts: 1}}}`)
+	others := mustParse(t,
+		`{timezone: Asia/Tokyo, default_schema: elsewhere, misfire_threshold: 7s, locking: {wait: {attempts: 1}}}`)
 	others.Calendars = c.Calendars
 	kept, err := json.Marshal(first)
 	if err != nil {
@@ -64,21 +66,29 @@ func checkReadAgain(t *testing.T, c *Config, written Job, opts ...Option) {
 		t.Errorf("%s: %v in %s", written.Name, err, kept)
 		return
 	}
-	if diff := cmp.Diff(first.String(), again.String()); diff != "" || !reflect.DeepEqual(again.Requests, written.Requests) || !reflect.DeepEqual(again.Requests, first.Requests) {
-		t.Errorf("%s: %s; locks %v, then %v and %v", written.Name, diff, written.Requests, first.Requests, again.Requests)
+	if diff := cmp.Diff(first.String(), again.String()); diff != "" ||
+		!reflect.DeepEqual(again.Requests, written.Requests) ||
+		!reflect.DeepEqual(again.Requests, first.Requests) {
+		t.Errorf("%s: %s; locks %v, then %v and %v", written.Name, diff, written.Requests,
+			first.Requests, again.Requests)
 	}
-	if string(again.Params.JSON()) != string(written.Params.JSON()) || again.Schedule.Fingerprint() != written.Schedule.Fingerprint() || again.Schedule.Zone().String() != written.Schedule.Zone().String() {
+	if string(again.Params.JSON()) != string(written.Params.JSON()) ||
+		again.Schedule.Fingerprint() != written.Schedule.Fingerprint() ||
+		again.Schedule.Zone().String() != written.Schedule.Zone().String() {
 		t.Errorf("%s: another job: %s", written.Name, again)
 	}
 }
 
 func TestTablesOfAJobAloneAreQualified(t *testing.T) {
 	c := mustParse(t, `{default_schema: '"Ware ""House"""'}`)
-	j, err := c.ParseJob("job", []byte(`{name: a, handler: own, params: {account: acme}, tables: [orders, "events_{account}", '"Odd.One"', other.t, sales.*], read_tables: [Rates]}`), WithEnv(noEnv))
+	j, err := c.ParseJob("job",
+		[]byte(
+			`{name: a, handler: own, params: {account: acme}, tables: [orders, "events_{account}", '"Odd.One"', other.t, sales.*], read_tables: [Rates]}`), WithEnv(noEnv))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`"Ware ""House""".orders`, `"Ware ""House""".events_{account}`, `"Ware ""House"""."Odd.One"`, `other.t`, `sales.*`}
+	want := []string{`"Ware ""House""".orders`, `"Ware ""House""".events_{account}`,
+		`"Ware ""House"""."Odd.One"`, `other.t`, `sales.*`}
 	if diff := cmp.Diff(want, j.Tables); diff != "" || j.ReadTables[0] != `"Ware ""House""".Rates` {
 		t.Errorf("%s %v", diff, j.ReadTables)
 	}
@@ -88,12 +98,15 @@ func TestTablesOfAJobAloneAreQualified(t *testing.T) {
 // TestTextOfAJobSurvives is about what JSON and YAML write differently.
 func TestTextOfAJobSurvives(t *testing.T) {
 	c := mustParse(t, "{}")
-	for _, value := range []string{"", "${NAME}", "$${NAME}", "$$", "a\tb\nc", "\"'\\/", "🙂 ä\u2028", "<&>", "# no comment", "*", "@", "- a", "0x10", "yes", "null", "1e3"} {
+	for _, value := range []string{"", "${NAME}", "$${NAME}", "$$", "a\tb\nc", "\"'\\/",
+		"🙂 ä\u2028", "<&>", "# no comment", "*", "@", "- a", "0x10", "yes", "null", "1e3"} {
 		params, err := json.Marshal(map[string]string{"statement": value})
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := c.ParseJob("job", []byte(`{"name": "a", "handler": "sql", "params": `+string(params)+`}`), withBuiltins(), WithEnv(variables))
+		j, err := c.ParseJob("job",
+			[]byte(`{"name": "a", "handler": "sql", "params": `+string(params)+`}`), withBuiltins(),
+			WithEnv(variables))
 		if err != nil {
 			t.Errorf("%q: %v", value, err)
 			continue
@@ -103,7 +116,8 @@ func TestTextOfAJobSurvives(t *testing.T) {
 }
 
 func TestMistakesInAJobAlone(t *testing.T) {
-	c := mustParse(t, `{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
+	c := mustParse(t,
+		`{calendars: [{name: holidays, exclude: {dates: ["12-25"]}}], jobs: [{name: first, handler: sql, schedule: "@daily", resources: [{name: api, slots: 5}]}, {name: second, handler: sql, schedule: {after: [mine]}}, {name: mine, handler: sql, schedule: "@daily"}]}`)
 	added := map[string]schedule.Schedule{"added": c.Jobs[0].Schedule}
 	for _, m := range []struct{ what, text, want string }{
 		{"empty", ``, `job:1:1: found nothing, expected a job`},
@@ -121,12 +135,16 @@ func TestMistakesInAJobAlone(t *testing.T) {
 		{"a variable that is a number", "name: a\nhandler: sql\nparams:\n  args:\n    - ${NAME}", `params.args[0]: found "${NAME}" without quotes`},
 		{"a second document", "name: a\n---\nname: b", `expected one a file`},
 	} {
-		_, err := parseJob(c, m.text, WithJobs(added), WithEnv(func(string) (string, bool) { return "12", true }))
-		if err == nil || !strings.Contains(err.Error(), m.want) || strings.Contains(err.Error(), "jobs[") {
+		_, err := parseJob(c, m.text, WithJobs(added), WithEnv(func(string) (string, bool) {
+			return "12", true
+		}))
+		if err == nil || !strings.Contains(err.Error(), m.want) ||
+			strings.Contains(err.Error(), "jobs[") {
 			t.Errorf("%s: found %v, expected %s", m.what, err, m.want)
 		}
 	}
-	j, err := parseJob(c, `{name: a, handler: sql, schedule: {after: [first, added]}, resources: [{name: api, slots: 5}]}`, WithJobs(added))
+	j, err := parseJob(c,
+		`{name: a, handler: sql, schedule: {after: [first, added]}, resources: [{name: api, slots: 5}]}`, WithJobs(added))
 	if err != nil || j.Overlap != "skip" || j.Timezone != "UTC" {
 		t.Errorf("%v, %v", j, err)
 	}

@@ -42,7 +42,8 @@ func (b *treeBuilder) build(n ast.Node, path string, keyPos position, depth int)
 	}
 	pos := positionOf(n)
 	if depth > maxDepth || b.aliased > maxAliased {
-		return b.refuse(pos, path, "found too much within one another or repeated by aliases, expected at most %d levels and %d values", maxDepth, maxAliased)
+		return b.refuse(pos, path, "found too much within one another or repeated by aliases, "+
+			"expected at most %d levels and %d values", maxDepth, maxAliased)
 	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -56,7 +57,8 @@ func (b *treeBuilder) build(n ast.Node, path string, keyPos position, depth int)
 	case *ast.AliasNode:
 		return b.alias(n, path, keyPos, depth)
 	case *ast.TagNode:
-		return b.refuse(pos, path, "found the tag %s, expected a value without a tag", n.GetToken().Value)
+		return b.refuse(pos, path, "found the tag %s, expected a value without a tag",
+			n.GetToken().Value)
 	case *ast.NullNode:
 		return &node{kind: kindNull, pos: keyPos}
 	case *ast.LiteralNode:
@@ -70,7 +72,8 @@ func (b *treeBuilder) build(n ast.Node, path string, keyPos position, depth int)
 	case ast.ScalarNode:
 		return b.text(n.GetToken().Value, false, pos, path)
 	}
-	return b.refuse(pos, path, "found YAML that a configuration has no use for (%s), expected a value", n.Type())
+	return b.refuse(pos, path,
+		"found YAML that a configuration has no use for (%s), expected a value", n.Type())
 }
 
 func (b *treeBuilder) refuse(pos position, path, format string, args ...any) *node {
@@ -136,7 +139,8 @@ func (b *treeBuilder) list(n *ast.SequenceNode, pos position, path string, depth
 	return out
 }
 
-func (b *treeBuilder) mapping(values []*ast.MappingValueNode, pos position, path string, depth int) *node {
+func (b *treeBuilder) mapping(values []*ast.MappingValueNode, pos position, path string,
+	depth int) *node {
 	out := &node{kind: kindMapping, pos: pos}
 	index := map[string]int{}
 	for _, v := range values {
@@ -155,7 +159,9 @@ func (b *treeBuilder) mapping(values []*ast.MappingValueNode, pos position, path
 		}
 		full := keyPath(path, name)
 		if first, twice := own[name]; twice {
-			b.report(at, full, "found the key a second time, expected it once; the first is in line %d", first.line)
+			b.report(at, full,
+				"found the key a second time, expected it once; the first is in line %d",
+				first.line)
 			continue
 		}
 		own[name] = at

@@ -23,7 +23,8 @@ type Wait struct {
 // Policy returns when a firing tries again.
 func (w Wait) Policy() retry.Policy {
 	return retry.Policy{
-		Attempts: w.Attempts, Delay: w.Delay, MaxDelay: w.MaxDelay, Elapsed: w.Elapsed, Backoff: w.Backoff,
-		Jitter: w.Jitter,
+		Attempts: w.Attempts, Delay: w.Delay, MaxDelay: w.MaxDelay, Elapsed: w.Elapsed,
+		Backoff: w.Backoff,
+		Jitter:  w.Jitter,
 	}
 }

@@ -77,7 +77,8 @@ func (w *Webhook) start(*Config) {
 		Events:  []string{"failed", "timed_out", "lost", "missed"},
 		Timeout: 10 * time.Second,
 		Retry: retry.Policy{
-			Delay: 10 * time.Second, MaxDelay: time.Hour, Elapsed: 24 * time.Hour, Backoff: retry.Exponential, Jitter: 0.1,
+			Delay: 10 * time.Second, MaxDelay: time.Hour, Elapsed: 24 * time.Hour,
+			Backoff: retry.Exponential, Jitter: 0.1,
 		},
 	}
 }

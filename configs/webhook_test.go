@@ -7,26 +7,32 @@ import (
 	"time"
 )
 
-const hook = "webhooks:\n  - {name: w, url: 'https://h/?t=hunter2', secret: 'hunter2 hunter2 hunter2 hunter2', "
+const hook = "webhooks:\n  - {name: w, url: 'https://h/?t=hunter2', secret: 'hunter2 hunter2 " +
+	"hunter2 hunter2', "
 
 func TestWebhook(t *testing.T) {
-	c, err := parse(hook + "jobs: ['night-*', b], headers: [{name: Authorization, value: Bearer hunter2}]}\njobs: [{name: b, handler: sql}]")
+	c, err := parse(hook + "jobs: ['night-*', b], headers: [{name: Authorization, value: Bearer " +
+		"hunter2}]}\njobs: [{name: b, handler: sql}]")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := c.Webhooks[0]
-	if w.Timeout != 10*time.Second || w.Retry.Elapsed != 24*time.Hour || strings.Join(w.Events, " ") != "failed timed_out lost missed" {
+	if w.Timeout != 10*time.Second || w.Retry.Elapsed != 24*time.Hour ||
+		strings.Join(w.Events, " ") != "failed timed_out lost missed" {
 		t.Errorf("defaults: %+v", w)
 	}
 	if strings.Contains(fmt.Sprintf("%+v %#v %s", w, w, c), "hunter2") {
 		t.Error("a secret is shown")
 	}
-	if keys, ok := w.SigningKeys(); !ok || len(keys) != 1 || string(keys[0]) != "hunter2 hunter2 hunter2 hunter2" {
+	if keys, ok := w.SigningKeys(); !ok || len(keys) != 1 ||
+		string(keys[0]) != "hunter2 hunter2 hunter2 hunter2" {
 		t.Errorf("keys %q, %v", keys, ok)
 	}
 	w.OldSecret = w.Secret
 	w.Secret = NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3")
-	if keys, ok := w.SigningKeys(); !ok || len(keys) != 2 || string(keys[0]) != "0123456789abcdef01234567" || string(keys[1]) != "hunter2 hunter2 hunter2 hunter2" {
+	if keys, ok := w.SigningKeys(); !ok || len(keys) != 2 ||
+		string(keys[0]) != "0123456789abcdef01234567" ||
+		string(keys[1]) != "hunter2 hunter2 hunter2 hunter2" {
 		t.Errorf("keys %q, %v", keys, ok)
 	}
 }
@@ -54,8 +60,10 @@ func TestWebhookMistakes(t *testing.T) {
 	const good = "url: 'https://h', secret: 'hunter2 hunter2 hunter2 hunter2'"
 	const secret = "expected whsec_ and 24 to 64 bytes in base64, or a text of 24 bytes or more"
 	for _, test := range []struct{ name, text, want string }{
-		{"nothing", "webhooks: [{}]", "1:12: webhooks[0].name: found nothing, expected " + nameWords +
-			"\nc.yaml:1:12: webhooks[0].url: found nothing, expected the URL that is told\nc.yaml:1:12: webhooks[0].secret: found no secret to sign with, " + secret},
+		{"nothing", "webhooks: [{}]",
+			"1:12: webhooks[0].name: found nothing, expected " + nameWords +
+				"\nc.yaml:1:12: webhooks[0].url: found nothing, expected the URL that is " +
+				"told\nc.yaml:1:12: webhooks[0].secret: found no secret to sign with, " + secret},
 		{"unknown key", "webhooks: [{name: w, " + good + ", event: [lost]}]", `1:83: webhooks[0].event: unknown key; did you mean "events"?`},
 		{"twice", "webhooks: [{name: w, " + good + "}, {name: w, " + good + "}]", `1:91: webhooks[1].name: found "w" a second time, expected each webhook once; the first is in line 1`},
 		{"no URL", "webhooks: [{name: w, url: 'hunter2.example/x', secret: '" + strings.Repeat("hunter2", 5) + "'}]", "1:27: webhooks[0].url: found something else (it is not shown), expected an http:// or https:// URL without #"},

@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	maxFile  = 8 << 20 // bytes
-	maxDepth = 64      // of lists and mappings in each other; the parser takes quadratic time beyond
+	maxFile = 8 << 20 // bytes
+	// of lists and mappings in each other; the parser takes quadratic time beyond
+	maxDepth = 64
 )
 
 // parseYAML returns the root of the one document in data, or nil when it is
 // empty or was reported as a mistake.
 func (d *document) parseYAML(data []byte) ast.Node {
 	if len(data) > maxFile {
-		d.report(position{1, 1}, "", "found %d bytes, expected a configuration of at most %d", len(data), maxFile)
+		d.report(position{1, 1}, "", "found %d bytes, expected a configuration of at most %d",
+			len(data), maxFile)
 		return nil
 	}
 	if at := invalidUTF8(data); at != (position{}) {
@@ -82,7 +84,8 @@ func guardedParse(text string) (file *ast.File, err error) {
 	}()
 	tokens := lexer.Tokenize(text)
 	if deep := tooDeep(tokens); deep != nil {
-		return nil, &yaml.SyntaxError{Message: fmt.Sprintf("more than %d levels of nesting", maxDepth), Token: deep}
+		return nil, &yaml.SyntaxError{Message: fmt.Sprintf("more than %d levels of nesting",
+			maxDepth), Token: deep}
 	}
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
@@ -136,7 +139,8 @@ func syntaxHint(text string, number int) string {
 	switch _, value, _ := strings.Cut(line, ": "); {
 	case strings.Contains(line, "${"):
 		return "; inside { } and [ ] a value with ${…} needs quotes"
-	case strings.HasPrefix(strings.TrimSpace(value), "*"), strings.HasPrefix(strings.TrimSpace(value), "@"):
+	case strings.HasPrefix(strings.TrimSpace(value), "*"),
+		strings.HasPrefix(strings.TrimSpace(value), "@"):
 		return "; a value that begins with * or @ needs quotes"
 	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t"):
 		return "; indent with spaces"

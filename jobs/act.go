@@ -38,10 +38,12 @@ const (
 // Check returns a *BadInputError for what can't be kept as it is.
 func (a Action) Check() error {
 	if !slices.Contains([]string{"page", "api", "cli", "go"}, a.Via) {
-		return &BadInputError{"via", fmt.Sprintf(`found %q, expected "page", "api", "cli" or "go"`, a.Via)}
+		return &BadInputError{"via",
+			fmt.Sprintf(`found %q, expected "page", "api", "cli" or "go"`, a.Via)}
 	}
 	return errors.Join(
-		checkText("actor", a.Actor, 1, MaxNameBytes), checkText("replica", a.Replica, 0, MaxNameBytes),
+		checkText("actor", a.Actor, 1, MaxNameBytes),
+		checkText("replica", a.Replica, 0, MaxNameBytes),
 		checkText("reason", a.Reason, 0, MaxReasonBytes), checkText("key", a.Key, 0, MaxNameBytes))
 }
 
@@ -53,13 +55,15 @@ func (t Target) Check() error {
 	case TargetJob, TargetGroup:
 		return checkText(string(t.Kind), t.Name, 1, MaxNameBytes)
 	default:
-		return &BadInputError{"target", fmt.Sprintf(`found the kind %q, expected "job", "group" or "all"`, t.Kind)}
+		return &BadInputError{"target",
+			fmt.Sprintf(`found the kind %q, expected "job", "group" or "all"`, t.Kind)}
 	}
 }
 
 // Check returns a *BadInputError for what can't be kept as it is.
 func (r TriggerRequest) Check() error {
-	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes), checkText("key", r.Key, 0, MaxNameBytes), r.checkWait())
+	err := errors.Join(checkText("job", r.Job, 1, MaxNameBytes),
+		checkText("key", r.Key, 0, MaxNameBytes), r.checkWait())
 	if err != nil || r.Params == nil {
 		return err
 	}
@@ -70,7 +74,8 @@ func (r TriggerRequest) Check() error {
 // the job says is not looked at.
 func (s Spec) Check() error {
 	if s.Version < 0 {
-		return &BadInputError{"version", fmt.Sprintf("found %d, expected the one that was seen, or 0 for a new job", s.Version)}
+		return &BadInputError{"version",
+			fmt.Sprintf("found %d, expected the one that was seen, or 0 for a new job", s.Version)}
 	}
 	if err := checkText("job", s.Job, 1, MaxNameBytes); err != nil {
 		return err
@@ -92,7 +97,8 @@ func (r ReleaseRequest) Check() error {
 // Check returns a *BadInputError for what no line can have.
 func (f AuditFilter) Check() error {
 	return errors.Join(
-		checkText("actor", f.Actor, 0, MaxNameBytes), checkText("action", f.Action, 0, MaxNameBytes), checkText("target", f.Target, 0, 2<<10))
+		checkText("actor", f.Actor, 0, MaxNameBytes),
+		checkText("action", f.Action, 0, MaxNameBytes), checkText("target", f.Target, 0, 2<<10))
 }
 
 func checkText(field, text string, least, most int) error {
@@ -100,7 +106,8 @@ func checkText(field, text string, least, most int) error {
 	case len(text) < least:
 		return &BadInputError{field, "found nothing"}
 	case len(text) > most:
-		return &BadInputError{field, fmt.Sprintf("found %d bytes, expected at most %d", len(text), most)}
+		return &BadInputError{field,
+			fmt.Sprintf("found %d bytes, expected at most %d", len(text), most)}
 	case !utf8.ValidString(text):
 		return &BadInputError{field, fmt.Sprintf("%q is not valid UTF-8", text)}
 	}
@@ -114,7 +121,8 @@ func checkText(field, text string, least, most int) error {
 // NUL, and no half of a character.
 func checkObject(field string, text json.RawMessage) error {
 	if len(text) > MaxTextBytes {
-		return &BadInputError{field, fmt.Sprintf("found %d bytes, expected at most %d", len(text), MaxTextBytes)}
+		return &BadInputError{field,
+			fmt.Sprintf("found %d bytes, expected at most %d", len(text), MaxTextBytes)}
 	}
 	if !utf8.Valid(text) {
 		return &BadInputError{field, "is not valid UTF-8"}
@@ -150,7 +158,8 @@ func plainStrings(text []byte) []byte {
 		switch {
 		case first == 0:
 			out = append(out, 0)
-		case 0xD800 <= first && first < 0xDC00 && i+6 < len(text) && text[i+1] == '\\' && text[i+2] == 'u' && 0xDC00 <= hexOf(text[i+3:]) && hexOf(text[i+3:]) < 0xE000:
+		case 0xD800 <= first && first < 0xDC00 && i+6 < len(text) && text[i+1] == '\\' &&
+			text[i+2] == 'u' && 0xDC00 <= hexOf(text[i+3:]) && hexOf(text[i+3:]) < 0xE000:
 			i += 6
 		case 0xD800 <= first && first < 0xE000:
 			out = append(out, 0)

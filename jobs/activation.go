@@ -26,7 +26,9 @@ type activation struct {
 const unread = -1
 
 func newActivation(store Sessions, table *cronTable, log zerolog.Logger) *activation {
-	return &activation{store: store, table: table, log: log, read: unread, doubts: make(chan struct{}, 1), added: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
+	return &activation{store: store, table: table, log: log, read: unread,
+		doubts: make(chan struct{}, 1), added: make(chan struct{}, 1),
+		revised: make(chan struct{}, 1)}
 }
 
 // register has the session carry this replica's definitions.
@@ -60,7 +62,8 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 	defer cancel()
 	if f.table.isUnsettled() {
 		withdrawn := f.table.unsettled()
-		if err := f.store.Withdraw(bounded, session, f.table.hash(), namesOf(withdrawn)); err != nil {
+		if err := f.store.Withdraw(bounded, session, f.table.hash(),
+			namesOf(withdrawn)); err != nil {
 			f.table.reviseAgain()
 			return err
 		}
@@ -91,7 +94,8 @@ func (f *activation) enroll(ctx context.Context, session uuid.UUID) error {
 // the orders ask for it again and again.
 func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	if err := f.enroll(ctx, session); err != nil && ctx.Err() == nil {
-		f.log.Warn().Err(err).Msg("changes of the cron table not registered, the next second tries again")
+		f.log.Warn().Err(err).Msg("changes of the cron table not registered, the next second " +
+			"tries again")
 	}
 }
 
@@ -132,11 +136,14 @@ const maxTold = 20
 // tell logs that jobs are others' to fire now, or this replica's again.
 func (f *activation) tell(changed []*entry) {
 	for _, e := range changed[:min(len(changed), maxTold)] {
-		event, message := f.log.Info(), "job's definition here is active again, this replica fires it"
+		event, message := f.log.Info(),
+			"job's definition here is active again, this replica fires it"
 		if e.activeVersion.stale() {
-			event, message = f.log.Warn(), "job has a newer definition, this replica leaves it to others"
+			event, message = f.log.Warn(),
+				"job has a newer definition, this replica leaves it to others"
 		}
-		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).Int64("active_version", e.activeVersion.active.Load()).Msg(message)
+		event.Str("job", e.Name).Int64("version", e.activeVersion.version.Load()).
+			Int64("active_version", e.activeVersion.active.Load()).Msg(message)
 	}
 	if more := len(changed) - maxTold; more > 0 {
 		f.log.Warn().Int("jobs", more).Msg("and definitions of more jobs came into force, or went")

@@ -27,7 +27,8 @@ type adopting struct {
 	limits  []int
 }
 
-func (a *adopting) Adopt(ctx context.Context, session uuid.UUID, wanted jobs.Adoption) ([]jobs.Record, error) {
+func (a *adopting) Adopt(ctx context.Context, session uuid.UUID,
+	wanted jobs.Adoption) ([]jobs.Record, error) {
 	a.mu.Lock()
 	a.limits = append(a.limits, wanted.Limit)
 	a.mu.Unlock()
@@ -79,11 +80,13 @@ func TestAdoptionWhoseReplyIsLostIsFoundByTheNext(t *testing.T) {
 		o.Store = &adopting{Store: c.store, lost: until(time.Now().Add(10 * time.Second))}
 		stop := c.start(o)
 		time.Sleep(5 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if got := c.outcomes("job"); !slices.Equal(got, []string{"succeeded"}) || calls("job") != 1 {
+		if got := c.outcomes("job"); !slices.Equal(got, []string{"succeeded"}) ||
+			calls("job") != 1 {
 			t.Errorf("got %v by %d calls", got, calls("job"))
 		}
 		stop()
@@ -94,14 +97,16 @@ func TestFiringThatBeginsDuringAnAdoptionRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		handlers, calls := counting(20 * time.Second)
-		long, short := once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders")
+		long, short := once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 11*time.Second, "orders")
 		short.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
 		o := c.options("a", handlers, long, short)
 		o.Locker = nil // so that its first start leaves a waiting run
 		o.Store = &adopting{Store: c.store, before: 3500 * time.Millisecond}
 		stop := c.start(o)
 		time.Sleep(time.Minute)
-		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) || calls("short") != 1 {
+		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) ||
+			calls("short") != 1 {
 			t.Errorf("got %v by %d calls", got, calls("short"))
 		}
 		stop()
@@ -111,11 +116,13 @@ func TestFiringThatBeginsDuringAnAdoptionRunsOnce(t *testing.T) {
 func TestFiringWhoseNoteIsRefusedIsTakenUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		o := c.options("a", takes(30*time.Second), once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders"))
+		o := c.options("a", takes(30*time.Second), once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 11*time.Second, "orders"))
 		o.Locker = nil
 		o.Store = &adopting{Store: c.store, refused: until(time.Now().Add(25 * time.Second))}
 		stop := c.start(o)
-		time.Sleep(24 * time.Second) // its tries are over, and it could not be written down as skipped
+		// its tries are over, and it could not be written down as skipped
+		time.Sleep(24 * time.Second)
 		if got := c.outcomes("short"); !slices.Equal(got, []string{"waiting lock_held"}) {
 			t.Errorf("meanwhile: %v", got)
 		}
@@ -142,12 +149,14 @@ func TestTriggerDoesNotStarveBehindScheduledTimesThatNeverEnd(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(20 * time.Second) // by now more is due than can ever be done
 		for n := range 2 {
-			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "extra", Key: fmt.Sprint(n)}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				jobs.TriggerRequest{Job: "extra", Key: fmt.Sprint(n)}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
 			if calls("extra") != n+1 {
-				t.Errorf("%d triggered runs have run %d times: %v", n+1, calls("extra"), c.outcomes("extra"))
+				t.Errorf("%d triggered runs have run %d times: %v", n+1, calls("extra"),
+					c.outcomes("extra"))
 			}
 		}
 		stop()
@@ -160,12 +169,14 @@ func TestBusyReplicaAdoptsOneRunAndNoMore(t *testing.T) {
 		j := job(t, "job", 24*time.Hour)
 		j.Overlap = jobs.OverlapAllow
 		busy, idle := &adopting{Store: c.store}, &adopting{Store: c.store}
-		o := c.options("busy", takes(time.Hour), j, once(t, "hog", 5*time.Second), once(t, "hog too", 5*time.Second))
+		o := c.options("busy", takes(time.Hour), j, once(t, "hog", 5*time.Second),
+			once(t, "hog too", 5*time.Second))
 		o.Store, o.Workers, o.ShutdownGrace = busy, 2, time.Second
 		stopBusy := c.start(o)
 		time.Sleep(10500 * time.Millisecond) // between two of its adoptions
 		for i := range 6 {
-			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				jobs.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -203,11 +214,13 @@ func TestAdoptedRunThatWasQueuedUnderALostSessionIsAdoptedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		store := &faultyStore{Store: c.store}
-		o := c.options("a", takes(time.Minute), job(t, "job", 24*time.Hour), once(t, "hog", 5*time.Second))
+		o := c.options("a", takes(time.Minute), job(t, "job", 24*time.Hour),
+			once(t, "hog", 5*time.Second))
 		o.Store, o.Workers, o.ShutdownGrace = store, 1, time.Second
 		stop := c.start(o)
 		time.Sleep(6500 * time.Millisecond)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "job", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -226,15 +239,18 @@ func TestNobodyWaitsBehindAFiringThatHasNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		waits := retry.Policy{Attempts: 1000, Delay: time.Second}
-		holder, younger := once(t, "holder", 10*time.Second, "orders"), once(t, "younger", 13*time.Second, "orders")
+		holder, younger := once(t, "holder", 10*time.Second, "orders"),
+			once(t, "younger", 13*time.Second, "orders")
 		older, hog := once(t, "older", 11*time.Second, "orders"), once(t, "hog", 12*time.Second)
 		older.Wait, younger.Wait = waits, waits
-		a, b := c.options("a", takes(time.Minute), older, hog), c.options("b", takes(5*time.Second), holder, younger)
+		a, b := c.options("a", takes(time.Minute), older, hog),
+			c.options("b", takes(5*time.Second), holder, younger)
 		a.Workers, a.Locker, b.Locker = 1, nil, nil
 		stopA, stopB := c.start(a), c.start(b)
 		time.Sleep(14 * time.Second) // the hog has the worker that older gave back
 		r := c.runs("older")
-		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonNoWorker || r[0].WaitSince.Sub(r[0].ScheduledAt) > 100*time.Millisecond {
+		if len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonNoWorker ||
+			r[0].WaitSince.Sub(r[0].ScheduledAt) > 100*time.Millisecond {
 			t.Errorf("older: %+v", r)
 		}
 		time.Sleep(10 * time.Second)

@@ -17,12 +17,14 @@ func (f *firing) stepAside(stop context.Context) bool {
 				f.leave(nil)
 			}
 			return false
-		case f.entry.overdue(f.firing.ScheduledAt, f.clock.now()), !f.controlState.table.has(f.entry):
+		case f.entry.overdue(f.firing.ScheduledAt, f.clock.now()),
+			!f.controlState.table.has(f.entry):
 			return false
 		case paused:
 			continue
 		case f.controlState.draining():
-			f.leave(&blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is drained"})
+			f.leave(&blockage{reason: ReasonShutdown,
+				detail: "left by " + f.replica + ", which is drained"})
 			return false
 		}
 		return f.takeUp(stop)

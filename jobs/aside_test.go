@@ -32,7 +32,9 @@ func (l lateAdd) Add(ctx context.Context, key string, value []byte, ttl time.Dur
 func (c *cluster) second(name string, table ...jobs.Job) jobs.Options {
 	c.t.Helper()
 	o := c.options(name, takes(0), table...)
-	locker, err := locking.New(lateAdd{c.locks}, locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Log: zerolog.Nop()})
+	locker, err := locking.New(lateAdd{c.locks},
+		locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+			Log: zerolog.Nop()})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ func TestJobThatIsDeployedAgainBeginsAnew(t *testing.T) {
 		rolled, kept := job(t, "rolled", 10*time.Minute), job(t, "kept", time.Hour)
 		rolled.Misfire = jobs.MisfireRunAll
 		with, without := []jobs.Job{rolled, kept}, []jobs.Job{kept}
-		stop, stopOther := c.start(c.options("a", takes(0), with...)), c.start(c.options("b", takes(0), without...))
+		stop, stopOther := c.start(c.options("a", takes(0), with...)),
+			c.start(c.options("b", takes(0), without...))
 		time.Sleep(25 * time.Minute)
 		stop()
 		stop = c.start(c.options("a", takes(0), without...))
@@ -58,7 +59,8 @@ func TestMisfireOfAJobThatLivingReplicasDoNotHave(t *testing.T) {
 			t.Fatalf("records: %+v", records)
 		}
 		for _, r := range records {
-			if r.State != jobs.Missed || r.Reason != jobs.ReasonMisfire || !strings.Contains(r.Detail, "no replica that has the job was up from ") {
+			if r.State != jobs.Missed || r.Reason != jobs.ReasonMisfire ||
+				!strings.Contains(r.Detail, "no replica that has the job was up from ") {
 				t.Errorf("record: %s %s %q", r.State, r.Reason, r.Detail)
 			}
 		}
@@ -88,7 +90,8 @@ func TestCursorMovesWithWhateverDecidesAboutScheduledTimes(t *testing.T) {
 		moved := time.Now()
 		c.outage(10*time.Minute, j)
 		if cursor().Before(moved) {
-			t.Errorf("the cursor is at %s, want it to be where the jitter came into force, %s", cursor(), moved)
+			t.Errorf("the cursor is at %s, want it to be where the jitter came into force, %s",
+				cursor(), moved)
 		}
 	})
 }

@@ -21,8 +21,10 @@ func newBatcher[Q, A any](send func(context.Context, []Q) ([]A, error)) *batcher
 }
 
 // newWeighedBatcher are lanes whose batches weigh at most so much, by weigh.
-func newWeighedBatcher[Q, A any](send func(context.Context, []Q) ([]A, error), most int, weigh func(Q) int) *batcher[Q, A] {
-	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh, Whole: meetsAll}
+func newWeighedBatcher[Q, A any](send func(context.Context, []Q) ([]A, error), most int,
+	weigh func(Q) int) *batcher[Q, A] {
+	o := batch.Options[Q, A]{Send: send, Timeout: batchTimeout, Most: most, Weigh: weigh,
+		Whole: meetsAll}
 	return &batcher[Q, A]{usual: batch.New(o), apart: batch.New(o)}
 }
 

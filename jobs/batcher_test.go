@@ -47,7 +47,8 @@ func askAll(t *testing.T, l *batcher[int, int], n int) []error {
 }
 
 // slowly makes the question 0 take a moment, in which others gather.
-func slowly(send func(context.Context, []int) ([]int, error)) func(context.Context, []int) ([]int, error) {
+func slowly(send func(context.Context, []int) ([]int, error)) func(context.Context,
+	[]int) ([]int, error) {
 	return func(ctx context.Context, questions []int) ([]int, error) {
 		if questions[0] == 0 {
 			time.Sleep(time.Millisecond)
@@ -59,7 +60,8 @@ func slowly(send func(context.Context, []int) ([]int, error)) func(context.Conte
 
 func TestHeldRowFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for i, err := range askAll(t, newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
+		for i, err := range askAll(t,
+			newBatcher(slowly(holding(func(q int) bool { return q == 3 }))), 8) {
 			if held := i+1 == 3; held != errors.Is(err, ErrRowHeld) || !held && err != nil {
 				t.Errorf("%d: %v", i+1, err)
 			}
@@ -70,7 +72,8 @@ func TestHeldRowFailsAlone(t *testing.T) {
 func TestRowThatAllNeedIsNotAskedForByEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))), MaxBatch) {
+		for i, err := range askAll(t, newBatcher(slowly(holding(func(int) bool { return true }))),
+			MaxBatch) {
 			if !errors.Is(err, ErrRowHeld) {
 				t.Fatalf("%d: %v", i+1, err)
 			}

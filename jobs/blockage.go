@@ -73,14 +73,17 @@ type Stretch struct {
 // waited for several in turn counts for each of them. Waits that nobody wrote
 // down, of less than a second mostly, are not in it.
 type Blockage struct {
-	Job      string        `json:"job"`              // that waited
-	Holder   string        `json:"holder,omitempty"` // the job in its way; "" for a program that is no job
-	Resource string        `json:"resource"`         // as people write it; "job:" and its name where the holder was an earlier run of the job
-	Times    int           `json:"times"`
-	Unrun    int           `json:"unrun"` // of these, how often the run was skipped or ended otherwise, and never got it
-	Waited   time.Duration `json:"-"`     // in sum
-	Longest  time.Duration `json:"-"`
-	Last     time.Time     `json:"last"` // when the youngest of the waits ended
+	Job string `json:"job"` // that waited
+	// the job in its way; "" for a program that is no job
+	Holder string `json:"holder,omitempty"`
+	// as people write it; "job:" and its name where the holder was an earlier run of the job
+	Resource string `json:"resource"`
+	Times    int    `json:"times"`
+	// of these, how often the run was skipped or ended otherwise, and never got it
+	Unrun   int           `json:"unrun"`
+	Waited  time.Duration `json:"-"` // in sum
+	Longest time.Duration `json:"-"`
+	Last    time.Time     `json:"last"` // when the youngest of the waits ended
 }
 
 // SumBlockages puts sums together that are of the same jobs and resource, and
@@ -101,13 +104,15 @@ func SumBlockages(parts []Blockage) []Blockage {
 			continue
 		}
 		s := &sums[i]
-		s.Times, s.Unrun, s.Waited, s.Longest = s.Times+p.Times, s.Unrun+p.Unrun, s.Waited+p.Waited, max(s.Longest, p.Longest)
+		s.Times, s.Unrun, s.Waited, s.Longest = s.Times+p.Times, s.Unrun+p.Unrun, s.Waited+p.Waited,
+			max(s.Longest, p.Longest)
 		if p.Last.After(s.Last) {
 			s.Last = p.Last
 		}
 	}
 	slices.SortFunc(sums, func(a, b Blockage) int {
-		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Times, a.Times), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
+		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Times, a.Times),
+			cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
 			cmp.Compare(a.Resource, b.Resource))
 	})
 	return sums[:min(len(sums), MaxBatch)]

@@ -59,13 +59,15 @@ func judge(ctx context.Context, err error) verdict {
 	case errors.Is(err, ErrSuperseded), errors.Is(cause, ErrClaimLost):
 		return verdict{state: Lost, reason: ReasonClaimLost, detail: RevokedDetail, err: err}
 	case errors.Is(cause, ErrSessionLost):
-		return verdict{state: Lost, reason: ReasonSessionLost, detail: "its replica could not confirm its session", err: err}
+		return verdict{state: Lost, reason: ReasonSessionLost,
+			detail: "its replica could not confirm its session", err: err}
 	case errors.Is(cause, ErrTimeout):
 		return verdict{state: TimedOut, reason: ReasonTimeout, detail: cause.Error(), err: err}
 	case errors.Is(cause, ErrCancelled):
 		return verdict{state: Cancelled, reason: ReasonCancelled, detail: cause.Error(), err: err}
 	case errors.Is(cause, ErrShutdown):
-		return verdict{state: Cancelled, reason: ReasonShutdown, detail: "its replica was stopped", err: err}
+		return verdict{state: Cancelled, reason: ReasonShutdown, detail: "its replica was stopped",
+			err: err}
 	default:
 		return verdict{state: Failed, err: err}
 	}

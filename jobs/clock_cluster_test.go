@@ -22,7 +22,8 @@ type skewed struct {
 	ahead atomic.Int64 // in nanoseconds, of the store's clock
 }
 
-func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	beat, err := s.Store.Heartbeat(ctx, session, v)
 	beat.Now = beat.Now.Add(time.Duration(s.ahead.Load()))
 	return beat, err
@@ -31,8 +32,12 @@ func (s *skewed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Replic
 // TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight has two replicas, of
 // which one's clock is off for a minute. The other fires all.
 func TestReplicaWhoseClockIsOffStartsNothingUntilItIsRight(t *testing.T) {
-	t.Run("ahead", func(t *testing.T) { whileClockIsOff(t, -time.Minute, -60_000, "its clock is 1m0s ahead of") })
-	t.Run("behind", func(t *testing.T) { whileClockIsOff(t, 12*time.Second, 12_000, "its clock is 12s behind") })
+	t.Run("ahead", func(t *testing.T) {
+		whileClockIsOff(t, -time.Minute, -60_000, "its clock is 1m0s ahead of")
+	})
+	t.Run("behind", func(t *testing.T) {
+		whileClockIsOff(t, 12*time.Second, 12_000, "its clock is 12s behind")
+	})
 }
 
 func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words string) {
@@ -41,7 +46,8 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		table := []jobs.Job{job(t, "job", time.Second), once(t, "by-hand", 100*time.Hour)}
 		right := c.options("right", takes(time.Millisecond), table...)
 		// Which replica wins a firing that both know is chance: "own" only the other knows.
-		off := c.options("off", takes(time.Millisecond), append(slices.Clone(table), job(t, "own", time.Second))...)
+		off := c.options("off", takes(time.Millisecond),
+			append(slices.Clone(table), job(t, "own", time.Second))...)
 		store := &skewed{Store: c.store}
 		off.Store, off.MaxClockOffset, right.MaxClockOffset = store, 10*time.Second, 10*time.Second
 		stopRight := c.start(right)
@@ -72,10 +78,12 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 			return jobs.ReplicaView{}
 		}
 		time.Sleep(30 * time.Second)
-		if got := started(time.Time{}); got["off"] == 0 || got["right"] == 0 || replica.Ready(t.Context()) != nil {
+		if got := started(time.Time{}); got["off"] == 0 || got["right"] == 0 ||
+			replica.Ready(t.Context()) != nil {
 			t.Errorf("started %v, ready: %v", got, replica.Ready(t.Context()))
 		}
-		if v := view(); v.NotReady != "" || v.ClockOffset == nil || *v.ClockOffset != 0 || v.Workers != 8 {
+		if v := view(); v.NotReady != "" || v.ClockOffset == nil || *v.ClockOffset != 0 ||
+			v.Workers != 8 {
 			t.Errorf("shown: %+v", v)
 		}
 
@@ -83,7 +91,8 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		time.Sleep(10 * time.Second) // a heartbeat has measured it, and the next one has told
 		since := time.Now()
 		for range 20 { // none of them waits for the clock
-			if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "ada", Via: "go"}, jobs.TriggerRequest{Job: "by-hand"}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "ada", Via: "go"},
+				jobs.TriggerRequest{Job: "by-hand"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Second)
@@ -98,10 +107,12 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 			t.Errorf("while its clock was off they started %v", got)
 		}
 		err := replica.Ready(t.Context())
-		if !errors.Is(err, jobs.ErrNotReady) || !strings.Contains(err.Error(), words+" the store's, at most 10s are allowed") {
+		if !errors.Is(err, jobs.ErrNotReady) ||
+			!strings.Contains(err.Error(), words+" the store's, at most 10s are allowed") {
 			t.Errorf("ready: %v", err)
 		}
-		if v := view(); !strings.Contains(v.NotReady, words) || v.ClockOffset == nil || *v.ClockOffset != shown {
+		if v := view(); !strings.Contains(v.NotReady, words) || v.ClockOffset == nil ||
+			*v.ClockOffset != shown {
 			t.Errorf("shown: %+v", v)
 		}
 
@@ -109,14 +120,19 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 		time.Sleep(10 * time.Second)
 		since = time.Now()
 		time.Sleep(30 * time.Second)
-		if got := started(since); got["off"] == 0 || replica.Ready(t.Context()) != nil || view().NotReady != "" {
-			t.Errorf("once its clock was right again they started %v, ready: %v", got, replica.Ready(t.Context()))
+		if got := started(since); got["off"] == 0 || replica.Ready(t.Context()) != nil ||
+			view().NotReady != "" {
+			t.Errorf("once its clock was right again they started %v, ready: %v", got,
+				replica.Ready(t.Context()))
 		}
 		stopOff()
 		stopRight()
-		for _, r := range c.runs("job") { // of "own" nobody fires what is scheduled while the clock is off
-			// Once it is right again, cluster time has leapt back to it as it never does: scheduled times are fired early, and meet.
-			if leapt := ahead > 0 && r.Reason == jobs.ReasonOverlap; r.State != jobs.Succeeded && !leapt {
+		for _, r := range c.runs("job") {
+			// of "own" nobody fires what is scheduled while the clock is off
+			// Once it is right again, cluster time has leapt back to it as it never does: scheduled
+			// times are fired early, and meet.
+			if leapt := ahead > 0 && r.Reason == jobs.ReasonOverlap; r.State != jobs.Succeeded &&
+				!leapt {
 				t.Errorf("due %s: %s %s %s", r.ScheduledAt, r.State, r.Reason, r.Detail)
 			}
 		}
@@ -127,7 +143,8 @@ func whileClockIsOff(t *testing.T, ahead time.Duration, shown int64, words strin
 func TestRunThatWasWaitingWhenTheClockWentOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		holder, waiter := once(t, "holder", 5*time.Second, "orders"), once(t, "waiter", 10*time.Second, "orders")
+		holder, waiter := once(t, "holder", 5*time.Second, "orders"),
+			once(t, "waiter", 10*time.Second, "orders")
 		waiter.Wait.Attempts, waiter.Wait.Delay = 1000, time.Second
 		o := c.options("a", takes(20*time.Second), holder, waiter)
 		store := &skewed{Store: c.store}
@@ -136,7 +153,8 @@ func TestRunThatWasWaitingWhenTheClockWentOff(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		store.ahead.Store(int64(11 * time.Second))
 		time.Sleep(45 * time.Second)
-		if got := c.runs("waiter"); len(got) != 1 || got[0].State != jobs.Waiting || got[0].Reason != jobs.ReasonClockOff {
+		if got := c.runs("waiter"); len(got) != 1 || got[0].State != jobs.Waiting ||
+			got[0].Reason != jobs.ReasonClockOff {
 			t.Errorf("while the clock is off: %+v", got)
 		}
 		store.ahead.Store(0)

@@ -27,7 +27,8 @@ func TestClusterTimeDoesNotFollowStepsOfThisMachinesClock(t *testing.T) {
 		// The wall clock was ahead when it was measured, and has been set back since.
 		var c clusterClock
 		begun := time.Now()
-		c.measure(stepped(t, begun.Add(-12*time.Second), ahead), stepped(t, begun.Add(-10*time.Second), ahead), theirs)
+		c.measure(stepped(t, begun.Add(-12*time.Second), ahead),
+			stepped(t, begun.Add(-10*time.Second), ahead), theirs)
 		want := theirs.Add(11 * time.Second) // measured in the middle of the two
 		now, offset := c.now(), c.Offset()
 		took := time.Since(begun)
@@ -59,11 +60,13 @@ func TestClusterTimeKeepsTheMeasurementThatIsMistakenLeast(t *testing.T) {
 		c.measure(now.Add(-2*time.Millisecond), now, now.Add(ahead-time.Millisecond))
 		time.Sleep(5 * time.Second)
 		now = time.Now()
-		c.measure(now.Add(-4*time.Second), now, now.Add(ahead)) // the reply was read as it came: half of 4 s off
+		// the reply was read as it came: half of 4 s off
+		c.measure(now.Add(-4*time.Second), now, now.Add(ahead))
 		if got := c.Offset(); got != ahead {
 			t.Errorf("ahead by %s after a slow reading, expected %s", got, ahead)
 		}
-		if got, want := c.margin(now), 2*time.Millisecond; got < want || got > want+time.Microsecond {
+		if got, want := c.margin(now), 2*time.Millisecond; got < want ||
+			got > want+time.Microsecond {
 			t.Errorf("uncertain by %s after 5 s, expected %s", got, want)
 		}
 		now = time.Now()

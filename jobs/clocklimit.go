@@ -40,7 +40,8 @@ func (l *clockLimit) check(now time.Time) error {
 	if offset < 0 {
 		relation = "ahead of"
 	}
-	err := fmt.Errorf("its clock is %s %s the store's, at most %s are allowed", offset.Abs().Round(time.Millisecond), relation, l.most)
+	err := fmt.Errorf("its clock is %s %s the store's, at most %s are allowed",
+		offset.Abs().Round(time.Millisecond), relation, l.most)
 	if l.over.CompareAndSwap(false, true) {
 		l.log.Error().Err(err).Dur("offset", offset).Msg("clock is off, nothing is started")
 	}

@@ -33,7 +33,8 @@ func TestStepOfThisMachinesClockIsSeenAtOnce(t *testing.T) {
 			t.Errorf("stepped by %s: %v, expected %q", step.by, err, step.says)
 		}
 	}
-	for text, want := range map[string]int{"clock is off, nothing is started": 2, "clock is right again": 2} {
+	for text, want := range map[string]int{"clock is off, nothing is started": 2,
+		"clock is right again": 2} {
 		if got := strings.Count(log.String(), text); got != want {
 			t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want, log.String())
 		}

@@ -39,7 +39,8 @@ type PausedError struct {
 
 // Error says who paused what, and when.
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("%s is paused since %s by %s", e.Pause.Target, e.Pause.At.Format(time.RFC3339), e.Pause.By)
+	return fmt.Sprintf("%s is paused since %s by %s", e.Pause.Target,
+		e.Pause.At.Format(time.RFC3339), e.Pause.By)
 }
 
 // Unwrap returns ErrPaused.
@@ -47,7 +48,8 @@ func (e *PausedError) Unwrap() error { return ErrPaused }
 
 // Action says who asks for something to be done, as the audit log keeps it.
 type Action struct {
-	Actor   string // who: a user, a token's name, or the user of the command line; at most 200 bytes
+	// who: a user, a token's name, or the user of the command line; at most 200 bytes
+	Actor   string
 	Via     string // "page", "api", "cli" or "go"
 	Replica string // through which replica; "" beside all
 	Reason  string // in the actor's words; may be empty; at most 500 bytes
@@ -158,15 +160,18 @@ type ReleaseRequest struct {
 
 // Audited is one line of the audit log.
 type Audited struct {
-	ID      uuid.UUID       `json:"id"`
-	At      time.Time       `json:"at"`
-	Actor   string          `json:"actor"`
-	Via     string          `json:"via"`
-	Replica string          `json:"replica,omitempty"`
-	Action  string          `json:"action"` // "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job", "remove_job", "deliver_again"
-	Target  string          `json:"target"` // "job rollup", "run …", "table public/orders", "replica a"
-	Reason  string          `json:"reason,omitempty"`
-	Detail  json.RawMessage `json:"detail,omitempty"` // what else there is to know, by action
+	ID      uuid.UUID `json:"id"`
+	At      time.Time `json:"at"`
+	Actor   string    `json:"actor"`
+	Via     string    `json:"via"`
+	Replica string    `json:"replica,omitempty"`
+	// "pause", "resume", "trigger", "cancel", "release", "drain", "undrain", "put_job",
+	// "remove_job", "deliver_again"
+	Action string `json:"action"`
+	// "job rollup", "run …", "table public/orders", "replica a"
+	Target string          `json:"target"`
+	Reason string          `json:"reason,omitempty"`
+	Detail json.RawMessage `json:"detail,omitempty"` // what else there is to know, by action
 }
 
 // AuditFilter narrows the audit log; zero fields do not.
@@ -222,7 +227,8 @@ type Control interface {
 	PutSpec(ctx context.Context, action Action, s Spec, checks ...SpecCheck) (Spec, error)
 	// RemoveSpec removes a job that was added; version and checks as in PutSpec.
 	// What waits of it is cancelled.
-	RemoveSpec(ctx context.Context, action Action, job string, version int64, checks ...SpecCheck) error
+	RemoveSpec(ctx context.Context, action Action, job string, version int64,
+		checks ...SpecCheck) error
 	// ControlState returns what the session is to obey; a nil session is told what
 	// holds for all. Where the generation is still since, only that and what
 	// concerns the session alone is filled in.

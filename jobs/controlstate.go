@@ -41,8 +41,9 @@ type controlState struct {
 	reread atomic.Bool   // jobs that were added at run time are to be built anew
 
 	// What follows belongs to run's goroutine.
-	read      int64                // the generation that was read; 0 for none
-	refused   map[string]int64     // by job, the version of its spec that this replica does not fire
+	read int64 // the generation that was read; 0 for none
+	// by job, the version of its spec that this replica does not fire
+	refused   map[string]int64
 	cancelled map[uuid.UUID]string // the runs that were told to end, with who asked
 	rebuild   bool                 // at the next look
 	failing   bool
@@ -109,7 +110,8 @@ func (o *controlState) listen(ctx context.Context) {
 			delay = listenBackoff
 		}
 		if delay == listenBackoff {
-			o.log.Warn().Err(err).Msg("operators' actions are not heard of at once, they are asked for each second")
+			o.log.Warn().Err(err).Msg("operators' actions are not heard of at once, they are " +
+				"asked for each second")
 		}
 		o.look()
 		pause(ctx, delay)
@@ -238,18 +240,21 @@ func (o *controlState) follow(specs []Spec) (changed bool) {
 // One that is not this replica's to fire is told of once and left to others.
 func (o *controlState) take(s Spec) bool {
 	before := o.table.get(s.Job)
-	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild || o.refused[s.Job] == s.Version {
+	if before != nil && before.spec != nil && before.spec.Version == s.Version && !o.rebuild ||
+		o.refused[s.Job] == s.Version {
 		return false
 	}
 	if before != nil && before.spec == nil {
 		o.refused[s.Job] = s.Version
-		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("an added job has the name of one in this replica's configuration, which it fires instead")
+		o.log.Warn().Str("job", s.Job).Str("added_by", s.ChangedBy).Msg("an added job has the " +
+			"name of one in this replica's configuration, which it fires instead")
 		return false
 	}
 	e, err := o.entry(s)
 	if err != nil {
 		o.refused[s.Job] = s.Version
-		o.log.Warn().Err(err).Str("job", s.Job).Int64("spec", s.Version).Msg("an added job can't be fired by this replica, it is left to others")
+		o.log.Warn().Err(err).Str("job", s.Job).Int64("spec", s.Version).
+			Msg("an added job can't be fired by this replica, it is left to others")
 		if before == nil {
 			return false
 		}
@@ -290,7 +295,8 @@ func (o *controlState) entry(s Spec) (*entry, error) {
 // ended, so that one that was only about to start is ended when it has.
 func (o *controlState) cancel(runs map[uuid.UUID]string) {
 	for run, by := range runs {
-		if o.active.cancelRun(run, fmt.Errorf("%w: %s", ErrCancelled, by)) && o.cancelled[run] == "" {
+		if o.active.cancelRun(run, fmt.Errorf("%w: %s", ErrCancelled, by)) &&
+			o.cancelled[run] == "" {
 			o.cancelled[run] = by
 			o.log.Info().Stringer("run", run).Str("by", by).Msg("run is cancelled")
 		}

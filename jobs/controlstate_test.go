@@ -55,7 +55,8 @@ type obeying struct {
 	operators *operators
 }
 
-func (o obeying) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (o obeying) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	return o.operators.ControlState(ctx, session, since)
 }
 
@@ -63,7 +64,8 @@ func (o obeying) Listen(ctx context.Context, heard func()) error {
 	return o.operators.Listen(ctx, heard)
 }
 
-func (o *operators) ControlState(_ context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (o *operators) ControlState(_ context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
@@ -110,7 +112,9 @@ func (o *operators) set(change func(*operators)) {
 
 func pausing(kind jobs.TargetKind, name string) func(*jobs.ControlState) {
 	return func(o *jobs.ControlState) {
-		o.Pauses = append(slices.Clone(o.Pauses), jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: time.Now(), By: "anna"})
+		o.Pauses = append(slices.Clone(o.Pauses),
+			jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: time.Now(),
+				By: "anna"})
 	}
 }
 
@@ -136,7 +140,8 @@ func built(t *testing.T) func(json.RawMessage) (jobs.Job, error) {
 }
 
 func spec(name, every, handler string, version int64) jobs.Spec {
-	return jobs.Spec{Job: name, Text: fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`, name, every, handler), Version: version, ChangedBy: "anna"}
+	return jobs.Spec{Job: name, Text: fmt.Appendf(nil, `{"name": %q, "every": %q, "handler": %q}`,
+		name, every, handler), Version: version, ChangedBy: "anna"}
 }
 
 // scheduled times returns the seconds since the test began of a job's scheduled times that were
@@ -166,10 +171,12 @@ func (c *cluster) expectScheduledTimes(begun time.Time, job string, want ...int)
 func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
-		one, other, grouped := job(t, "one", 10*time.Second), job(t, "other", 10*time.Second), job(t, "grouped", 10*time.Second)
+		one, other, grouped := job(t, "one", 10*time.Second), job(t, "other", 10*time.Second),
+			job(t, "grouped", 10*time.Second)
 		grouped.Group = "night"
 		for _, j := range []*jobs.Job{&one, &other, &grouped} {
-			j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow // what is due is started together
+			// what is due is started together
+			j.Misfire, j.Overlap = jobs.MisfireSkip, jobs.OverlapAllow
 		}
 		var log openLog
 		o := c.options("a", takes(0), one, other, grouped)
@@ -196,7 +203,8 @@ func TestPausedJobsFireNothingAndGoOnWhenResumed(t *testing.T) {
 		c.expectScheduledTimes(begun, "one", 10, 20, 30, 40)
 		c.expectScheduledTimes(begun, "other", 10, 20, 30, 40)
 		c.expectScheduledTimes(begun, "grouped", 10, 20, 30, 40)
-		for name, since := range map[string]time.Duration{"one": 15 * time.Second, "grouped": 25 * time.Second} {
+		for name, since := range map[string]time.Duration{"one": 15 * time.Second,
+			"grouped": 25 * time.Second} {
 			for _, r := range c.runs(name) {
 				if started := r.StartedAt.Sub(begun); started > since && started < 39*time.Second {
 					t.Errorf("%s was started after %s, while it was paused", name, started)
@@ -210,7 +218,8 @@ func TestScheduledTimesOfALongPauseAreTheMisfirePolicys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops, begun := newCluster(t), &operators{}, time.Now()
 		j := job(t, "job", 10*time.Second)
-		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip, jobs.OverlapAllow
+		j.Misfire, j.MisfireBy.NoWorker, j.Overlap = jobs.MisfireSkip, jobs.MisfireSkip,
+			jobs.OverlapAllow
 		o := c.options("a", takes(0), j)
 		o.Store = obeying{c.store, ops}
 		stop := c.start(o)
@@ -241,16 +250,21 @@ func TestAddedJobIsFiredChangedAndRemoved(t *testing.T) {
 			stops = append(stops, c.start(o))
 		}
 		time.Sleep(5 * time.Second)
-		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", "10s", "work", 1)} })
+		ops.order(func(o *jobs.ControlState) {
+			o.Specs = []jobs.Spec{spec("added", "10s", "work", 1)}
+		})
 		time.Sleep(26 * time.Second) // 31 s: it runs
-		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", "20s", "work", 2)} })
+		ops.order(func(o *jobs.ControlState) {
+			o.Specs = []jobs.Spec{spec("added", "20s", "work", 2)}
+		})
 		time.Sleep(30 * time.Second) // 61 s: it runs again
 		ops.order(func(o *jobs.ControlState) { o.Specs = nil })
 		time.Sleep(time.Minute)
 		for _, stop := range stops {
 			stop()
 		}
-		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60) // each succeeded, also those that ran at a change
+		// each succeeded, also those that ran at a change
+		c.expectScheduledTimes(begun, "added", 10, 20, 30, 40, 60)
 		if passed.Load() != 5 {
 			t.Errorf("%d runs of 5 passed through the middleware", passed.Load())
 		}
@@ -272,7 +286,9 @@ func TestAddedJobThatIsChangedBackIsFired(t *testing.T) {
 		stop, stopDeaf := c.start(hears), c.start(deaf)
 		time.Sleep(5 * time.Second)
 		for version, every := range []string{"10s", "20s", "10s"} {
-			controlState := func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("added", every, "work", int64(version+1))} }
+			controlState := func(o *jobs.ControlState) {
+				o.Specs = []jobs.Spec{spec("added", every, "work", int64(version+1))}
+			}
 			ops.order(controlState)
 			if version < 2 { // the last change does not reach it
 				stale.order(controlState)
@@ -292,11 +308,13 @@ func TestAddedJobThatAReplicaCannotFireIsToldOfOnceAndLeftToOthers(t *testing.T)
 		knows, not := c.options("knows", takes(0)), c.options("not", nil, jobs.Job{})
 		not.Jobs = nil
 		knows.Store, knows.Build, knows.Log = obeying{c.store, ops}, built(t), zerolog.New(&theirs)
-		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t), zerolog.New(&log).Level(zerolog.WarnLevel)
+		not.Store, not.Build, not.Log = obeying{c.store, ops}, built(t),
+			zerolog.New(&log).Level(zerolog.WarnLevel)
 		stop, stopNot := c.start(knows), c.start(not)
 		time.Sleep(5 * time.Second)
 		ops.order(func(o *jobs.ControlState) {
-			o.Specs = []jobs.Spec{spec("added", "10s", "work", 1), spec("wrong", "soon", "work", 1), spec("renamed", "10s", "work", 1)}
+			o.Specs = []jobs.Spec{spec("added", "10s", "work", 1), spec("wrong", "soon", "work", 1),
+				spec("renamed", "10s", "work", 1)}
 			o.Specs[2].Job = "alias"
 		})
 		for range 10 {
@@ -329,7 +347,10 @@ func TestConfiguredJobWinsOverAnAddedOneOfItsName(t *testing.T) {
 		o := c.options("a", takes(0), job(t, "job", 10*time.Second))
 		o.Store, o.Build, o.Log = obeying{c.store, ops}, built(t), zerolog.New(&log)
 		stop := c.start(o)
-		ops.order(func(o *jobs.ControlState) { o.Specs = []jobs.Spec{spec("job", "1s", "work", 1)} })
+		ops.order(func(o *jobs.ControlState) {
+			o.Specs = []jobs.Spec{
+				spec("job", "1s", "work", 1)}
+		})
 		time.Sleep(15 * time.Second)
 		ops.order(func(o *jobs.ControlState) { o.Specs = nil })
 		time.Sleep(10 * time.Second)
@@ -361,7 +382,8 @@ func TestCancelledRunEndsWithWhoAsked(t *testing.T) {
 		ops.order(func(o *jobs.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled || !strings.Contains(r.Detail, "anna") {
+		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Reason != jobs.ReasonCancelled ||
+			!strings.Contains(r.Detail, "anna") {
 			t.Errorf("run: %+v", r)
 		}
 		stop()
@@ -384,7 +406,8 @@ func TestRefusedStartHasOrdersAskedForAtOnce(t *testing.T) {
 			return n
 		}
 		time.Sleep(9800 * time.Millisecond)
-		if _, err := c.store.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+		if _, err := c.store.Pause(t.Context(), byHand,
+			jobs.Target{Kind: jobs.TargetAll}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(199 * time.Millisecond)
@@ -422,7 +445,8 @@ func TestCancelReachesTheNextAttempt(t *testing.T) {
 		run := c.runs("job")[0]
 		ops.order(func(o *jobs.ControlState) { o.Cancels = map[uuid.UUID]string{run.ID: "anna"} })
 		time.Sleep(7 * time.Second)
-		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 || r.FinishedAt.Sub(begun) > 21*time.Second {
+		if r := c.runs("job")[0]; r.State != jobs.Cancelled || r.Attempt != 2 ||
+			r.FinishedAt.Sub(begun) > 21*time.Second {
 			t.Errorf("run: %+v", r)
 		}
 		stop()
@@ -441,10 +465,12 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 		replica, stop := c.begin(o)
 		time.Sleep(11 * time.Second)
 		ops.order(func(o *jobs.ControlState) { o.Draining = true })
-		if err := replica.Ready(t.Context()); !errors.Is(err, jobs.ErrNotReady) || !strings.Contains(err.Error(), "drained") {
+		if err := replica.Ready(t.Context()); !errors.Is(err, jobs.ErrNotReady) ||
+			!strings.Contains(err.Error(), "drained") {
 			t.Errorf("ready: %v", err)
 		}
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "triggered", Key: "now"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "triggered", Key: "now"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(54 * time.Second) // 65 s
@@ -466,7 +492,8 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 			t.Errorf("triggered: %+v", r)
 		}
 		last := c.runs("job")
-		if r := last[len(last)-1]; r.State != jobs.Succeeded || r.ScheduledAt.Sub(begun) < 70*time.Second {
+		if r := last[len(last)-1]; r.State != jobs.Succeeded ||
+			r.ScheduledAt.Sub(begun) < 70*time.Second {
 			t.Errorf("afterwards: %+v", r)
 		}
 	})
@@ -477,11 +504,13 @@ func TestDrainedReplicaStartsNothingAndSaysSo(t *testing.T) {
 func TestDrainedReplicaLetsGoOfWhatItHasQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, ops := newCluster(t), &operators{}
-		o := c.options("a", takes(10*time.Second), once(t, "first", 10*time.Second), once(t, "second", 100*time.Hour))
+		o := c.options("a", takes(10*time.Second), once(t, "first", 10*time.Second),
+			once(t, "second", 100*time.Hour))
 		o.Store, o.Workers = obeying{c.store, ops}, 1
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "second", Key: "now"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "second", Key: "now"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second) // it is queued behind the first
@@ -529,7 +558,8 @@ func TestActionsAreAskedForEachSecondAndTheLastHold(t *testing.T) {
 		if want := []int{2, 4, 26, 28}; !slices.Equal(ran, want) {
 			t.Errorf("fired at %v, want %v", ran, want)
 		}
-		for text, most := range map[string]int{"can't be asked for": 1, "are not heard of at once": 2} {
+		for text, most := range map[string]int{"can't be asked for": 1,
+			"are not heard of at once": 2} {
 			if n := strings.Count(log.String(), text); n < 1 || n > most {
 				t.Errorf("%q is said %d times: %s", text, n, log.String())
 			}
@@ -553,11 +583,13 @@ func TestReleasedRunIsToldAtOnceAndFreesItsLocks(t *testing.T) {
 		})
 		next := once(t, "next", 22*time.Second, "orders")
 		next.Wait.Attempts = 1
-		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"), next)
+		o := c.options("a", []jobs.Registration{deaf}, once(t, "deaf", 10*time.Second, "orders"),
+			next)
 		stop := c.start(o)
 		time.Sleep(20*time.Second + 100*time.Millisecond) // a heartbeat has just been sent
 		run := c.runs("deaf")[0]
-		released, err := c.store.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
+		released, err := c.store.Release(t.Context(), byHand,
+			jobs.ReleaseRequest{Resource: o.Jobs[0].Resources[0].Resource, Token: run.Token})
 		if err != nil || released.Token != run.Token {
 			t.Fatalf("released %+v, %v", released, err)
 		}

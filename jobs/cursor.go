@@ -4,10 +4,12 @@ import "time"
 
 // MisfireCheck asks for the scheduled times of one job to be looked through.
 type MisfireCheck struct {
-	Job         string
-	Group       string    // whose pauses concern it too
-	Version     int64     // by whose schedule they are found: nothing is done where another is active
-	ScheduledAt time.Time // the first that may be undecided: nothing is done where the cursor has reached it
+	Job   string
+	Group string // whose pauses concern it too
+	// by whose schedule they are found: nothing is done where another is active
+	Version int64
+	// the first that may be undecided: nothing is done where the cursor has reached it
+	ScheduledAt time.Time
 	Until       time.Time // where the cursor moves to
 	// Asked is cluster time as the caller had it when it asked. By as much as that
 	// is ahead of the store's clock, Until is moved back: nothing is decided on
@@ -25,9 +27,10 @@ type Cursor struct {
 	// began that stands. What is due in a pause is decided when that is over.
 	Until   time.Time
 	Started []time.Time // scheduled times after CheckedUntil that have a run or a record, sorted
-	Waits   time.Time   // the latest due of a run of the job that waits and has not started; zero where there is none
-	Pauses  []Pause     // that cover the job and stood after CheckedUntil, the oldest first
-	Spans   []Span      // in which replicas were up, in no order
+	// the latest due of a run of the job that waits and has not started; zero where there is none
+	Waits  time.Time
+	Pauses []Pause // that cover the job and stood after CheckedUntil, the oldest first
+	Spans  []Span  // in which replicas were up, in no order
 	// Away is when no replica carried the job, the last time that this was so
 	// and not for longer than the constant; zero where it never was.
 	Away Span
@@ -54,7 +57,8 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 			continue
 		}
 		cursor.Pauses = append(cursor.Pauses, p)
-		if before := p.At.Add(-time.Microsecond); p.ResumedAt == nil && before.Before(cursor.Until) {
+		if before := p.At.Add(-time.Microsecond); p.ResumedAt == nil &&
+			before.Before(cursor.Until) {
 			cursor.Until = before
 		}
 	}

@@ -26,7 +26,8 @@ func (s *severed) reach(what string) error {
 	return nil
 }
 
-func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *severed) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.reach("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -40,7 +41,8 @@ func (s *severed) Open(ctx context.Context, session jobs.Session) error {
 	return s.Store.Open(ctx, session)
 }
 
-func (s *severed) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s *severed) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	if err := s.reach("start"); err != nil {
 		return nil, err
 	}
@@ -78,7 +80,9 @@ func TestReplicaThatIsCutOffStopsWinningGates(t *testing.T) {
 			}
 		}
 		lost, again := 0, 0
-		for scheduledAt := cut.Truncate(time.Second).Add(time.Second); scheduledAt.Before(time.Now().Add(-5 * time.Second)); scheduledAt = scheduledAt.Add(time.Second) {
+		for scheduledAt := cut.Truncate(time.Second).
+			Add(time.Second); scheduledAt.Before(time.Now().Add(-5 * time.Second)); scheduledAt =
+			scheduledAt.Add(time.Second) {
 			switch replica, began := started[scheduledAt.UTC()]; {
 			case !began && scheduledAt.Sub(cut) > 8*time.Second:
 				t.Errorf("%s after the cut nobody started what was due", scheduledAt.Sub(cut))
@@ -89,7 +93,9 @@ func TestReplicaThatIsCutOffStopsWinningGates(t *testing.T) {
 			}
 		}
 		if lost == 0 || again == 0 {
-			t.Errorf("%d gates won in vain, %d runs once it was connected again: expected some of each", lost, again)
+			t.Errorf(
+				"%d gates won in vain, %d runs once it was connected again: expected some of each",
+				lost, again)
 		}
 		stop()
 		stopOther()

@@ -15,7 +15,8 @@ func (j *Job) pastDeadline(scheduledAt, now time.Time) bool {
 
 // deadlineWords say what was in the way of a firing until its deadline passed.
 func (j *Job) deadlineWords(obstacle string) string {
-	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline, obstacle)
+	return fmt.Sprintf("not started by its deadline, %s after its scheduled time: %s", j.Deadline,
+		obstacle)
 }
 
 // startBy is when the firing must have begun, by cluster time; zero where it may
@@ -83,7 +84,8 @@ func (f *firing) decline(token Token, lock *locking.Lock) {
 	remove := f.active.add(token, f.run, func(error) {})
 	defer remove()
 	run := &Run{ID: f.run, Token: token, output: NewTail(maxOutput)}
-	if f.record(run, verdict{state: Skipped, reason: ReasonDeadline, detail: f.lateWords("the store did not answer in time")}, false, false) {
+	if f.record(run, verdict{state: Skipped, reason: ReasonDeadline,
+		detail: f.lateWords("the store did not answer in time")}, false, false) {
 		f.runSpans.ended(Skipped, ReasonDeadline, nil)
 	}
 	f.release(lock)

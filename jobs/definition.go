@@ -30,11 +30,15 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 		return Definition{}, fmt.Errorf("params: %w", err)
 	}
 	fields := map[string]any{
-		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(), "handler": job.Handler, "params": params,
-		"resources": resources, "wait": job.Wait, "reserve": job.reserve().String(), "overlap": job.Overlap, "misfire": job.Misfire,
-		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(), "retry": job.Retry, "recover": job.Recover,
-		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(), "misfire_by": job.misfireRules(),
-		"places": job.GroupLimits.PerReplica,
+		"schedule": job.Schedule.Fingerprint(), "timezone": job.Schedule.Zone().String(),
+		"handler": job.Handler, "params": params,
+		"resources": resources, "wait": job.Wait, "reserve": job.reserve().String(),
+		"overlap": job.Overlap, "misfire": job.Misfire,
+		"misfire_threshold": job.MisfireThreshold.String(), "timeout": job.Timeout.String(),
+		"retry": job.Retry, "recover": job.Recover,
+		"group": job.Group, "priority": job.priority(), "deadline": job.Deadline.String(),
+		"misfire_by": job.misfireRules(),
+		"places":     job.GroupLimits.PerReplica,
 	}
 	if len(job.Hooks) > 0 { // of jobs without, the hash is what it was before there were any
 		fields["hooks"] = sortedHooks(job.Hooks)
@@ -45,9 +49,11 @@ func define(job Job, requests []locking.Request) (Definition, error) {
 	}
 	sum := sha256.Sum256(decisive)
 	return Definition{
-		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(), Zone: job.Schedule.Zone().String(),
+		Name: job.Name, Hash: hex.EncodeToString(sum[:16]), Schedule: job.Schedule.String(),
+		Zone:        job.Schedule.Zone().String(),
 		Fingerprint: job.Schedule.Fingerprint(),
-		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == OverlapAllow, Recover: job.Recover, Description: job.Description,
+		Handler:     job.Handler, Resources: shown, MayOverlap: job.Overlap == OverlapAllow,
+		Recover: job.Recover, Description: job.Description,
 		Hooks: sortedHooks(job.Hooks),
 		Group: job.Group, After: job.Schedule.After(), Priority: job.priority(), Source: FromConfig,
 	}, nil
@@ -63,7 +69,8 @@ func (d Definition) Requests() ([]locking.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return locking.Normalize(append(slices.Clone(d.Resources), locking.Request{Resource: own, Mode: locking.Exclusive}))
+	return locking.Normalize(append(slices.Clone(d.Resources),
+		locking.Request{Resource: own, Mode: locking.Exclusive}))
 }
 
 // ofSpec is the definition of a job that was added at run time. The version of

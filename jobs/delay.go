@@ -32,7 +32,8 @@ func (e *entry) decidable(decided, now time.Time) time.Time {
 	if decided.After(from) {
 		from = decided
 	}
-	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() && !scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
+	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() &&
+		!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 		if e.startOf(scheduledAt).After(until) {
 			return scheduledAt.Add(-time.Microsecond)
 		}

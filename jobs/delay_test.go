@@ -14,7 +14,8 @@ import (
 func delayed(t *testing.T, name string, interval, most time.Duration) jobs.Job {
 	t.Helper()
 	j := job(t, name, interval)
-	j.Schedule, j.Overlap, j.MisfireThreshold = j.Schedule.WithJitter(most), jobs.OverlapAllow, 2*time.Second
+	j.Schedule, j.Overlap, j.MisfireThreshold = j.Schedule.WithJitter(most), jobs.OverlapAllow,
+		2*time.Second
 	return j
 }
 
@@ -25,16 +26,19 @@ func (c *cluster) checkDelays(job string, interval, most time.Duration, from, to
 	c.t.Helper()
 	started := map[time.Time]time.Time{}
 	for _, r := range c.runs(job) {
-		if _, twice := started[r.ScheduledAt]; twice || r.State != jobs.Succeeded || r.Reason != "" {
+		if _, twice := started[r.ScheduledAt]; twice || r.State != jobs.Succeeded ||
+			r.Reason != "" {
 			c.t.Errorf("due %s: %s %s, twice %v", r.ScheduledAt, r.State, r.Reason, twice)
 		}
 		if r.StartedAt != nil {
 			started[r.ScheduledAt] = *r.StartedAt
 		}
 	}
-	for scheduledAt := from.Truncate(interval).Add(interval); scheduledAt.Before(to); scheduledAt = scheduledAt.Add(interval) {
+	for scheduledAt := from.Truncate(interval).Add(interval); scheduledAt.Before(to); scheduledAt =
+		scheduledAt.Add(interval) {
 		want := scheduledAt.Add(schedule.Jitter(job, scheduledAt, most)).Truncate(time.Microsecond)
-		if late := started[scheduledAt.UTC()].Sub(want); want.Before(to) && (late < -time.Millisecond || late > 100*time.Millisecond) {
+		if late := started[scheduledAt.UTC()].Sub(want); want.Before(to) &&
+			(late < -time.Millisecond || late > 100*time.Millisecond) {
 			c.t.Errorf("due %s started %s, want %s", scheduledAt, started[scheduledAt.UTC()], want)
 		}
 	}
@@ -53,7 +57,9 @@ func TestJitterDelaysTheStartAndNotTheScheduledTime(t *testing.T) {
 				begun := time.Now()
 				var stops []func()
 				for _, replica := range []string{"a", "b", "c"} {
-					stops = append(stops, c.start(c.options(replica, takes(time.Second), delayed(t, "job", 10*time.Second, most))))
+					stops = append(stops,
+						c.start(c.options(replica, takes(time.Second),
+							delayed(t, "job", 10*time.Second, most))))
 				}
 				time.Sleep(10 * time.Minute)
 				c.checkDelays("job", 10*time.Second, most, begun, time.Now().Add(-3*time.Second))
@@ -71,9 +77,12 @@ func TestScheduledTimesOvertakeEachOtherByTheirDelays(t *testing.T) {
 		stop := c.start(c.options("a", takes(0), delayed(t, "job", 10*time.Second, time.Minute)))
 		time.Sleep(10 * time.Minute)
 		stop()
-		inOrder := slices.IsSortedFunc(c.runs("job"), func(a, b jobs.Record) int { return a.StartedAt.Compare(*b.StartedAt) })
+		inOrder := slices.IsSortedFunc(c.runs("job"), func(a, b jobs.Record) int {
+			return a.StartedAt.Compare(*b.StartedAt)
+		})
 		if inOrder {
-			t.Error("scheduled times started in their order, want them in the order of their delays")
+			t.Error(
+				"scheduled times started in their order, want them in the order of their delays")
 		}
 	})
 }
@@ -119,8 +128,10 @@ func TestMisfiresCountFromTheDelayedStart(t *testing.T) {
 				time.Sleep(time.Until(start) + test.late)
 				stop = c.start(c.options("a", takes(0), j))
 				time.Sleep(8 * time.Second)
-				if got := c.outcomes("job"); !slices.Equal(got, []string{test.want}) || !c.runs("job")[0].ScheduledAt.Equal(scheduledAt) {
-					t.Errorf("got %v, expected that the scheduled time of %s %s", got, scheduledAt, test.want)
+				if got := c.outcomes("job"); !slices.Equal(got, []string{test.want}) ||
+					!c.runs("job")[0].ScheduledAt.Equal(scheduledAt) {
+					t.Errorf("got %v, expected that the scheduled time of %s %s", got, scheduledAt,
+						test.want)
 				}
 				stop()
 			})
@@ -137,11 +148,15 @@ func TestUpcomingTellsWhenAScheduledTimeStarts(t *testing.T) {
 		defer stop()
 		from := time.Now()
 		got := replica.Upcoming(from, 1)
-		if len(got) != 1 || !got[0].Start.Equal(got[0].ScheduledAt.Add(schedule.Jitter("job", got[0].ScheduledAt, time.Minute))) || !got[0].Start.After(from) {
+		if len(got) != 1 || !got[0].Start.Equal(
+			got[0].ScheduledAt.Add(schedule.Jitter("job", got[0].ScheduledAt,
+				time.Minute))) || !got[0].Start.After(from) {
 			t.Fatalf("upcoming %+v", got)
 		}
 		time.Sleep(time.Until(got[0].Start) + 10*time.Millisecond)
-		last := slices.MaxFunc(c.runs("job"), func(a, b jobs.Record) int { return a.StartedAt.Compare(*b.StartedAt) })
+		last := slices.MaxFunc(c.runs("job"), func(a, b jobs.Record) int {
+			return a.StartedAt.Compare(*b.StartedAt)
+		})
 		if !last.ScheduledAt.Equal(got[0].ScheduledAt) {
 			t.Errorf("started %s, upcoming was %+v", last.ScheduledAt, got[0])
 		}

@@ -189,17 +189,21 @@ func TestJobThatIsOnlyDescribedAnewIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before, _ := twoDefinitions(t)
-		before.Params, before.Resources = []byte(`{"b": [1.50, {"y": 2, "x": 1}], "a": 1}`), tables(t, "b", "a")
+		before.Params, before.Resources = []byte(`{"b": [1.50, {"y": 2, "x": 1}], "a": 1}`),
+			tables(t, "b", "a")
 		before.Overlap = jobs.OverlapSkip
 		after := before
-		after.Description, after.Params, after.Resources = "rolls up", []byte(`{"a":1,"b":[1.50,{"x":1,"y":2}]}`), tables(t, "a", "b")
-		anything := []jobs.Registration{jobs.Handle("work", func(context.Context, *jobs.Run, map[string]any) error { return nil })}
+		after.Description, after.Params, after.Resources = "rolls up",
+			[]byte(`{"a":1,"b":[1.50,{"x":1,"y":2}]}`), tables(t, "a", "b")
+		anything := []jobs.Registration{jobs.Handle("work",
+			func(context.Context, *jobs.Run, map[string]any) error { return nil })}
 		stopOld := c.start(c.options("old", anything, before))
 		time.Sleep(time.Second)
 		stopNew := c.start(c.options("new", anything, after))
 		time.Sleep(time.Second)
 		views, err := c.store.Jobs(t.Context())
-		if err != nil || len(views) != 1 || views[0].Version != 1 || views[0].Description != "rolls up" {
+		if err != nil || len(views) != 1 || views[0].Version != 1 ||
+			views[0].Description != "rolls up" {
 			t.Errorf("jobs %+v, %v: want version 1 with the new description", views, err)
 		}
 		stopNew()
@@ -220,7 +224,8 @@ func TestUpcomingLeavesOutWhatOthersFire(t *testing.T) {
 		}
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(10 * time.Second)
-		if scheduledTimes := scheduler.Upcoming(time.Now(), 10); len(scheduledTimes) != 1 || scheduledTimes[0].Job != "same" {
+		if scheduledTimes := scheduler.Upcoming(time.Now(), 10); len(scheduledTimes) != 1 ||
+			scheduledTimes[0].Job != "same" {
 			t.Errorf("scheduled times during: %+v, want that of same alone", scheduledTimes)
 		}
 		stopNew()
@@ -245,7 +250,8 @@ func TestOldReplicaAdoptsNothingOfAJobThatOthersFire(t *testing.T) {
 		stopNew := c.start(c.options("new", takes(0), after))
 		time.Sleep(10 * time.Second)
 		for range 20 {
-			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: ""}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				jobs.TriggerRequest{Job: "job", Key: ""}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -270,7 +276,8 @@ type registering struct {
 	stale atomic.Int32
 }
 
-func (r *registering) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+func (r *registering) Register(ctx context.Context, session uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
 	if time.Now().Before(r.until) {
 		return nil, r.err
 	}
@@ -279,7 +286,8 @@ func (r *registering) Register(ctx context.Context, session uuid.UUID, definitio
 	return versions, err
 }
 
-func (r *registering) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (r *registering) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	results, err := r.Store.Start(ctx, session, requests)
 	for _, result := range results {
 		if result.Outcome == jobs.StartStale {
@@ -334,7 +342,8 @@ func TestRegistrationThatTimesOutDoesNotEndAReplicasStart(t *testing.T) {
 		before, _ := twoDefinitions(t)
 		o := c.options("a", takes(0), before)
 		o.Store = &registering{
-			Store: c.store, until: time.Now().Add(5*time.Second + time.Millisecond), err: fmt.Errorf("registration: %w: lock timeout", jobs.ErrUnavailable),
+			Store: c.store, until: time.Now().Add(5*time.Second + time.Millisecond),
+			err: fmt.Errorf("registration: %w: lock timeout", jobs.ErrUnavailable),
 		}
 		stop := c.start(o)
 		time.Sleep(10*time.Second + 2*time.Millisecond)
@@ -368,7 +377,8 @@ func TestRegistrationThatIsRefusedIsToldAtStart(t *testing.T) {
 func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		both, brought, gone := job(t, "both", 5*time.Second, "orders"), job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
+		both, brought, gone := job(t, "both", 5*time.Second, "orders"),
+			job(t, "brought", 5*time.Second, "sales"), job(t, "gone", 5*time.Second, "items")
 		old := []jobs.Job{both, gone}
 		recent := []jobs.Job{both, brought}
 		begun := time.Now()
@@ -384,16 +394,19 @@ func TestJobThatOnlySomeReplicasKnowIsFiredOnceEach(t *testing.T) {
 		stops[2]()
 		stops[3]()
 		lasted := int(time.Since(begun) / (5 * time.Second))
-		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1, "gone": (31+30+30)/5 - 1} {
+		for name, least := range map[string]int{"both": lasted - 1, "brought": lasted - 31/5 - 1,
+			"gone": (31+30+30)/5 - 1} {
 			scheduledTimes := map[time.Time]bool{}
 			for _, r := range c.runs(name) {
 				if r.State != jobs.Succeeded || r.Recovery != 0 || scheduledTimes[r.ScheduledAt] {
-					t.Errorf("%s of %s: %s %s, by %s", name, r.ScheduledAt, r.State, r.Reason, r.Replica)
+					t.Errorf("%s of %s: %s %s, by %s", name, r.ScheduledAt, r.State, r.Reason,
+						r.Replica)
 				}
 				scheduledTimes[r.ScheduledAt] = true
 			}
 			if len(scheduledTimes) < least {
-				t.Errorf("%s: %d scheduled times were fired, expected at least %d", name, len(scheduledTimes), least)
+				t.Errorf("%s: %d scheduled times were fired, expected at least %d", name,
+					len(scheduledTimes), least)
 			}
 		}
 	})

@@ -12,15 +12,17 @@ import (
 // and gives due firings to workers as they become free.
 type dispatcher struct {
 	*engine
-	table     *cronTable
-	ready     *ready
-	keeper    *keeper
-	revised   <-chan struct{} // holds a value when other jobs than before are this replica's to fire
+	table  *cronTable
+	ready  *ready
+	keeper *keeper
+	// holds a value when other jobs than before are this replica's to fire
+	revised   <-chan struct{}
 	timetable timetable
-	aside     []planned       // of jobs that are others' to fire or paused, from the first scheduled time on that was left
-	held      []pending       // of jobs that were paused while these were queued
-	known     map[*entry]bool // the entries that were planned
-	firings   sync.WaitGroup
+	// of jobs that are others' to fire or paused, from the first scheduled time on that was left
+	aside   []planned
+	held    []pending       // of jobs that were paused while these were queued
+	known   map[*entry]bool // the entries that were planned
+	firings sync.WaitGroup
 }
 
 // run dispatches until ctx ends. Firings that it began may outlive it; the
@@ -51,7 +53,8 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.workers.release()
 			continue
 		}
-		d.tick()                      // what became due while all workers were busy takes its place in the order
+		// what became due while all workers were busy takes its place in the order
+		d.tick()
 		session := d.keeper.session() // the one before may have been lost in that time
 		if session == nil || !d.dispatch(ctx, session) {
 			d.workers.release()
@@ -91,7 +94,8 @@ func (d *dispatcher) tick() {
 		if p.entry.overdue(p.scheduledAt, now) {
 			continue // the misfire policy decides
 		}
-		d.ready.push(pending{entry: p.entry, firing: Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1, since: now})
+		d.ready.push(pending{entry: p.entry,
+			firing: Firing{Job: p.entry.Name, ScheduledAt: p.scheduledAt}, attempt: 1, since: now})
 	}
 }
 
@@ -184,7 +188,8 @@ func (d *dispatcher) dispatch(ctx context.Context, session *liveSession) bool {
 		}
 		if p.adopted == uuid.Nil && p.entry.overdue(p.firing.ScheduledAt, d.clock.now()) {
 			p.hold.giveBack()
-			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).Msg("firing is too late to start, the misfire policy decides")
+			d.log.Debug().Str("job", p.entry.Name).Time("scheduled_at", p.firing.ScheduledAt).
+				Msg("firing is too late to start, the misfire policy decides")
 			continue
 		}
 		d.firings.Go(d.begin(p, session, ctx).run)
@@ -224,6 +229,8 @@ func (d *dispatcher) begin(p pending, session *liveSession, stop context.Context
 		run = uuid.Must(uuid.NewV7())
 		p.done = d.active.care(run)
 	}
-	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).Time("scheduled_at", p.firing.ScheduledAt).Logger()
-	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session, log: log}, stop: stop}
+	log := d.log.With().Str("job", p.entry.Name).Stringer("run", run).
+		Time("scheduled_at", p.firing.ScheduledAt).Logger()
+	return &begun{firing: firing{engine: d.engine, pending: p, run: run, session: session,
+		log: log}, stop: stop}
 }

@@ -18,8 +18,10 @@ func newTestDispatcher(t *testing.T) (*dispatcher, *entry) {
 	e.activeVersion.decide(time.Now())
 	table := tableOf(e)
 	d := &dispatcher{
-		engine: &engine{clock: &clusterClock{}, active: newActive(), controlState: &controlState{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
-		table:  table, ready: newReady("a", 1), known: map[*entry]bool{e: true}, revised: make(chan struct{}),
+		engine: &engine{clock: &clusterClock{}, active: newActive(),
+			controlState: &controlState{looks: make(chan struct{}, 1)}, log: zerolog.Nop()},
+		table: table, ready: newReady("a", 1), known: map[*entry]bool{e: true},
+		revised: make(chan struct{}),
 	}
 	d.timetable.add(e, time.Now())
 	return d, e
@@ -50,7 +52,8 @@ func TestJobThatRestsTakesNoRoom(t *testing.T) {
 					d.revise()
 				}
 				if d.ready.len() != 0 || len(d.held) != 0 || len(d.aside)+len(d.timetable) != 1 {
-					t.Errorf("%d queued, %d held, %d aside, %d planned", d.ready.len(), len(d.held), len(d.aside), len(d.timetable))
+					t.Errorf("%d queued, %d held, %d aside, %d planned", d.ready.len(), len(d.held),
+						len(d.aside), len(d.timetable))
 				}
 			})
 		})
@@ -66,7 +69,8 @@ func TestRemovedJobIsPlannedNoMore(t *testing.T) {
 		time.Sleep(time.Second)
 		d.tick()
 		if d.ready.len() != 1 || len(d.timetable) != 0 || len(d.aside) != 0 {
-			t.Errorf("%d queued, %d planned, %d aside", d.ready.len(), len(d.timetable), len(d.aside))
+			t.Errorf("%d queued, %d planned, %d aside", d.ready.len(), len(d.timetable),
+				len(d.aside))
 		}
 		p, _ := d.ready.pop()
 		if !d.leaves(p) {
@@ -95,7 +99,8 @@ func TestQueuedScheduledTimeOfAPausedJobIsHeld(t *testing.T) {
 		}
 		d.controlState.pauses = nil
 		d.revise()
-		if q, ok := d.ready.pop(); !ok || d.leaves(q) || !q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
+		if q, ok := d.ready.pop(); !ok || d.leaves(q) ||
+			!q.firing.ScheduledAt.Equal(p.firing.ScheduledAt) {
 			t.Error("a scheduled time of a job that is no longer paused is not begun")
 		}
 	})
@@ -109,7 +114,8 @@ func TestDrainedReplicaCaresNoMoreForWhatItAdopted(t *testing.T) {
 		d.controlState.drained = true
 		d.revise()
 		if d.ready.len() != 0 || len(d.held) != 0 || d.active.cared[run] {
-			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held), d.active.cared[run])
+			t.Errorf("%d queued, %d held, cared for: %v", d.ready.len(), len(d.held),
+				d.active.cared[run])
 		}
 	})
 }
@@ -132,7 +138,8 @@ func TestAddedJobIsPlannedWhenItIsKnownWhatCounts(t *testing.T) {
 		fresh.activeVersion.hear(ActiveDefinition{Version: 2, CheckedUntil: added})
 		d.revise()
 		d.revise()
-		if len(d.timetable) != 1 || d.timetable[0].entry != fresh || !d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
+		if len(d.timetable) != 1 || d.timetable[0].entry != fresh ||
+			!d.timetable[0].scheduledAt.Equal(added.Truncate(time.Second).Add(time.Second)) {
 			t.Errorf("planned: %+v", d.timetable)
 		}
 	})

@@ -34,9 +34,10 @@ type drift struct {
 
 // alike is one thing that replicas should have alike.
 type alike struct {
-	own         func() string // what this replica has; "" is not compared
-	of          func(ReplicaView) string
-	begun, over string // what the log says when replicas begin to differ from this one, and when they no longer do
+	own func() string // what this replica has; "" is not compared
+	of  func(ReplicaView) string
+	// what the log says when replicas begin to differ from this one, and when they no longer do
+	begun, over string
 
 	number atomic.Int64 // of different ones among the living, as last looked
 	told   told
@@ -55,13 +56,17 @@ const (
 // depends which server has a lock: replicas whose lists differ do not see each
 // other's locks there, and each conflict reaches the store. And it compares cron
 // tables: what only some replicas have stops with the last of them.
-func newDrift(store History, replica, servers string, table func() string, now func() time.Time, log zerolog.Logger) *drift {
+func newDrift(store History, replica, servers string, table func() string, now func() time.Time,
+	log zerolog.Logger) *drift {
 	return &drift{
 		store: store, replica: replica, now: now, log: log,
 		servers: alike{
-			own: func() string { return servers }, of: func(r ReplicaView) string { return r.LockServers },
-			begun: "replicas have different lists of lock servers, and don't see each other's locks there",
-			over:  "replicas have the same list of lock servers again",
+			own: func() string { return servers }, of: func(r ReplicaView) string {
+				return r.LockServers
+			},
+			begun: "replicas have different lists of lock servers, and don't see each other's " +
+				"locks there",
+			over: "replicas have the same list of lock servers again",
 		},
 		table: alike{
 			own: table, of: func(r ReplicaView) string { return r.ConfigHash },
@@ -201,7 +206,8 @@ func AddDrift(found []JobDrift, job, replica string, without, newest bool) []Job
 func (j JobDrift) String() string {
 	var parts []string
 	if len(j.Older) > 0 {
-		parts = append(parts, fmt.Sprintf("%s an older definition", withVerb(j.Older, "has", "have")))
+		parts = append(parts, fmt.Sprintf("%s an older definition",
+			withVerb(j.Older, "has", "have")))
 	}
 	switch {
 	case len(j.Without) > 0 && len(j.Older) == 0 && len(j.Newest) == 1:

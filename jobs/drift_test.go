@@ -54,7 +54,9 @@ func TestListsOfServersAreCompared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			store := &sessions{}
-			l := newDrift(store, "a", "own", func() string { return "" }, func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
+			l := newDrift(store, "a", "own", func() string { return "" }, func() time.Time {
+				return now
+			}, zerolog.New(&log).Level(zerolog.InfoLevel))
 			for _, look := range test.looks {
 				store.all, store.err = look, nil
 				if look == nil {
@@ -95,12 +97,16 @@ func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
 	begun := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	now := begun
 	replica := func(name, table string, started time.Duration) ReplicaView {
-		return ReplicaView{Name: name, ConfigHash: table, StartedAt: begun.Add(started), ExpiresAt: begun.Add(time.Hour)}
+		return ReplicaView{Name: name, ConfigHash: table, StartedAt: begun.Add(started),
+			ExpiresAt: begun.Add(time.Hour)}
 	}
 	var log bytes.Buffer
-	store := &sessions{drift: []JobDrift{{Job: "rollup", Newest: []string{"b"}, Older: []string{"a"}}, {Job: "x", Newest: []string{"a"}, Without: []string{"b"}}}}
-	d := newDrift(store, "a", "", func() string { return "own" }, func() time.Time { return now }, zerolog.New(&log).Level(zerolog.InfoLevel))
-	const info, warning, over = `"level":"info"`, `"level":"warn"`, "the same jobs in their configurations again"
+	store := &sessions{drift: []JobDrift{{Job: "rollup", Newest: []string{"b"},
+		Older: []string{"a"}}, {Job: "x", Newest: []string{"a"}, Without: []string{"b"}}}}
+	d := newDrift(store, "a", "", func() string { return "own" }, func() time.Time { return now },
+		zerolog.New(&log).Level(zerolog.InfoLevel))
+	const info, warning, over = `"level":"info"`, `"level":"warn"`,
+		"the same jobs in their configurations again"
 	const detail = `"jobs":["rollup: a has an older definition","x: only a knows it"],"differ_from":["b"]`
 	step := func(at time.Duration, says []string, replicas ...ReplicaView) {
 		t.Helper()
@@ -121,16 +127,21 @@ func TestADeployIsToldOfAndWarnedOfOnlyWhenItDoesNotEnd(t *testing.T) {
 	a := replica("a", "own", -time.Hour)
 	step(0, nil, a, replica("b", "own", -time.Hour))
 	step(time.Minute, []string{info, detail}, a, replica("b", "new", time.Minute))
-	step(2*time.Minute, nil, a, replica("b", "new", time.Minute), replica("c", "new", 2*time.Minute))
-	step(3*time.Minute+59*time.Second, nil, a, replica("b", "new", time.Minute), replica("c", "own", 2*time.Minute))
-	step(4*time.Minute, []string{warning, detail}, a, replica("b", "new", time.Minute), replica("c", "own", 2*time.Minute))
-	step(5*time.Minute, nil, a, replica("b", "new", time.Minute), replica("c", "new", 5*time.Minute))
+	step(2*time.Minute, nil, a, replica("b", "new", time.Minute),
+		replica("c", "new", 2*time.Minute))
+	step(3*time.Minute+59*time.Second, nil, a, replica("b", "new", time.Minute),
+		replica("c", "own", 2*time.Minute))
+	step(4*time.Minute, []string{warning, detail}, a, replica("b", "new", time.Minute),
+		replica("c", "own", 2*time.Minute))
+	step(5*time.Minute, nil, a, replica("b", "new", time.Minute),
+		replica("c", "new", 5*time.Minute))
 	step(6*time.Minute, []string{info, over}, a)
 	if d.table.number.Load() != 1 {
 		t.Errorf("%d tables", d.table.number.Load())
 	}
 	// What a newcomer finds is a deploy, however old the others are.
-	step(7*time.Minute, []string{info, detail}, replica("a", "own", 7*time.Minute), replica("b", "new", -time.Hour))
+	step(7*time.Minute, []string{info, detail}, replica("a", "own", 7*time.Minute),
+		replica("b", "new", -time.Hour))
 }
 
 func TestDriftInWords(t *testing.T) {

@@ -15,14 +15,15 @@ import (
 
 // engine is what the firings of one replica share.
 type engine struct {
-	replica         string
-	store           Store
-	handed          Store // the same, as runs are given it
-	registry        *Registry
-	eventBus        *eventBus
-	locker          *locking.Locker // nil where there is no stage 1
-	skipUnavailable bool            // when stage 1 can't be asked: skip rather than leave it to the store
-	ttl             time.Duration   // of the session
+	replica  string
+	store    Store
+	handed   Store // the same, as runs are given it
+	registry *Registry
+	eventBus *eventBus
+	locker   *locking.Locker // nil where there is no stage 1
+	// when stage 1 can't be asked: skip rather than leave it to the store
+	skipUnavailable bool
+	ttl             time.Duration // of the session
 	pace            pace
 	clock           *clusterClock
 	clockLimit      *clockLimit
@@ -46,7 +47,8 @@ type sessionCall[Q any] struct {
 
 // bySession sends the calls of a batch by session: there are two only in the
 // moment when one was lost and the next begun.
-func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(context.Context, []sessionCall[Q]) ([]A, error) {
+func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)) func(
+	context.Context, []sessionCall[Q]) ([]A, error) {
 	return func(ctx context.Context, calls []sessionCall[Q]) ([]A, error) {
 		places := map[uuid.UUID][]int{}
 		for i, c := range calls {
@@ -71,7 +73,8 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 		if len(places) > 1 && len(problems) > 0 {
 			// What one session is told is no answer for the other: each
 			// caller asks again, or sees that its session is lost.
-			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(places), ErrUnavailable, errors.Join(problems...))
+			return nil, fmt.Errorf("calls of %d sessions: %w: %v", len(places), ErrUnavailable,
+				errors.Join(problems...))
 		}
 		return answers, errors.Join(problems...)
 	}
@@ -80,7 +83,8 @@ func bySession[Q, A any](send func(context.Context, uuid.UUID, []Q) ([]A, error)
 // runLogger returns a logger whose lines go to the replica's log and are kept
 // with the run.
 func (f *firing) runLogger(run *Run) zerolog.Logger {
-	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly, FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
+	console := zerolog.ConsoleWriter{Out: run.output, NoColor: true, TimeFormat: time.TimeOnly,
+		FieldsExclude: []string{"job", "run", "scheduled_at", "replica", "trace_id"}}
 	var writers io.Writer = console
 	if f.logOutput != nil {
 		writers = zerolog.MultiLevelWriter(f.logOutput, console)

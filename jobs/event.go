@@ -19,14 +19,18 @@ type EventKind string
 // no replica had the one tells through which it was cancelled; of what is done
 // beside all replicas, or goes with its job, nobody does.
 const (
-	EventScheduled EventKind = "scheduled" // the replica has taken up a scheduled time, and tries to start it
-	EventAdopted   EventKind = "adopted"   // the replica has taken up a waiting run: triggered, recovered, late, or left by another
-	EventStarted   EventKind = "started"   // an attempt begins
-	EventRetried   EventKind = "retried"   // an attempt ended, and another follows
-	EventFinished  EventKind = "finished"  // a run ended
-	EventSkipped   EventKind = "skipped"   // a firing did not run, and won't
-	EventMissed    EventKind = "missed"    // a scheduled time that no replica started was recorded as missed
-	EventLost      EventKind = "lost"      // a run was recorded as lost, by its own replica or by the one that swept
+	// the replica has taken up a scheduled time, and tries to start it
+	EventScheduled EventKind = "scheduled"
+	// the replica has taken up a waiting run: triggered, recovered, late, or left by another
+	EventAdopted  EventKind = "adopted"
+	EventStarted  EventKind = "started"  // an attempt begins
+	EventRetried  EventKind = "retried"  // an attempt ended, and another follows
+	EventFinished EventKind = "finished" // a run ended
+	EventSkipped  EventKind = "skipped"  // a firing did not run, and won't
+	// a scheduled time that no replica started was recorded as missed
+	EventMissed EventKind = "missed"
+	// a run was recorded as lost, by its own replica or by the one that swept
+	EventLost EventKind = "lost"
 )
 
 // Event is something that happened to a firing. What does not go with its kind
@@ -49,9 +53,12 @@ type Event struct {
 	Blocker     *Blocker          // of a skip: what stood in its way
 	Locks       []locking.Request // what the job locks; not to be changed
 
-	Lateness time.Duration // of a start: after its scheduled time, also of a run that waited or is run late
-	Waited   time.Duration // of a start or a skip: since it was ready to start, for a worker and for locks
-	Locking  time.Duration // of a start or a skip: of what it waited, since it first asked for its locks
-	Took     time.Duration // of an end: the attempt's handler
-	Held     time.Duration // of an end: since the locks were granted, until they were given back
+	// of a start: after its scheduled time, also of a run that waited or is run late
+	Lateness time.Duration
+	// of a start or a skip: since it was ready to start, for a worker and for locks
+	Waited time.Duration
+	// of a start or a skip: of what it waited, since it first asked for its locks
+	Locking time.Duration
+	Took    time.Duration // of an end: the attempt's handler
+	Held    time.Duration // of an end: since the locks were granted, until they were given back
 }

@@ -40,7 +40,9 @@ func TestSlowListenerLosesEvents(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(25 * time.Millisecond) // 25 s for the last 1000
 		}
-		if dropped := a.members[0].dropped.Load(); dropped != 999 || a.members[1].dropped.Load() != 0 { // one is being heard
+		if dropped := a.members[0].dropped.Load(); dropped != 999 ||
+			a.members[1].dropped.Load() != 0 {
+			// one is being heard
 			t.Errorf("%d events were dropped", dropped)
 		}
 		if lines := strings.Count(log.String(), "listener is too slow"); lines != 3 {

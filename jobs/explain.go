@@ -33,7 +33,8 @@ type Explainer struct {
 	Names func() []string
 	Keep  time.Duration // how long the history is kept; 0 means DefaultKeep
 
-	hash func(name string) string // of a job's definition; nil: as that of one from the configuration
+	// of a job's definition; nil: as that of one from the configuration
+	hash func(name string) string
 }
 
 // NewExplainer returns an Explainer for the jobs of a cron table, whose history
@@ -51,7 +52,9 @@ func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []stri
 	for _, j := range jobs {
 		table[j.Name], all = j, append(all, j.Name)
 	}
-	return func(name string) (Job, bool) { j, ok := table[name]; return j, ok }, func() []string { return all }
+	return func(name string) (Job, bool) { j, ok := table[name]; return j, ok }, func() []string {
+		return all
+	}
 }
 
 // Explain reads the instant as schedule.ParseMoment does, in the job's zone, and
@@ -99,16 +102,19 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 	if err != nil {
 		return Explanation{}, err
 	}
-	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at, keep: cmp.Or(x.Keep, DefaultKeep)}
+	s := &subject{Explainer: x, ctx: ctx, job: job, view: view, at: at,
+		keep: cmp.Or(x.Keep, DefaultKeep)}
 	s.Explanation = Explanation{
-		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(), Now: view.Now,
+		Job: name, At: at, Timezone: job.Schedule.Zone().String(), Schedule: job.Schedule.String(),
+		Now:  view.Now,
 		Runs: named(view.Runs), Clocks: job.Schedule.ClocksAt(at), Notes: x.doubts(job, view),
 	}
 	if view.Version > 0 {
 		s.CheckedUntil = &view.CheckedUntil
 	}
 	near := scheduledTimes{job: x.Job}
-	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)), instantOrNil(near.next(job, at))
+	s.PreviousScheduledAt, s.NextScheduledAt = instantOrNil(near.prev(job, at)),
+		instantOrNil(near.next(job, at))
 	if err := s.manualRuns(); err != nil {
 		return Explanation{}, err
 	}
@@ -123,7 +129,8 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		}
 	}
 	for _, r := range s.ManualRuns {
-		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s", s.shown(r.CreatedAt), r.ID, r.State))
+		s.Notes = append(s.Notes, fmt.Sprintf("it was triggered by hand at %s: run %s, %s",
+			s.shown(r.CreatedAt), r.ID, r.State))
 	}
 	return s.Explanation, nil
 }
@@ -156,7 +163,8 @@ func instantOrNil(t time.Time) *time.Time {
 
 // subject returns the job as this replica has it, or as the store describes it,
 // and what the store knows of the firing.
-func (x *Explainer) subject(ctx context.Context, name string, at time.Time) (Job, FiringView, error) {
+func (x *Explainer) subject(ctx context.Context, name string,
+	at time.Time) (Job, FiringView, error) {
 	job, here := x.Job(name)
 	view, err := x.Store.Firing(ctx, name, at)
 	switch {
@@ -197,14 +205,17 @@ func (x *Explainer) doubts(job Job, view FiringView) []string {
 	_, here := x.Job(job.Name)
 	switch {
 	case view.Removed:
-		return []string{fmt.Sprintf("the job was removed at %s: it fires no more", shownIn(job, view.UpdatedAt))}
+		return []string{fmt.Sprintf("the job was removed at %s: it fires no more",
+			shownIn(job, view.UpdatedAt))}
 	case !here:
-		return []string{"the job is not in the configuration here: its calendars, jitter and policies are not known"}
+		return []string{"the job is not in the configuration here: its calendars, jitter and " +
+			"policies are not known"}
 	case view.Version == 0:
 		return []string{"no replica has registered the job yet"}
 	}
 	if hash := x.hashOf(job); hash != view.Hash {
-		return []string{fmt.Sprintf("another definition of the job is active than the one here: version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
+		return []string{fmt.Sprintf("another definition of the job is active than the one here: "+
+			"version %d, since %s", view.Version, shownIn(job, view.UpdatedAt))}
 	}
 	return nil
 }
@@ -272,7 +283,8 @@ func (s *subject) decide() error {
 	}
 	switch {
 	case s.view.Removed && s.at.After(s.view.UpdatedAt):
-		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.", s.shown(s.view.UpdatedAt))
+		return s.say(VerdictNotScheduled, "It is not due: the job was removed at %s.",
+			s.shown(s.view.UpdatedAt))
 	case len(s.job.Schedule.After()) > 0:
 		return s.ofDependent()
 	case !s.isScheduled(s.job, s.at):
@@ -295,7 +307,9 @@ func (s *subject) lookAtPauses() error {
 }
 
 func (s *subject) manualRuns() error {
-	page, err := s.Store.Runs(s.ctx, RunFilter{Job: s.Explanation.Job, Before: &RunCursor{CreatedAt: s.at.Add(nearby), ID: uuid.Max}, Limit: 200})
+	page, err := s.Store.Runs(s.ctx,
+		RunFilter{Job: s.Explanation.Job,
+			Before: &RunCursor{CreatedAt: s.at.Add(nearby), ID: uuid.Max}, Limit: 200})
 	if err != nil {
 		return fmt.Errorf("runs: %w", err)
 	}
@@ -311,10 +325,12 @@ func (s *subject) manualRuns() error {
 func (s *subject) ofNoScheduledTime() error {
 	if calendar, excluded := s.job.Schedule.Excluded(s.at); excluded {
 		s.ExcludedBy = calendar
-		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
+		return s.say(VerdictExcluded, "It was not run, because calendar %s excludes %s.", calendar,
+			s.shown(s.at))
 	}
 	if s.job.Schedule.String() == "" {
-		return s.say(VerdictNotScheduled, "It is never due: it has no schedule, and is only triggered.")
+		return s.say(VerdictNotScheduled,
+			"It is never due: it has no schedule, and is only triggered.")
 	}
 	return s.say(VerdictNotScheduled, "It is not due at %s: %s.", s.shown(s.at), s.neighbours())
 }
@@ -340,21 +356,29 @@ func (s *subject) ofNoRun() error {
 	paused := s.activePause()
 	switch {
 	case now.Before(s.at) && paused != nil:
-		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)), s.shown(s.at), s.delayed(), s.pausedWords(*paused))
+		return s.say(VerdictFuture, "It is due in %s, at %s%s; %s.", rounded(s.at.Sub(now)),
+			s.shown(s.at), s.delayed(), s.pausedWords(*paused))
 	case now.Before(s.start):
-		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at), s.delayed())
+		return s.say(VerdictFuture, "It is due %s, at %s%s.", within(s.at.Sub(now)), s.shown(s.at),
+			s.delayed())
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil) && paused != nil:
-		return s.say(VerdictPaused, "It was to start at %s, but %s; when that ends, the misfire policy decides.", s.shown(s.start), s.pausedWords(*paused))
+		return s.say(VerdictPaused,
+			"It was to start at %s, but %s; when that ends, the misfire policy decides.",
+			s.shown(s.start), s.pausedWords(*paused))
 	case s.view.Version > 0 && s.at.After(s.view.CheckedUntil):
 		return s.ofLate(late)
 	case s.at.Before(now.Add(-s.keep)):
-		return s.say(VerdictForgotten, "What became of it is not known any more: the history is kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
+		return s.say(VerdictForgotten, "What became of it is not known any more: the history is "+
+			"kept for %s, and this is %s ago.", days(s.keep), days(now.Sub(s.at)))
 	case s.view.Version == 0:
 		return s.say(VerdictNotCounted, "It was not run: no replica has registered the job yet.")
 	case !s.at.After(s.view.UpdatedAt):
-		return s.say(VerdictNotCounted, "There is no record of it: the job's active definition is of %s; before that it was not there, had another schedule, or had an outage whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
+		return s.say(VerdictNotCounted, "There is no record of it: the job's active definition "+
+			"is of %s; before that it was not there, had another schedule, or had an outage "+
+			"whose earlier scheduled times are not recorded one by one.", s.shown(s.view.UpdatedAt))
 	}
-	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled times of an outage, which are not recorded one by one.")
+	return s.say(VerdictNotCounted, "There is no record of it: it is among the earlier scheduled "+
+		"times of an outage, which are not recorded one by one.")
 }
 
 // ofLate is for a scheduled time that has passed, and on which nobody has decided.
@@ -364,11 +388,15 @@ func (s *subject) ofLate(late time.Duration) error {
 	case err != nil:
 		return err
 	case living == 0:
-		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one is, the misfire policy decides.", s.shown(s.start), rounded(late))
+		return s.say(VerdictLate, "It was to start at %s, %s ago, but no replica is up; when one "+
+			"is, the misfire policy decides.", s.shown(s.start), rounded(late))
 	case late <= s.job.MisfireThreshold || s.job.MisfireThreshold == 0:
-		return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start), rounded(late))
+		return s.say(VerdictLate,
+			"It was to start at %s, %s ago, and no replica has started it yet.", s.shown(s.start),
+			rounded(late))
 	}
-	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it: with the next check the misfire policy (%s) decides.",
+	return s.say(VerdictLate, "It was to start at %s, %s ago, and no replica has started it: "+
+		"with the next check the misfire policy (%s) decides.",
 		s.shown(s.start), rounded(late), s.job.Misfire)
 }
 

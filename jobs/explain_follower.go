@@ -49,9 +49,11 @@ func (s *subject) ofDependent() error {
 	for _, f := range s.After {
 		switch {
 		case f.Verdict == VerdictRan && f.State == Succeeded:
-		case f.Verdict == VerdictNotScheduled, f.Verdict == VerdictExcluded, f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
+		case f.Verdict == VerdictNotScheduled, f.Verdict == VerdictExcluded,
+			f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
 			notScheduled = append(notScheduled, f.Job)
-		case f.Verdict == VerdictRan, f.Verdict == VerdictSkipped, f.Verdict == VerdictMissed, f.Verdict == VerdictCancelled, f.Verdict == VerdictNotFollowed:
+		case f.Verdict == VerdictRan, f.Verdict == VerdictSkipped, f.Verdict == VerdictMissed,
+			f.Verdict == VerdictCancelled, f.Verdict == VerdictNotFollowed:
 			ended = append(ended, f.Job)
 		default:
 			open = append(open, f.Job)
@@ -60,18 +62,26 @@ func (s *subject) ofDependent() error {
 	calendar, excluded := s.job.Schedule.ExcludedAt(s.at)
 	switch {
 	case len(notScheduled) > 0 && s.only(VerdictForgotten):
-		return s.say(VerdictForgotten, "What became of it is not known any more: the history is kept for %s.", days(s.keep))
+		return s.say(VerdictForgotten,
+			"What became of it is not known any more: the history is kept for %s.", days(s.keep))
 	case len(notScheduled) > 0:
-		return s.say(VerdictNotScheduled, "It is not due at %s, because it follows %s, which has no run for that scheduled time: %s.", s.shown(s.at), notScheduled[0], s.told(notScheduled[0]))
+		return s.say(VerdictNotScheduled, "It is not due at %s, because it follows %s, which has "+
+			"no run for that scheduled time: %s.", s.shown(s.at), notScheduled[0],
+			s.told(notScheduled[0]))
 	case excluded:
 		s.ExcludedBy = calendar
-		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar, s.shown(s.at))
+		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar,
+			s.shown(s.at))
 	case len(ended) > 0:
-		return s.say(VerdictNotFollowed, "It was not run, because %s, which it follows, did not succeed: %s.", ended[0], s.told(ended[0]))
+		return s.say(VerdictNotFollowed,
+			"It was not run, because %s, which it follows, did not succeed: %s.", ended[0],
+			s.told(ended[0]))
 	case len(open) > 0 && s.Now.Before(s.at):
-		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.", listed(s.job.Schedule.After()), haveOrHas(s.job.Schedule.After()), s.shown(s.at))
+		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.",
+			listed(s.job.Schedule.After()), haveOrHas(s.job.Schedule.After()), s.shown(s.at))
 	case len(open) > 0:
-		return s.say(VerdictFollowing, "It waits for %s to succeed: %s.", listed(open), s.told(open[0]))
+		return s.say(VerdictFollowing, "It waits for %s to succeed: %s.", listed(open),
+			s.told(open[0]))
 	}
 	return s.ofNoRun()
 }

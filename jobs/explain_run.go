@@ -11,9 +11,11 @@ import (
 func (s *subject) ofRun(r Record) error {
 	switch r.State {
 	case Running:
-		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica, s.shownOrNone(r.StartedAt), s.numbers(r))
+		return s.say(VerdictRunning, "It runs on replica %s since %s, %s.", r.Replica,
+			s.shownOrNone(r.StartedAt), s.numbers(r))
 	case Waiting:
-		return s.say(VerdictWaiting, "Its run waits since %s: %s.", s.shown(waitsSince(r)), waitsFor(r))
+		return s.say(VerdictWaiting, "Its run waits since %s: %s.", s.shown(waitsSince(r)),
+			waitsFor(r))
 	case Skipped:
 		return s.say(VerdictSkipped, "It was skipped (%s): %s.", r.Reason, why(r))
 	case Missed:
@@ -22,7 +24,8 @@ func (s *subject) ofRun(r Record) error {
 	if r.StartedAt == nil {
 		return s.say(VerdictCancelled, "It did not run, and ended as %s: %s.", r.State, why(r))
 	}
-	return s.say(VerdictRan, "It ran on replica %s at %s%s and %s, %s.", r.Replica, s.shown(*r.StartedAt), took(r), outcome(r), s.numbers(r))
+	return s.say(VerdictRan, "It ran on replica %s at %s%s and %s, %s.", r.Replica,
+		s.shown(*r.StartedAt), took(r), outcome(r), s.numbers(r))
 }
 
 func (s *subject) shownOrNone(t *time.Time) string {
@@ -39,9 +42,11 @@ func (s *subject) numbers(r Record) string {
 		words = append(words, fmt.Sprintf("in attempt %d", r.Attempt))
 	}
 	if r.Recovery > 0 {
-		words = append(words, fmt.Sprintf("as recovery %d of a run that was lost on replica %s", r.Recovery, s.lostOn(r.Recovery-1)))
+		words = append(words, fmt.Sprintf("as recovery %d of a run that was lost on replica %s",
+			r.Recovery, s.lostOn(r.Recovery-1)))
 	}
-	if late := r.CreatedAt.Sub(s.start); r.Recovery == 0 && s.job.MisfireThreshold > 0 && late > s.job.MisfireThreshold {
+	if late := r.CreatedAt.Sub(s.start); r.Recovery == 0 && s.job.MisfireThreshold > 0 &&
+		late > s.job.MisfireThreshold {
 		words = append(words, fmt.Sprintf("%s late", rounded(late)))
 	}
 	return strings.Join(words, ", ")
@@ -66,7 +71,8 @@ func took(r Record) string {
 
 func outcome(r Record) string {
 	verb := map[State]string{
-		Succeeded: "succeeded", Failed: "failed", TimedOut: "ended by its timeout", Cancelled: "was cancelled", Lost: "was lost",
+		Succeeded: "succeeded", Failed: "failed", TimedOut: "ended by its timeout",
+		Cancelled: "was cancelled", Lost: "was lost",
 	}[r.State]
 	if text := firstLine(firstOf(r.Error, r.Detail)); text != "" && r.State != Succeeded {
 		verb += ": " + text
@@ -88,7 +94,8 @@ func waitsFor(r Record) string {
 			return r.BlockedBy.Words("")
 		}
 		holder := r.BlockedBy.Holder
-		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource, holder.Job, holder.Replica, holder.Run)
+		return fmt.Sprintf("%s is held by job %s on replica %s (run %s)", r.BlockedBy.Resource,
+			holder.Job, holder.Replica, holder.Run)
 	}
 	switch r.Reason {
 	case ReasonNoWorker:
@@ -109,7 +116,8 @@ func why(r Record) string {
 	if r.BlockedBy != nil {
 		return waitsFor(r)
 	}
-	return firstOf(firstLine(r.Error), strings.ReplaceAll(string(r.Reason), "_", " "), "no reason was recorded")
+	return firstOf(firstLine(r.Error), strings.ReplaceAll(string(r.Reason), "_", " "),
+		"no reason was recorded")
 }
 
 // pausedThen names who had paused it when it was to start.
@@ -121,7 +129,8 @@ func (s *subject) pausedThen() string {
 	if p.ResumedAt == nil {
 		return "; " + s.pausedWords(p)
 	}
-	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At), s.shown(*p.ResumedAt))
+	return fmt.Sprintf("; %s was paused by %s from %s until %s", p.Target, p.By, s.shown(p.At),
+		s.shown(*p.ResumedAt))
 }
 
 func firstOf(texts ...string) string {

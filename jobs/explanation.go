@@ -12,10 +12,12 @@ type Verdict string
 
 // The verdicts.
 const (
-	VerdictRan          Verdict = "ran"           // it ran to its end, whatever that was
-	VerdictRunning      Verdict = "running"       // it runs
-	VerdictWaiting      Verdict = "waiting"       // its run waits: for what is held, a worker, a further attempt, or a replica to take it up
-	VerdictSkipped      Verdict = "skipped"       // it was due and did not run: something stood in its way
+	VerdictRan     Verdict = "ran"     // it ran to its end, whatever that was
+	VerdictRunning Verdict = "running" // it runs
+	// its run waits: for what is held, a worker, a further attempt, or a replica to take it up
+	VerdictWaiting Verdict = "waiting"
+	// it was due and did not run: something stood in its way
+	VerdictSkipped      Verdict = "skipped"
 	VerdictMissed       Verdict = "missed"        // it was due and nobody started it in time
 	VerdictCancelled    Verdict = "cancelled"     // it was ended before it ran
 	VerdictExcluded     Verdict = "excluded"      // it would be due, but for a calendar
@@ -25,14 +27,18 @@ const (
 	VerdictFollowing    Verdict = "following"     // jobs that it follows have yet to succeed
 	VerdictNotFollowed  Verdict = "not_followed"  // a job that it follows did not succeed
 	VerdictNotScheduled Verdict = "not_scheduled" // it is not due then
-	VerdictNotCounted   Verdict = "not_counted"   // its schedule has the scheduled time, but it had no schedule then, or another, or was not recorded
-	VerdictForgotten    Verdict = "forgotten"     // the history does not go back as far
+	// its schedule has the scheduled time, but it had no schedule then, or another, or was not
+	// recorded
+	VerdictNotCounted Verdict = "not_counted"
+	VerdictForgotten  Verdict = "forgotten" // the history does not go back as far
 )
 
 // Verdicts lists all verdicts.
 func Verdicts() []Verdict {
-	return []Verdict{VerdictRan, VerdictRunning, VerdictWaiting, VerdictSkipped, VerdictMissed, VerdictCancelled, VerdictExcluded, VerdictPaused,
-		VerdictLate, VerdictFuture, VerdictFollowing, VerdictNotFollowed, VerdictNotScheduled, VerdictNotCounted, VerdictForgotten}
+	return []Verdict{VerdictRan, VerdictRunning, VerdictWaiting, VerdictSkipped, VerdictMissed,
+		VerdictCancelled, VerdictExcluded, VerdictPaused,
+		VerdictLate, VerdictFuture, VerdictFollowing, VerdictNotFollowed, VerdictNotScheduled,
+		VerdictNotCounted, VerdictForgotten}
 }
 
 // Explanation says what became of a job at an instant, and why. Instants are
@@ -59,8 +65,8 @@ type Explanation struct {
 	Pauses []Pause `json:"pauses,omitempty"`
 	// After is what became of the jobs that it follows, in their order.
 	After []FollowedJob `json:"after,omitempty"`
-	// PreviousScheduledAt and NextScheduledAt are the job's nearest scheduled times before At and after it
-	// that no calendar excludes; nil where there is none within twelve years
+	// PreviousScheduledAt and NextScheduledAt are the job's nearest scheduled times before At and
+	// after it that no calendar excludes; nil where there is none within twelve years
 	// before, or none at all behind.
 	PreviousScheduledAt *time.Time `json:"previous_scheduled_at"`
 	NextScheduledAt     *time.Time `json:"next_scheduled_at"`

@@ -41,7 +41,8 @@ func (f *faultyStore) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return f.Store.Sweep(ctx)
 }
 
-func (f *faultyStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (f *faultyStore) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	if f.dead.Load() {
 		return nil, fmt.Errorf("start: %w", jobs.ErrUnavailable)
 	}
@@ -57,7 +58,8 @@ func (f *faultyStore) Open(ctx context.Context, s jobs.Session) error {
 	return f.Store.Open(ctx, s)
 }
 
-func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (f *faultyStore) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if f.down.Load() || f.dead.Load() {
 		return jobs.Beat{}, fmt.Errorf("heartbeat: %w", jobs.ErrUnavailable)
 	}
@@ -81,7 +83,9 @@ func (s slowLocks) Add(ctx context.Context, key string, value []byte, ttl time.D
 
 func (c *cluster) slowLocker(after time.Duration) *locking.Locker {
 	c.t.Helper()
-	l, err := locking.New(slowLocks{c.locks, after}, locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	l, err := locking.New(slowLocks{c.locks, after},
+		locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+			Restore: true, Log: zerolog.Nop()})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -121,11 +125,14 @@ func (h *heldStore) Finish(ctx context.Context, requests []jobs.FinishRequest) (
 	return h.Store.Finish(ctx, requests)
 }
 
-func (h *heldStore) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (h *heldStore) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	for _, r := range requests {
 		h.runs.Store(r.Run, r.Firing.Job)
 	}
-	needed := slices.ContainsFunc(requests, func(r jobs.StartRequest) bool { return r.Firing.Job == h.starts })
+	needed := slices.ContainsFunc(requests, func(r jobs.StartRequest) bool {
+		return r.Firing.Job == h.starts
+	})
 	if needed && h.held() {
 		return nil, h.heldError("start")
 	}
@@ -136,11 +143,14 @@ func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		stuck, other := once(t, "stuck", 10*time.Second, "orders"), job(t, "other", time.Second)
-		other.Overlap = jobs.OverlapAllow // or one that begins late is in the way of the next, which is not what is asked
+		// or one that begins late is in the way of the next, which is not what is asked
+		other.Overlap = jobs.OverlapAllow
 		o := c.options("a", takes(time.Millisecond), stuck, other)
-		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(), until: time.Now().Add(20 * time.Second)}
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(),
+			until: time.Now().Add(20 * time.Second)}
 		stop := c.start(o)
-		time.Sleep(29*time.Second + 500*time.Millisecond) // it stops between two scheduled times, not at one
+		// it stops between two scheduled times, not at one
+		time.Sleep(29*time.Second + 500*time.Millisecond)
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("stuck: %v", got)
@@ -162,16 +172,20 @@ func TestHeldRowHoldsUpOtherStartsOnceAtMost(t *testing.T) {
 func TestFiringThatQueuesForAWorkerHoldsNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		stuck, long := once(t, "stuck", 10*time.Second, "orders"), once(t, "long", 11*time.Second, "sales")
+		stuck, long := once(t, "stuck", 10*time.Second, "orders"),
+			once(t, "long", 11*time.Second, "sales")
 		o := c.options("a", takes(time.Minute), stuck, long)
 		o.Workers = 1
-		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(), until: time.Now().Add(11500 * time.Millisecond)}
+		o.Store = &heldStore{Store: c.store, starts: "stuck", from: time.Now(),
+			until: time.Now().Add(11500 * time.Millisecond)}
 		stop := c.start(o)
-		stopOther := c.start(c.options("b", takes(time.Second), once(t, "other", 20*time.Second, "orders")))
+		stopOther := c.start(c.options("b", takes(time.Second),
+			once(t, "other", 20*time.Second, "orders")))
 		time.Sleep(3 * time.Minute)
 		stopOther()
 		stop()
-		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].StartedAt.Sub(r[0].ScheduledAt) > time.Second {
+		if r := c.runs("other"); len(r) != 1 || r[0].State != jobs.Succeeded ||
+			r[0].StartedAt.Sub(r[0].ScheduledAt) > time.Second {
 			t.Errorf("other: %+v, expected that it ran at once", r)
 		}
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"succeeded"}) {
@@ -192,16 +206,19 @@ func TestHandlerThatWasLeftBehindHoldsUpNoFinish(t *testing.T) {
 			return nil
 		})
 		o := c.options("a", []jobs.Registration{ignores}, stuck, other)
-		store := &heldStore{Store: c.store, finishes: "stuck", from: time.Now(), until: time.Now().Add(30 * time.Second)}
+		store := &heldStore{Store: c.store, finishes: "stuck", from: time.Now(),
+			until: time.Now().Add(30 * time.Second)}
 		o.Store = store
 		stop := c.start(o)
-		time.Sleep(39*time.Second + 500*time.Millisecond) // it stops between two scheduled times, not at one
+		// it stops between two scheduled times, not at one
+		time.Sleep(39*time.Second + 500*time.Millisecond)
 		stop()
 		if got := c.outcomes("stuck"); !slices.Equal(got, []string{"timed_out timeout"}) {
 			t.Errorf("stuck: %v", got)
 		}
 		if store.unsaid.Load() {
-			t.Error("the store was not told that the handler was left behind: its transaction goes on")
+			t.Error(
+				"the store was not told that the handler was left behind: its transaction goes on")
 		}
 		for _, r := range c.runs("other") {
 			if r.FinishedAt == nil || r.FinishedAt.Sub(*r.StartedAt) > 100*time.Millisecond {
@@ -225,7 +242,8 @@ func TestReplicaWithAnOldDefinitionDoesNotWinTheGate(t *testing.T) {
 		time.Sleep(100 * time.Second)
 		stopNew()
 		stopOld()
-		if got := c.outcomes("job"); !slices.Equal(got, []string{"succeeded", "succeeded", "succeeded"}) {
+		if got := c.outcomes("job"); !slices.Equal(got,
+			[]string{"succeeded", "succeeded", "succeeded"}) {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -235,7 +253,8 @@ func TestGraceAlsoEndsARunThatIsOnlyBeingStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		o := c.options("a", takes(3*time.Hour), once(t, "job", 5*time.Second, "orders"))
-		o.Store, o.ShutdownGrace = &faultyStore{Store: c.store, afterStart: 2 * time.Second}, time.Second
+		o.Store, o.ShutdownGrace = &faultyStore{Store: c.store, afterStart: 2 * time.Second},
+			time.Second
 		stop := c.start(o)
 		time.Sleep(5500 * time.Millisecond)
 		begun := time.Now()

@@ -8,7 +8,9 @@ type Figures struct {
 	Workers int
 	Busy    int // of the workers
 	Running int // attempts whose claim this replica has
-	Waiting int // runs that it cares for beside those: adopted and queued, wait for locks or their turn, start or end
+	// runs that it cares for beside those: adopted and queued, wait for locks or their turn, start
+	// or end
+	Waiting int
 	Queued  int // firings that wait for a worker
 	Parked  int // firings that wait for a place of their group, or among late runs
 
@@ -29,9 +31,11 @@ type Figures struct {
 func (s *Scheduler) Figures() Figures {
 	e := s.engine
 	f := Figures{
-		Workers: e.workers.all, Busy: int(e.workers.busy.Load()), Running: e.active.len(), Jobs: s.table.len(),
-		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.opened.Load(), SessionsLost: s.keeper.lost.Load(),
-		ServerLists: s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
+		Workers: e.workers.all, Busy: int(e.workers.busy.Load()), Running: e.active.len(),
+		Jobs:    s.table.len(),
+		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.opened.Load(),
+		SessionsLost: s.keeper.lost.Load(),
+		ServerLists:  s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
 	}
 	f.Waiting = max(0, e.active.caredFor()-f.Running)
 	f.Queued, f.Parked = s.dispatcher.ready.lens()

@@ -24,14 +24,17 @@ func CheckFinishes(requests []FinishRequest) error {
 	for _, r := range requests {
 		switch {
 		case len(r.Saved) > MaxSaved:
-			return fmt.Errorf("state of run %s: %w: %d bytes of JSON, at most %d are kept", r.Run, ErrTooLarge, len(r.Saved), MaxSaved)
+			return fmt.Errorf("state of run %s: %w: %d bytes of JSON, at most %d are kept", r.Run,
+				ErrTooLarge, len(r.Saved), MaxSaved)
 		case len(r.Result) > MaxResult:
-			return fmt.Errorf("result of run %s: %w: %d bytes of JSON, at most %d are kept", r.Run, ErrTooLarge, len(r.Result), MaxResult)
+			return fmt.Errorf("result of run %s: %w: %d bytes of JSON, at most %d are kept", r.Run,
+				ErrTooLarge, len(r.Result), MaxResult)
 		}
 		total += r.text()
 	}
 	if total > MaxFinishBytes && len(requests) > 1 {
-		return fmt.Errorf("%d ends: %w: %d bytes of text, at most %d in one call", len(requests), ErrTooLarge, total, MaxFinishBytes)
+		return fmt.Errorf("%d ends: %w: %d bytes of text, at most %d in one call", len(requests),
+			ErrTooLarge, total, MaxFinishBytes)
 	}
 	return nil
 }

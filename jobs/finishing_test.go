@@ -24,7 +24,8 @@ func TestLargeEndsAreSplitByBytes(t *testing.T) {
 		var all sync.WaitGroup
 		for range 300 {
 			all.Go(func() {
-				if _, err := finishes.ask(t.Context(), FinishRequest{State: Succeeded, Saved: large}, false); err != nil {
+				if _, err := finishes.ask(t.Context(),
+					FinishRequest{State: Succeeded, Saved: large}, false); err != nil {
 					t.Error(err)
 				}
 			})
@@ -36,7 +37,8 @@ func TestLargeEndsAreSplitByBytes(t *testing.T) {
 		batches, ends = 0, 0
 		for range MaxBatch + 1 {
 			all.Go(func() {
-				if _, err := finishes.ask(t.Context(), FinishRequest{State: Succeeded}, false); err != nil {
+				if _, err := finishes.ask(t.Context(), FinishRequest{State: Succeeded},
+					false); err != nil {
 					t.Error(err)
 				}
 			})

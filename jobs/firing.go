@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	gateTTL      = time.Minute // outlives the clock differences of replicas; a lost gate costs one useless start
+	// outlives the clock differences of replicas; a lost gate costs one useless start
+	gateTTL      = time.Minute
 	noteAfter    = time.Second // who waits longer is written down as waiting
 	startBackoff = 200 * time.Millisecond
 )
@@ -112,7 +113,8 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 	var blocked *blockage
 	for {
 		if !f.begun && f.entry.spec == nil && f.controlState.table.get(f.firing.Job) == nil {
-			gone := &blockage{reason: ReasonJobGone, detail: "the configuration no longer has its job"}
+			gone := &blockage{reason: ReasonJobGone,
+				detail: "the configuration no longer has its job"}
 			f.skip(gone, ReasonJobGone)
 			return 0, nil, errEnded
 		}
@@ -172,7 +174,8 @@ func (f *firing) leave(b *blockage) {
 		return
 	}
 	if b == nil {
-		b = &blockage{reason: ReasonShutdown, detail: "left by " + f.replica + ", which is stopping"}
+		b = &blockage{reason: ReasonShutdown,
+			detail: "left by " + f.replica + ", which is stopping"}
 	}
 	if f.note(Waiting, b, b.detail) {
 		f.runSpans.ended(Waiting, b.reason, nil)
@@ -200,13 +203,18 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 	case errors.As(err, &held):
 		reason := ReasonLockHeld
 		if held.Holder.Job == f.entry.Name {
-			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip || before == nil || before.reason != ReasonOverlap {
-				return nil, nil // it may be this very firing on another replica, or one waits already: the store knows
+			if reason = ReasonOverlap; f.entry.Overlap == OverlapSkip || before == nil ||
+				before.reason != ReasonOverlap {
+				// it may be this very firing on another replica, or one waits already: the store
+				// knows
+				return nil, nil
 			}
 		} else if before == nil && f.neverGivesWay() {
-			return nil, nil // only the store knows whether an earlier firing of the job waits already
+			// only the store knows whether an earlier firing of the job waits already
+			return nil, nil
 		}
-		return nil, &blockage{reason: reason, blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
+		return nil, &blockage{reason: reason,
+			blocker: &Blocker{Resource: held.Resource.String(), Holder: held.Holder.Owner}}
 	case f.skipUnavailable:
 		return nil, &blockage{reason: ReasonLocksUnavailable, detail: err.Error()}
 	default:
@@ -249,7 +257,8 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 	}
 	var stopped time.Time
 	for unknown := false; ; {
-		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request}, f.rowHeld)
+		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request},
+			f.rowHeld)
 		f.rowHeld = errors.Is(err, ErrRowHeld)
 		unknown = unknown || !f.rowHeld
 		switch {
@@ -267,7 +276,8 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 			stopped = time.Now()
 		}
 		if !stopped.IsZero() && time.Since(stopped) > f.ttl {
-			f.log.Warn().Err(err).Msg("outcome of the start is unknown, the replica stops without it")
+			f.log.Warn().Err(err).Msg("outcome of the start is unknown, the replica stops " +
+				"without it")
 			return 0, nil
 		}
 		pause(f.session.ctx, startBackoff)
@@ -337,13 +347,15 @@ func (f *firing) waitFor(stop context.Context, b *blockage, delay time.Duration)
 func (f *firing) skip(b *blockage, end Reason) {
 	detail := b.words()
 	if b.final(f) == "" && b.reason != "" {
-		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.waitPolicy.tries.Attempts(), f.clock.now().Sub(f.since).Round(time.Millisecond))
+		detail = fmt.Sprintf("%s; tried %d times in %s", detail, f.waitPolicy.tries.Attempts(),
+			f.clock.now().Sub(f.since).Round(time.Millisecond))
 	}
 	switch {
 	case end == ReasonDeadline, f.limited() && end != ReasonJobGone:
 		detail = f.lateWords(detail)
 	case end == ReasonSuperseded:
-		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time", f.waitPolicy.until.Format(time.RFC3339))
+		detail += fmt.Sprintf("; it waited on until %s, and gave way to a later scheduled time",
+			f.waitPolicy.until.Format(time.RFC3339))
 	}
 	state := Skipped
 	if f.attempt > 1 { // it has run before: what is skipped is only another attempt
@@ -365,7 +377,8 @@ func (f *firing) skip(b *blockage, end Reason) {
 // note writes the firing's state to the store and reports whether the firing
 // is still this replica's to care for.
 func (f *firing) note(state State, b *blockage, detail string) bool {
-	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker, Requests: f.entry.requests})
+	return f.write(Note{State: state, Reason: b.reason, Detail: detail, Blocker: b.blocker,
+		Requests: f.entry.requests})
 }
 
 func (f *firing) write(n Note) bool {

@@ -43,15 +43,17 @@ func (u *upkeep) follow(ctx context.Context) {
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
 			begin = append(begin, Followed{
-				Firing: Firing{Job: f.Job, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()), Version: f.Version,
-				Detail: strings.Join(f.After, ", ") + " succeeded",
+				Firing: Firing{Job: f.Job, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()),
+				Version: f.Version,
+				Detail:  strings.Join(f.After, ", ") + " succeeded",
 			})
 		}
 	}
 	for page := range slices.Chunk(begin, MaxBatch) {
 		if err := u.store.Follow(bounded, page); err != nil {
 			if ctx.Err() == nil {
-				u.log.Warn().Err(err).Int("runs", len(page)).Msg("runs of jobs that follow others not added, the next second tries again")
+				u.log.Warn().Err(err).Int("runs", len(page)).
+					Msg("runs of jobs that follow others not added, the next second tries again")
 			}
 			return
 		}
@@ -66,7 +68,9 @@ func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 	entries := map[string]*entry{}
 	for _, e := range t.activeDefinitions() {
 		if len(e.Schedule.After()) > 0 {
-			dependents = append(dependents, Dependent{Job: e.Name, Version: e.activeVersion.version.Load(), Group: e.Group, After: e.Schedule.After()})
+			dependents = append(dependents,
+				Dependent{Job: e.Name, Version: e.activeVersion.version.Load(), Group: e.Group,
+					After: e.Schedule.After()})
 			entries[e.Name] = e
 		}
 	}
@@ -82,10 +86,12 @@ func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
 	for _, name := range e.Schedule.After() {
 		activeDefinitions, known := open.ActiveDefinition[name]
 		if !known {
-			return open.CheckedUntil // it was never registered, or the store forgot it: nothing can be said
+			// it was never registered, or the store forgot it: nothing can be said
+			return open.CheckedUntil
 		}
 		settled := activeDefinitions.CheckedUntil
-		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 && p.activeVersion.version.Load() == activeDefinitions.Version {
+		if p := t.get(name); p != nil && len(p.Schedule.After()) == 0 &&
+			p.activeVersion.version.Load() == activeDefinitions.Version {
 			if next := p.Schedule.Next(settled); next.IsZero() {
 				settled = until
 			} else {
@@ -133,12 +139,14 @@ func (e *entry) following(open Openings, settled, now time.Time) following {
 
 // decideFollowing has the misfire policies decide on what is overdue, and moves
 // cursors.
-func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent, entries map[string]*entry, decisions map[string]following) {
+func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent,
+	entries map[string]*entry, decisions map[string]following) {
 	var checks []MisfireCheck
 	for _, f := range dependents {
 		d, told := decisions[f.Job]
 		cursor := entries[f.Job].activeVersion.decidedUntil()
-		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, ScheduledAt: d.until, Until: d.until}
+		check := MisfireCheck{Job: f.Job, Group: f.Group, Version: f.Version, ScheduledAt: d.until,
+			Until: d.until}
 		if len(d.overdue) > 0 {
 			if last := d.overdue[len(d.overdue)-1]; last.After(check.ScheduledAt) {
 				check.ScheduledAt = last
@@ -157,7 +165,8 @@ func (u *upkeep) decideFollowing(ctx context.Context, dependents []Dependent, en
 		})
 		if err != nil {
 			if ctx.Err() == nil {
-				u.log.Warn().Err(err).Int("jobs", len(page)).Msg("misfires of jobs that follow others not checked")
+				u.log.Warn().Err(err).Int("jobs", len(page)).
+					Msg("misfires of jobs that follow others not checked")
 			}
 			return
 		}

@@ -38,24 +38,25 @@ type journal struct {
 }
 
 func (j *journal) handlers() []jobs.Registration {
-	return []jobs.Registration{jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-		entry := run.Job + " " + run.ScheduledAt.Format(time.TimeOnly)
-		j.mu.Lock()
-		takes, fails := j.takes[run.Job], j.fails[entry]
-		j.mu.Unlock()
-		select {
-		case <-time.After(takes):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if fails {
-			return errors.New("as it was told to")
-		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.ended = append(j.ended, entry)
-		return nil
-	})}
+	return []jobs.Registration{jobs.Handle("work",
+		func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			entry := run.Job + " " + run.ScheduledAt.Format(time.TimeOnly)
+			j.mu.Lock()
+			takes, fails := j.takes[run.Job], j.fails[entry]
+			j.mu.Unlock()
+			select {
+			case <-time.After(takes):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if fails {
+				return errors.New("as it was told to")
+			}
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.ended = append(j.ended, entry)
+			return nil
+		})}
 }
 
 // ranFor returns the scheduled times of a job's runs with their states, the oldest first.
@@ -74,10 +75,13 @@ func (c *cluster) ranFor(job string) string {
 func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		work := &journal{takes: map[string]time.Duration{"extract": 5 * time.Second, "load": 8 * time.Second, "clean": time.Second, "report": time.Second}}
+		work := &journal{takes: map[string]time.Duration{"extract": 5 * time.Second,
+			"load": 8 * time.Second, "clean": time.Second, "report": time.Second}}
 		table := []jobs.Job{
-			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute), dependent(t, "clean", "extract"),
-			dependent(t, "report", "clean", "load"), // a chain, and scheduled times that only every second one of extract has
+			job(t, "extract", time.Minute), job(t, "load", 2*time.Minute),
+			dependent(t, "clean", "extract"),
+			// a chain, and scheduled times that only every second one of extract has
+			dependent(t, "report", "clean", "load"),
 		}
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
@@ -98,7 +102,8 @@ func TestDependentsAreDueWhenAllHaveSucceeded(t *testing.T) {
 		for i, r := range c.runs("report") {
 			clean, load := c.runs("clean")[2*i+1], c.runs("load")[i]
 			if wait := r.StartedAt.Sub(*load.FinishedAt); clean.FinishedAt.After(*load.FinishedAt) || wait < 0 || wait > 1100*time.Millisecond {
-				t.Errorf("report of %s started %s after load, which ended %s after clean", r.ScheduledAt, wait, load.FinishedAt.Sub(*clean.FinishedAt))
+				t.Errorf("report of %s started %s after load, which ended %s after clean",
+					r.ScheduledAt, wait, load.FinishedAt.Sub(*clean.FinishedAt))
 			}
 		}
 	})
@@ -108,10 +113,12 @@ func TestDependentsAreNotDueForWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{fails: map[string]bool{"extract 00:02:00": true}}
-		stop := c.start(c.options("a", work.handlers(), job(t, "extract", time.Minute), dependent(t, "load", "extract")))
+		stop := c.start(c.options("a", work.handlers(), job(t, "extract", time.Minute),
+			dependent(t, "load", "extract")))
 		time.Sleep(10 * time.Minute)
 		stop()
-		if got := c.ranFor("load"); strings.Contains(got, "00:02:00") || !strings.HasPrefix(got, "00:01:00, 00:03:00, 00:04:00") {
+		if got := c.ranFor("load"); strings.Contains(got, "00:02:00") ||
+			!strings.HasPrefix(got, "00:01:00, 00:03:00, 00:04:00") {
 			t.Errorf("load ran for %s", got)
 		}
 		versions, err := c.store.Versions(t.Context())
@@ -127,28 +134,34 @@ func TestDependentsAreNotDueForWhatFailed(t *testing.T) {
 // Scheduled times behind one whose run goes on need not wait for it. When it is ready in
 // the end, two are ready at once: the job's overlap policy decides.
 func TestDependentsGoOnBehindALongRun(t *testing.T) {
-	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0, jobs.OverlapAllow: 0} {
+	for overlap, skipped := range map[jobs.Overlap]int{jobs.OverlapSkip: 1, jobs.OverlapQueue: 0,
+		jobs.OverlapAllow: 0} {
 		t.Run(string(overlap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
-				slow := jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-					if run.Job == "extract" && run.ScheduledAt.Format(time.TimeOnly) == "00:01:00" {
-						time.Sleep(20 * time.Minute)
-					}
-					if run.Job == "load" {
-						time.Sleep(20 * time.Second) // longer than it waits for locks
-					}
-					return nil
-				})
+				slow := jobs.Handle("work",
+					func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+						if run.Job == "extract" &&
+							run.ScheduledAt.Format(time.TimeOnly) == "00:01:00" {
+							time.Sleep(20 * time.Minute)
+						}
+						if run.Job == "load" {
+							time.Sleep(20 * time.Second) // longer than it waits for locks
+						}
+						return nil
+					})
 				extract, load := job(t, "extract", time.Minute), dependent(t, "load", "extract")
 				extract.Overlap, load.Overlap = jobs.OverlapAllow, overlap
 				stop := c.start(c.options("a", []jobs.Registration{slow}, extract, load))
 				time.Sleep(10*time.Minute + 30*time.Second)
-				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:02:00, ") || strings.Count(got, ",") != 8 {
+				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:02:00, ") ||
+					strings.Count(got, ",") != 8 {
 					t.Errorf("meanwhile load ran for %s", got)
 				}
 				time.Sleep(11*time.Minute + 15*time.Second)
-				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:01:00") || strings.Count(got, ",") != 20 || strings.Count(got, "skipped overlap") != skipped {
+				if got := c.ranFor("load"); !strings.HasPrefix(got, "00:01:00") ||
+					strings.Count(got, ",") != 20 ||
+					strings.Count(got, "skipped overlap") != skipped {
 					t.Errorf("afterwards load ran for %s", got)
 				}
 				stop()
@@ -165,12 +178,15 @@ func TestDependentsDoNotPileUp(t *testing.T) {
 		c := newCluster(t)
 		work := &journal{takes: map[string]time.Duration{"hog": 5 * time.Minute}}
 		load := dependent(t, "load", "extract")
-		load.Resources, load.Overlap = job(t, "load", time.Hour, "orders").Resources, jobs.OverlapQueue
+		load.Resources, load.Overlap = job(t, "load", time.Hour, "orders").Resources,
+			jobs.OverlapQueue
 		load.Wait = retry.Policy{Elapsed: 20 * time.Minute, Delay: 5 * time.Second}
-		stop := c.start(c.options("a", work.handlers(), once(t, "hog", 30*time.Second, "orders"), job(t, "extract", time.Minute), load))
+		stop := c.start(c.options("a", work.handlers(), once(t, "hog", 30*time.Second, "orders"),
+			job(t, "extract", time.Minute), load))
 		time.Sleep(6*time.Minute + 30*time.Second)
 		stop()
-		want := "00:01:00, 00:02:00 skipped older_waiter, 00:03:00 skipped older_waiter, 00:04:00 skipped older_waiter, 00:05:00 skipped older_waiter, 00:06:00"
+		want := "00:01:00, 00:02:00 skipped older_waiter, 00:03:00 skipped older_waiter, " +
+			"00:04:00 skipped older_waiter, 00:05:00 skipped older_waiter, 00:06:00"
 		if got := c.ranFor("load"); got != want {
 			t.Errorf("load ran for %s, expected %s", got, want)
 		}
@@ -195,7 +211,8 @@ func TestDependentsFireBehindARecovery(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		stop()
 		stopDying()
-		if got := c.outcomes("extract"); len(got) != 2 || !slices.Contains(got, "succeeded") || !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "lost") }) {
+		if got := c.outcomes("extract"); len(got) != 2 || !slices.Contains(got, "succeeded") ||
+			!slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "lost") }) {
 			t.Fatalf("extract: %v", got)
 		}
 		if got := c.ranFor("load"); got != "00:01:00" {
@@ -217,14 +234,17 @@ func TestDependentsMisfire(t *testing.T) {
 				c := newCluster(t)
 				load := dependent(t, "load", "extract")
 				load.Misfire = policy
-				stopFirst := c.start(c.options("knows both", takes(0), job(t, "extract", time.Minute), load))
+				stopFirst := c.start(c.options("knows both", takes(0),
+					job(t, "extract", time.Minute), load))
 				time.Sleep(30 * time.Second)
 				stopFirst()
-				stopSecond := c.start(c.options("knows one", takes(0), job(t, "extract", time.Minute)))
+				stopSecond := c.start(c.options("knows one", takes(0),
+					job(t, "extract", time.Minute)))
 				time.Sleep(2 * time.Minute)
 				stopSecond()
 				time.Sleep(time.Minute)
-				stop := c.start(c.options("knows both", takes(0), load, neverScheduled(t, "extract")))
+				stop := c.start(c.options("knows both", takes(0), load,
+					neverScheduled(t, "extract")))
 				time.Sleep(20 * time.Second)
 				if got := c.ranFor("load"); got != want {
 					t.Errorf("load: %s, expected %s", got, want)
@@ -258,17 +278,21 @@ func TestDependentsThresholdCountsFromTheLastSuccess(t *testing.T) {
 func TestDependentsCalendarsAreAskedForTheScheduledTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet", Exclude: schedule.TimesSpec{Windows: []string{"00:02-00:04"}}})
+		quiet, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "quiet",
+			Exclude: schedule.TimesSpec{Windows: []string{"00:02-00:04"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		load := dependent(t, "load", "extract")
 		load.Schedule = load.Schedule.WithCalendars(quiet)
-		stop := c.start(c.options("a", takes(90*time.Second), job(t, "extract", time.Minute), load, dependent(t, "report", "load")))
+		stop := c.start(c.options("a", takes(90*time.Second), job(t, "extract", time.Minute), load,
+			dependent(t, "report", "load")))
 		time.Sleep(9 * time.Minute)
 		stop()
 		for _, name := range []string{"load", "report"} {
-			if got := c.ranFor(name); strings.Contains(got, "00:02:00") || strings.Contains(got, "00:03:00") || !strings.Contains(got, "00:01:00") || !strings.Contains(got, "00:05:00") {
+			if got := c.ranFor(name); strings.Contains(got, "00:02:00") ||
+				strings.Contains(got, "00:03:00") || !strings.Contains(got, "00:01:00") ||
+				!strings.Contains(got, "00:05:00") {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
@@ -279,7 +303,8 @@ func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		load := dependent(t, "load", "extract")
-		load.Schedule, load.MisfireThreshold = load.Schedule.WithJitter(5*time.Minute), 10*time.Second
+		load.Schedule, load.MisfireThreshold = load.Schedule.WithJitter(5*time.Minute),
+			10*time.Second
 		extract := once(t, "extract", time.Minute)
 		stop := c.start(c.options("a", takes(3*time.Second), extract, load))
 		time.Sleep(10 * time.Minute)
@@ -289,7 +314,8 @@ func TestDependentsAreDelayedByTheirJitter(t *testing.T) {
 			t.Fatalf("load: %+v", runs)
 		}
 		delay := schedule.Jitter("load", runs[0].ScheduledAt, 5*time.Minute)
-		if waited := runs[0].StartedAt.Sub(*c.runs("extract")[0].FinishedAt); waited < delay || waited > delay+1100*time.Millisecond {
+		if waited := runs[0].StartedAt.Sub(*c.runs("extract")[0].FinishedAt); waited < delay ||
+			waited > delay+1100*time.Millisecond {
 			t.Errorf("started after %s, expected %s", waited, delay)
 		}
 	})
@@ -313,7 +339,8 @@ func TestDependentsAreFiredByTheDefinitionInForce(t *testing.T) {
 		for _, r := range c.runs("load") {
 			by = append(by, r.ScheduledAt.Format(time.TimeOnly)+" "+r.Replica)
 		}
-		if want := []string{"00:01:00 old", "00:02:00 new", "00:03:00 new", "00:04:00 old", "00:05:00 old"}; !slices.Equal(by, want) {
+		if want := []string{"00:01:00 old", "00:02:00 new", "00:03:00 new", "00:04:00 old",
+			"00:05:00 old"}; !slices.Equal(by, want) {
 			t.Errorf("fired by %v, expected %v", by, want)
 		}
 	})

@@ -30,7 +30,8 @@ type Opening struct {
 type Openings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each job that it follows and that is known
-	ScheduledTimes   []Opening                   // behind the dependent's cursor, sorted; the last MaxBatch
+	// behind the dependent's cursor, sorted; the last MaxBatch
+	ScheduledTimes []Opening
 }
 
 // Followed is a firing of a dependent, whose time has come.
@@ -54,14 +55,16 @@ type Following interface {
 
 // OpeningsOf returns what a store found: what is active of jobs, by name, and
 // scheduled times of the dependents that are told of. It is for stores.
-func OpeningsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition, scheduledTimes map[string][]Opening) map[string]Openings {
+func OpeningsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
+	scheduledTimes map[string][]Opening) map[string]Openings {
 	all := make(map[string]Openings, len(scheduledTimes))
 	for _, f := range dependents {
 		open, told := scheduledTimes[f.Job]
 		if !told {
 			continue
 		}
-		o := Openings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil, ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
+		o := Openings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,
+			ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
 		for _, name := range f.After {
 			if in, known := activeDefinitions[name]; known {
 				o.ActiveDefinition[name] = in

@@ -24,7 +24,8 @@ type failing struct {
 
 func (f failing) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
 	if f.land {
-		if err := f.Backend.Add(ctx, key, value, ttl); err != nil && !errors.Is(err, locking.ErrNotStored) {
+		if err := f.Backend.Add(ctx, key, value, ttl); err != nil &&
+			!errors.Is(err, locking.ErrNotStored) {
 			return err
 		}
 	}
@@ -47,7 +48,8 @@ func TestFiringWhoseGateAnswersWithAnErrorRuns(t *testing.T) {
 				c := newCluster(t)
 				backend.Backend, backend.err = c.locks, fmt.Errorf("add: %w", backend.err)
 				locker, err := locking.New(backend, locking.Options{
-					Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop(),
+					Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true,
+					Log: zerolog.Nop(),
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -32,7 +32,8 @@ type Validator interface {
 // its own, strictly and once, when the job is added: unknown keys and wrong
 // types are errors then and not when the job is due. If P or *P is a
 // Validator, it is asked too. fn may be called concurrently.
-func Handle[P any](name string, fn func(ctx context.Context, run *Run, params P) error) Registration {
+func Handle[P any](name string,
+	fn func(ctx context.Context, run *Run, params P) error) Registration {
 	return Registration{Name: name, bind: func(raw json.RawMessage) (HandlerFunc, error) {
 		var params P
 		if err := decodeParams(raw, &params); err != nil {

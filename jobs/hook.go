@@ -20,7 +20,8 @@ type Hook struct {
 // sortedHooks returns the hooks in an order of their own, each once.
 func sortedHooks(hooks []Hook) []Hook {
 	sorted := slices.SortedFunc(slices.Values(hooks), func(a, b Hook) int {
-		return cmp.Or(strings.Compare(a.Webhook, b.Webhook), strings.Compare(string(a.State), string(b.State)))
+		return cmp.Or(strings.Compare(a.Webhook, b.Webhook),
+			strings.Compare(string(a.State), string(b.State)))
 	})
 	return slices.Compact(sorted)
 }
@@ -28,7 +29,8 @@ func sortedHooks(hooks []Hook) []Hook {
 func checkHooks(hooks []Hook) error {
 	for _, h := range hooks {
 		if h.Webhook == "" || !slices.Contains(States(), h.State) || !h.State.Final() {
-			return fmt.Errorf("hook of webhook %q: expected a webhook's name and a final state, found %q", h.Webhook, h.State)
+			return fmt.Errorf("hook of webhook %q: expected a webhook's name and a final state, "+
+				"found %q", h.Webhook, h.State)
 		}
 	}
 	return nil
@@ -88,7 +90,8 @@ type UndeliveredFilter struct {
 // Check returns a *BadInputError for what no delivery can have.
 func (f UndeliveredFilter) Check() error {
 	if f.Limit < 0 || f.Limit > MaxBatch {
-		return &BadInputError{"limit", fmt.Sprintf("found %d, expected 1 to %d, or 0 for 100", f.Limit, MaxBatch)}
+		return &BadInputError{"limit",
+			fmt.Sprintf("found %d, expected 1 to %d, or 0 for 100", f.Limit, MaxBatch)}
 	}
 	return checkText("webhook", f.Webhook, 0, MaxNameBytes)
 }
@@ -102,7 +105,8 @@ type Outbox interface {
 	// TakeDeliveries lends at most limit deliveries of the webhook that are
 	// scheduledAt, the one that is due longest first. Nobody else is lent them for the
 	// lease; after it they are due again.
-	TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]Delivery, error)
+	TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]Delivery,
+		error)
 	// SettleDelivery records what became of a try, and reports whether the
 	// delivery was still lent to whoever made it.
 	SettleDelivery(ctx context.Context, s Settlement) (bool, error)

@@ -22,7 +22,8 @@ func TestHooksAreOfTheDefinition(t *testing.T) {
 		return d.Hash
 	}
 	a, b := Hook{Webhook: "w", State: Failed}, Hook{Webhook: "w", State: Lost}
-	if hash() != hash([]Hook{}...) || hash() == hash(a) || hash(a) == hash(b) || hash(a) == hash(a, b) {
+	if hash() != hash([]Hook{}...) || hash() == hash(a) || hash(a) == hash(b) ||
+		hash(a) == hash(a, b) {
 		t.Error("the hash does not tell webhooks apart")
 	}
 	if hash(a, b) != hash(b, a) || hash(a) != hash(a, a) {

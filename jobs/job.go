@@ -15,9 +15,10 @@ type Misfire string
 
 // The misfire policies.
 const (
-	MisfireRunOnce Misfire = "run_once" // the latest is run late, those before it are recorded as missed
-	MisfireSkip    Misfire = "skip"     // all are recorded as missed
-	MisfireRunAll  Misfire = "run_all"  // each is run late, at most MisfireRules.Limit of them
+	// the latest is run late, those before it are recorded as missed
+	MisfireRunOnce Misfire = "run_once"
+	MisfireSkip    Misfire = "skip"    // all are recorded as missed
+	MisfireRunAll  Misfire = "run_all" // each is run late, at most MisfireRules.Limit of them
 )
 
 // MisfireRules is what becomes of scheduled times by what kept them, beside that no
@@ -64,7 +65,8 @@ type Job struct {
 	Description string            // what it is for, in a sentence; for people only
 	Schedule    schedule.Schedule // when it is due
 	Handler     string            // the name of a registered handler
-	Params      json.RawMessage   // an object, decoded strictly into the handler's type; nil means {}
+	// an object, decoded strictly into the handler's type; nil means {}
+	Params json.RawMessage
 
 	Resources []locking.Request // what it locks, besides its own name
 	Wait      retry.Policy      // for held resources; at most until the next scheduled time
@@ -98,7 +100,8 @@ func (j *Job) requests() ([]locking.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Definition{Name: j.Name, Resources: requests, MayOverlap: j.Overlap == OverlapAllow}.Requests()
+	return Definition{Name: j.Name, Resources: requests,
+		MayOverlap: j.Overlap == OverlapAllow}.Requests()
 }
 
 // shownRequests returns what the job locks but for its own name.
@@ -108,7 +111,8 @@ func (j *Job) shownRequests() ([]locking.Request, error) {
 		return requests, nil
 	}
 	group, err := locking.Group(j.Group)
-	return append(requests, locking.Request{Resource: group, Mode: locking.Slotted, Slots: j.GroupLimits.PerCluster}), err
+	return append(requests, locking.Request{Resource: group, Mode: locking.Slotted,
+		Slots: j.GroupLimits.PerCluster}), err
 }
 
 // reserve returns how long a firing reserves its place; 0 means that it does not.
@@ -137,7 +141,8 @@ func (j *Job) lateLimit() int { return cmp.Or(j.MisfireBy.Limit, defaultLateRuns
 // misfireRules returns the rules with their defaults filled in.
 func (j *Job) misfireRules() MisfireRules {
 	return MisfireRules{
-		NoWorker: j.misfire(ReasonNoWorker), Paused: j.misfire(ReasonPaused), LockHeld: j.misfire(ReasonLockHeld),
-		Limit: j.lateLimit(), MaxAge: j.MisfireBy.MaxAge,
+		NoWorker: j.misfire(ReasonNoWorker), Paused: j.misfire(ReasonPaused),
+		LockHeld: j.misfire(ReasonLockHeld),
+		Limit:    j.lateLimit(), MaxAge: j.MisfireBy.MaxAge,
 	}
 }

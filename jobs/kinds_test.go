@@ -15,7 +15,8 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 50, 0, 0, time.UTC))) // nothing runs yet
-		feast, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "feast", Exclude: schedule.TimesSpec{Dates: []string{"2000-02-01"}}})
+		feast, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "feast",
+			Exclude: schedule.TimesSpec{Dates: []string{"2000-02-01"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,8 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 			stops = append(stops, c.start(c.options(name, takes(time.Second), table...)))
 		}
 		time.Sleep(35 * time.Minute)
-		if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "go"}, jobs.TriggerRequest{Job: "only triggered", Key: "k"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "go"},
+			jobs.TriggerRequest{Job: "only triggered", Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -78,7 +80,8 @@ func TestEachKindOfScheduleFires(t *testing.T) {
 				t.Errorf("%q ran for %s, expected %s", kind.text, got, kind.want)
 			}
 		}
-		if r := c.runs("only triggered"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "k" {
+		if r := c.runs("only triggered"); len(r) != 1 || r[0].State != jobs.Succeeded ||
+			r[0].Key != "k" {
 			t.Errorf("only triggered: %+v", r)
 		}
 	})

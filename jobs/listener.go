@@ -74,7 +74,8 @@ func (m *member) drop(number int, log zerolog.Logger) {
 	defer m.mu.Unlock()
 	if now := time.Now(); m.logged.IsZero() || now.Sub(m.logged) >= eventLog {
 		m.logged = now
-		log.Warn().Int("listener", number).Int64("dropped", dropped).Msg("listener is too slow, events are dropped")
+		log.Warn().Int("listener", number).Int64("dropped", dropped).
+			Msg("listener is too slow, events are dropped")
 	}
 }
 
@@ -127,7 +128,8 @@ func (m *member) hear(ctx, hearing context.Context, number int, log zerolog.Logg
 func (m *member) call(ctx context.Context, e Event, number int, log zerolog.Logger) {
 	defer func() {
 		if value := recover(); value != nil {
-			log.Error().Int("listener", number).Str("event", string(e.Kind)).Str("panic", fmt.Sprint(value)).Msg("listener panicked")
+			log.Error().Int("listener", number).Str("event", string(e.Kind)).
+				Str("panic", fmt.Sprint(value)).Msg("listener panicked")
 		}
 	}()
 	m.listener(ctx, e)
@@ -146,7 +148,8 @@ func (s *Scheduler) EventsDropped() int64 {
 // event returns what is known of the firing, now.
 func (f *firing) event(kind EventKind) Event {
 	return Event{
-		Kind: kind, At: f.clock.now(), Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key, Recovery: f.firing.Recovery,
+		Kind: kind, At: f.clock.now(), Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt,
+		Key: f.firing.Key, Recovery: f.firing.Recovery,
 		Run: f.run, Replica: f.replica, Attempt: f.attempt, Locks: f.entry.requests,
 	}
 }
@@ -168,7 +171,8 @@ func (f *firing) tellStarted(run *Run) {
 		return
 	}
 	e := f.event(EventStarted)
-	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running, e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
+	e.Token, e.State, e.Lateness, e.Waited, e.Locking = run.Token, Running,
+		e.At.Sub(f.firing.ScheduledAt), e.At.Sub(f.since), f.granted.Sub(f.asked)
 	f.eventBus.tell(e)
 }
 
@@ -201,7 +205,8 @@ func (f *firing) tellUnstarted(n Note) {
 	if n.State == Skipped {
 		e.Kind = EventSkipped
 	}
-	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail, n.Error, n.Blocker, e.At.Sub(f.since)
+	e.State, e.Reason, e.Detail, e.Error, e.Blocker, e.Waited = n.State, n.Reason, n.Detail,
+		n.Error, n.Blocker, e.At.Sub(f.since)
 	e.Locking = time.Since(f.asked)
 	f.eventBus.tell(e)
 }
@@ -213,8 +218,10 @@ func (u *upkeep) tellLost(lost LostRun) {
 		return
 	}
 	u.eventBus.tell(Event{
-		Kind: EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
-		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost, Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
+		Kind: EventLost, At: u.clock.now(), Job: lost.Job, ScheduledAt: lost.ScheduledAt,
+		Key: lost.Key, Recovery: lost.Recovery, Run: lost.ID,
+		Replica: lost.Replica, Attempt: lost.Attempt, Token: lost.Token, State: Lost,
+		Reason: lost.Reason, Detail: lost.Detail, Locks: lost.Held,
 	})
 }
 
@@ -242,10 +249,12 @@ func (f *firing) tellTakenAway() {
 		return
 	case r.State == Lost && r.Reason != ReasonSessionLost:
 		e.Kind = EventLost
-	case r.State != Cancelled || r.Reason != ReasonCancelled: // it was told of by who swept, or by this replica
+	case r.State != Cancelled || r.Reason != ReasonCancelled:
+		// it was told of by who swept, or by this replica
 		return
 	}
-	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token, e.At.Sub(f.since)
+	e.State, e.Reason, e.Detail, e.Token, e.Waited = r.State, r.Reason, r.Detail, r.Token,
+		e.At.Sub(f.since)
 	f.eventBus.tell(e)
 }
 
@@ -254,7 +263,8 @@ func (f *firing) tellTakenAway() {
 func (s *Scheduler) HearCancelled(r Record) {
 	e := s.engine
 	e.eventBus.tell(Event{
-		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery, Run: r.ID,
+		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+		Recovery: r.Recovery, Run: r.ID,
 		Replica: e.replica, Attempt: r.Attempt, State: r.State, Reason: r.Reason, Detail: r.Detail,
 	})
 }
@@ -265,7 +275,8 @@ func (u *upkeep) tellMissed(e *entry, m Misfired) {
 		return
 	}
 	u.eventBus.tell(Event{
-		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, ScheduledAt: m.Firing.ScheduledAt, Run: m.Run, Replica: u.replica,
+		Kind: EventMissed, At: u.clock.now(), Job: m.Firing.Job, ScheduledAt: m.Firing.ScheduledAt,
+		Run: m.Run, Replica: u.replica,
 		State: m.State, Reason: m.Reason, Detail: m.Detail, Locks: e.requests,
 	})
 }

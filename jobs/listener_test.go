@@ -70,15 +70,19 @@ func TestListenersHearWhatHappens(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return nil
 		})
-		long, short, flaky := once(t, "long", 10*time.Second, "orders"), once(t, "short", 12*time.Second, "orders"), once(t, "flaky", 10*time.Second)
+		long, short, flaky := once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 12*time.Second, "orders"), once(t, "flaky", 10*time.Second)
 		flaky.Retry = retry.Policy{Attempts: 2, Delay: time.Second}
 		asked := job(t, "asked", 1000*time.Hour)
 		var h hearing
 		o := c.options("a", []jobs.Registration{handler}, long, short, flaky, asked)
-		o.Listeners = []jobs.Listener{h.listen, func(context.Context, jobs.Event) { panic("listener") }}
+		o.Listeners = []jobs.Listener{h.listen, func(context.Context, jobs.Event) {
+			panic("listener")
+		}}
 		replica, stop := c.begin(o)
 		time.Sleep(5 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "asked", Key: "key"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "asked", Key: "key"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(55 * time.Second)
@@ -93,15 +97,21 @@ func TestListenersHearWhatHappens(t *testing.T) {
 				t.Errorf("%s: heard %s, expected %s", job, got, want)
 			}
 		}
-		started, ended, skipped := h.find(t, "long", jobs.EventStarted), h.find(t, "long", jobs.EventFinished), h.find(t, "short", jobs.EventSkipped)
-		if started.Token == 0 || started.Replica != "a" || started.Attempt != 1 || len(started.Locks) != 2 || started.Lateness < 0 || started.Lateness > time.Second ||
-			started.Waited < 0 || started.Waited > time.Second || !started.ScheduledAt.Equal(c.runs("long")[0].ScheduledAt) || started.Run != c.runs("long")[0].ID {
+		started, ended, skipped := h.find(t, "long", jobs.EventStarted),
+			h.find(t, "long", jobs.EventFinished), h.find(t, "short", jobs.EventSkipped)
+		if started.Token == 0 || started.Replica != "a" || started.Attempt != 1 ||
+			len(started.Locks) != 2 || started.Lateness < 0 || started.Lateness > time.Second ||
+			started.Waited < 0 || started.Waited > time.Second ||
+			!started.ScheduledAt.Equal(c.runs("long")[0].ScheduledAt) ||
+			started.Run != c.runs("long")[0].ID {
 			t.Errorf("started: %+v", started)
 		}
-		if ended.Took != 20*time.Second || ended.Token != started.Token || ended.At.Sub(started.At) < 20*time.Second {
+		if ended.Took != 20*time.Second || ended.Token != started.Token ||
+			ended.At.Sub(started.At) < 20*time.Second {
 			t.Errorf("finished: %+v", ended)
 		}
-		if skipped.Blocker == nil || skipped.Blocker.Holder.Job != "long" || skipped.Waited < time.Second || skipped.Detail == "" {
+		if skipped.Blocker == nil || skipped.Blocker.Holder.Job != "long" ||
+			skipped.Waited < time.Second || skipped.Detail == "" {
 			t.Errorf("skipped: %+v, blocked by %+v", skipped, skipped.Blocker)
 		}
 		if asked := h.find(t, "asked", jobs.EventAdopted); asked.Key != "key" {
@@ -144,10 +154,12 @@ func TestListenersHearOfDeathsAndMisfires(t *testing.T) {
 		stop()
 		stopDying()
 		lost := h.find(t, "lost", jobs.EventLost)
-		if lost.Replica != "dying" || lost.Token == 0 || lost.State != jobs.Lost || lost.Reason != jobs.ReasonSessionLost {
+		if lost.Replica != "dying" || lost.Token == 0 || lost.State != jobs.Lost ||
+			lost.Reason != jobs.ReasonSessionLost {
 			t.Errorf("lost: %+v", lost)
 		}
-		if missed := h.find(t, "late", jobs.EventMissed); missed.State != jobs.Missed || missed.Reason != jobs.ReasonMisfire {
+		if missed := h.find(t, "late", jobs.EventMissed); missed.State != jobs.Missed ||
+			missed.Reason != jobs.ReasonMisfire {
 			t.Errorf("missed: %+v", missed)
 		}
 	})
@@ -189,7 +201,8 @@ func TestHooksAreChecked(t *testing.T) {
 		c := newCluster(t)
 		j := job(t, "job", time.Minute)
 		j.Hooks = []jobs.Hook{test.hook}
-		if _, err := jobs.New(c.options("a", takes(0), j)); !strings.Contains(fmt.Sprint(err), test.want) {
+		if _, err := jobs.New(c.options("a", takes(0), j)); !strings.Contains(fmt.Sprint(err),
+			test.want) {
 			t.Errorf("%+v: %v", test.hook, err)
 		}
 	}
@@ -199,29 +212,36 @@ func TestHooksAreChecked(t *testing.T) {
 func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		held, waits, released := once(t, "held", 10*time.Second, "orders"), once(t, "waits", 11*time.Second, "orders"), once(t, "released", 10*time.Second, "sales")
+		held, waits, released := once(t, "held", 10*time.Second, "orders"),
+			once(t, "waits", 11*time.Second, "orders"), once(t, "released", 10*time.Second, "sales")
 		waits.Wait = retry.Policy{Attempts: 100, Delay: time.Second, Backoff: retry.Constant}
 		asked := job(t, "asked", 1000*time.Hour)
 		var h, others hearing
-		o, other := c.options("a", takes(20*time.Second), held, waits, released, asked), c.options("b", nil)
+		o, other := c.options("a", takes(20*time.Second), held, waits, released, asked),
+			c.options("b", nil)
 		o.Listeners, other.Listeners = []jobs.Listener{h.listen}, []jobs.Listener{others.listen}
 		replica, stop := c.begin(o)
 		stopOther := c.start(other)
 		time.Sleep(15 * time.Second)
-		operations := jobs.NewOperations(jobs.OperationsOptions{Control: c.store, Cancelled: replica.HearCancelled, Locker: o.Locker})
+		operations := jobs.NewOperations(jobs.OperationsOptions{Control: c.store,
+			Cancelled: replica.HearCancelled, Locker: o.Locker})
 		cancel := func(job string) {
 			if _, err := operations.Cancel(t.Context(), byHand, c.runs(job)[0].ID); err != nil {
 				t.Error(err)
 			}
 		}
 		cancel("waits")
-		if _, err := operations.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: tables(t, "sales")[0].Resource, Token: c.runs("released")[0].Token}); err != nil {
+		if _, err := operations.Release(t.Context(), byHand,
+			jobs.ReleaseRequest{Resource: tables(t, "sales")[0].Resource,
+				Token: c.runs("released")[0].Token}); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.store.Pause(t.Context(), byHand, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+		if _, err := c.store.Pause(t.Context(), byHand,
+			jobs.Target{Kind: jobs.TargetAll}); err != nil {
 			t.Error(err)
 		}
-		if _, err := operations.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "asked", Key: "key", EvenPaused: true}); err != nil {
+		if _, err := operations.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "asked", Key: "key", EvenPaused: true}); err != nil {
 			t.Error(err)
 		}
 		cancel("asked")
@@ -241,7 +261,8 @@ func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 				t.Errorf("%s: another replica heard %s", job, got)
 			}
 		}
-		if e := h.find(t, "waits", jobs.EventFinished); e.Detail != "cancelled by ann" || e.Run != c.runs("waits")[0].ID {
+		if e := h.find(t, "waits", jobs.EventFinished); e.Detail != "cancelled by ann" ||
+			e.Run != c.runs("waits")[0].ID {
 			t.Errorf("cancelled: %+v", e)
 		}
 	})
@@ -259,7 +280,8 @@ func TestListenersHearOfRunsThatAreCancelledWithTheirJob(t *testing.T) {
 			return j, nil
 		}
 		stop := c.start(o)
-		spec, err := c.store.PutSpec(t.Context(), byHand, jobs.Spec{Job: "added", Text: json.RawMessage(`{}`)})
+		spec, err := c.store.PutSpec(t.Context(), byHand,
+			jobs.Spec{Job: "added", Text: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,9 +22,12 @@ type losing struct {
 	job         string // whose; "" for all
 }
 
-func (l *losing) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (l *losing) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	results, err := l.Store.Start(ctx, session, requests)
-	of := l.job == "" || slices.ContainsFunc(requests, func(r jobs.StartRequest) bool { return r.Firing.Job == l.job })
+	of := l.job == "" || slices.ContainsFunc(requests, func(r jobs.StartRequest) bool {
+		return r.Firing.Job == l.job
+	})
 	if now := time.Now(); of && now.After(l.from) && now.Before(l.until) {
 		return nil, fmt.Errorf("start: %w: the reply is lost", jobs.ErrUnavailable)
 	}
@@ -37,12 +40,14 @@ func (l *losing) Start(ctx context.Context, session uuid.UUID, requests []jobs.S
 func TestStartWhoseReplyIsLostIsAskedAgainUntilItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		long, short := once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders")
+		long, short := once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 11*time.Second, "orders")
 		short.MisfireThreshold = 2 * time.Second
 		short.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
 		o := c.options("a", takes(20*time.Second), long, short)
 		o.Locker = nil // the store alone decides
-		o.Store = &losing{Store: c.store, from: time.Now().Add(10500 * time.Millisecond), until: time.Now().Add(20 * time.Second)}
+		o.Store = &losing{Store: c.store, from: time.Now().Add(10500 * time.Millisecond),
+			until: time.Now().Add(20 * time.Second)}
 		stop := c.start(o)
 		time.Sleep(time.Minute)
 		if got := c.outcomes("short"); !slices.Equal(got, []string{"succeeded"}) {
@@ -57,10 +62,12 @@ func TestStartWhoseReplyIsLostIsAskedAgainUntilItIsKnown(t *testing.T) {
 func TestStartWhoseReplyIsLostKeepsItsWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		short, long := once(t, "short", 10*time.Second, "orders"), once(t, "long", 11*time.Second, "sales")
+		short, long := once(t, "short", 10*time.Second, "orders"),
+			once(t, "long", 11*time.Second, "sales")
 		o := c.options("a", takes(time.Minute), short, long)
 		o.Workers = 1
-		o.Store = &losing{Store: c.store, job: "short", from: time.Now().Add(9 * time.Second), until: time.Now().Add(12 * time.Second)}
+		o.Store = &losing{Store: c.store, job: "short", from: time.Now().Add(9 * time.Second),
+			until: time.Now().Add(12 * time.Second)}
 		stop := c.start(o)
 		time.Sleep(3 * time.Minute)
 		stop()
@@ -75,7 +82,8 @@ func TestStartWhoseReplyIsLostIsAskedAgainWhileTheReplicaStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		o := c.options("a", takes(time.Second), once(t, "short", 10*time.Second, "orders"))
-		o.Store = &losing{Store: c.store, from: time.Now().Add(9900 * time.Millisecond), until: time.Now().Add(12 * time.Second)}
+		o.Store = &losing{Store: c.store, from: time.Now().Add(9900 * time.Millisecond),
+			until: time.Now().Add(12 * time.Second)}
 		stop := c.start(o)
 		time.Sleep(11 * time.Second)
 		stop()

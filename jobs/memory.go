@@ -113,7 +113,8 @@ func encodeKept(v any, most int) (json.RawMessage, error) {
 	}
 	encoded = bytes.ToValidUTF8(encoded, []byte("\uFFFD"))
 	if len(encoded) > most {
-		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are kept", ErrTooLarge, len(encoded), most)
+		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d are kept", ErrTooLarge,
+			len(encoded), most)
 	}
 	return encoded, nil
 }

@@ -39,7 +39,9 @@ func TestStateGoesFromRunToRun(t *testing.T) {
 			calls++
 			fail := calls%3 == 0
 			mu.Unlock()
-			if err := errors.Join(run.Save(watermark{Row: -1}), run.Save(watermark{Row: last.Row + 1}), run.SetResult(map[string]int{"row": last.Row})); err != nil {
+			if err := errors.Join(run.Save(watermark{Row: -1}),
+				run.Save(watermark{Row: last.Row + 1}),
+				run.SetResult(map[string]int{"row": last.Row})); err != nil {
 				return err
 			}
 			if fail {
@@ -50,7 +52,8 @@ func TestStateGoesFromRunToRun(t *testing.T) {
 		stop := c.start(c.options("a", []jobs.Registration{handler}, job(t, "job", time.Minute)))
 		time.Sleep(6*time.Minute + 30*time.Second)
 		stop()
-		if got, want := strings.Join(found, ", "), "false 0, true 1, true 2, true 2, true 3, true 4"; got != want {
+		if got, want := strings.Join(found, ", "),
+			"false 0, true 1, true 2, true 2, true 3, true 4"; got != want {
 			t.Errorf("found %s, expected %s", got, want)
 		}
 		run, err := c.store.Run(t.Context(), c.runs("job")[2].ID)
@@ -96,7 +99,8 @@ func TestWorkInPartsKeepsItsParts(t *testing.T) {
 		if got := fmt.Sprint(parts); got != "[1 2 3 3 4]" {
 			t.Errorf("parts %s, expected the third to be done again and no other", got)
 		}
-		if saved, err := c.store.Saved(t.Context(), "job"); err != nil || string(saved) != `{"Row":4}` {
+		if saved, err := c.store.Saved(t.Context(), "job"); err != nil ||
+			string(saved) != `{"Row":4}` {
 			t.Errorf("saved %s, %v", saved, err)
 		}
 	})

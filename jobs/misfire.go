@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	maxMisfireRecords = 100     // that one check writes for one job; older ones are told of in the first
+	// that one check writes for one job; older ones are told of in the first
+	maxMisfireRecords = 100
 	maxMisfireTimes   = 100_000 // that one check looks at for one job
 	defaultLateRuns   = 100     // of run_all
 	maxLateRuns       = 1000
@@ -27,17 +28,22 @@ func misfires(e *entry, c Cursor, now time.Time) []Misfired {
 // misfired returns what is to be recorded of the scheduled times, by the job's policy for
 // what kept each of them. Of a job that follows others, ready is when they had
 // succeeded.
-func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c Cursor, now time.Time, ready map[time.Time]time.Time) []Misfired {
-	decision := &misfireDecision{entry: e, cursor: c, now: now, ready: ready, once: c.Waits, left: e.lateLimit()}
+func (e *entry) misfired(unstarted []time.Time, dropped droppedFirings, c Cursor, now time.Time,
+	ready map[time.Time]time.Time) []Misfired {
+	decision := &misfireDecision{entry: e, cursor: c, now: now, ready: ready, once: c.Waits,
+		left: e.lateLimit()}
 	recorded := make([]Misfired, len(unstarted))
-	for i, scheduledAt := range slices.Backward(unstarted) { // the latest is run in the place of those before it
+	for i, scheduledAt := range slices.Backward(unstarted) {
+		// the latest is run in the place of those before it
 		recorded[i] = decision.on(scheduledAt)
 	}
 	if dropped.number > 0 {
 		if recorded[0].State == Waiting { // its start would wipe out what it tells of the others
-			recorded[0].State, recorded[0].Detail = Missed, strings.TrimSuffix(recorded[0].Detail, runLate)
+			recorded[0].State, recorded[0].Detail = Missed,
+				strings.TrimSuffix(recorded[0].Detail, runLate)
 		}
-		recorded[0].Detail += fmt.Sprintf("; %s since %s are not recorded one by one", dropped, c.CheckedUntil.Format(time.RFC3339))
+		recorded[0].Detail += fmt.Sprintf("; %s since %s are not recorded one by one", dropped,
+			c.CheckedUntil.Format(time.RFC3339))
 	}
 	return recorded
 }
@@ -63,13 +69,15 @@ type misfireDecision struct {
 	cursor Cursor
 	now    time.Time
 	ready  map[time.Time]time.Time // by due; nil where the job has scheduled times of its own
-	once   time.Time               // the scheduled time that is run for all whose policy is run_once; zero until there is one
-	left   int                     // how many more are run late by run_all
+	// the scheduled time that is run for all whose policy is run_once; zero until there is one
+	once time.Time
+	left int // how many more are run late by run_all
 }
 
 func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 	e := d.entry
-	m := Misfired{Firing: Firing{Job: e.Name, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()), State: Missed}
+	m := Misfired{Firing: Firing{Job: e.Name, ScheduledAt: scheduledAt},
+		Run: uuid.Must(uuid.NewV7()), State: Missed}
 	m.Reason, m.Detail = d.cause(scheduledAt)
 	policy := e.misfire(m.Reason)
 	switch maxAge := e.MisfireBy.MaxAge; {
@@ -79,7 +87,9 @@ func (d *misfireDecision) on(scheduledAt time.Time) Misfired {
 	case maxAge > 0 && d.now.Sub(scheduledAt) > maxAge:
 		m.Detail += fmt.Sprintf("; scheduled times more than %s ago are not run late", maxAge)
 	case policy == MisfireRunOnce && !d.once.IsZero():
-		m.Reason, m.Detail = ReasonSuperseded, fmt.Sprintf("%s; the scheduled time of %s is run in its place", m.Detail, d.once.Format(time.RFC3339))
+		m.Reason, m.Detail = ReasonSuperseded,
+			fmt.Sprintf("%s; the scheduled time of %s is run in its place", m.Detail,
+				d.once.Format(time.RFC3339))
 	case policy == MisfireRunAll && d.left == 0:
 		m.Detail += fmt.Sprintf("; %d later ones are run late, and no more", e.lateLimit())
 	default:
@@ -106,10 +116,12 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 	}
 	up := d.cursor.upThrough(start, start.Add(threshold))
 	if away := d.cursor.Away; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
-		return ReasonMisfire, fmt.Sprintf("no replica that has the job was up from %s to %s", away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
+		return ReasonMisfire, fmt.Sprintf("no replica that has the job was up from %s to %s",
+			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}
 	if up {
-		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a worker for it within %s", threshold)
+		return ReasonNoWorker, fmt.Sprintf("replicas were up, but none had a worker for it "+
+			"within %s", threshold)
 	}
 	if since := d.cursor.downSince(start); !since.IsZero() {
 		return ReasonMisfire, fmt.Sprintf("no replica was up since %s", since.Format(time.RFC3339))
@@ -123,7 +135,8 @@ func (d *misfireDecision) causeBehind(ready time.Time) (Reason, string) {
 	if p, paused := d.cursor.pausedAt(ready); paused {
 		return ReasonPaused, pauseWords(p)
 	}
-	return ReasonMisfire, fmt.Sprintf("what it follows had succeeded at %s, and no replica that has the job was up within %s",
+	return ReasonMisfire, fmt.Sprintf("what it follows had succeeded at %s, and no replica that "+
+		"has the job was up within %s",
 		ready.Format(time.RFC3339), d.entry.MisfireThreshold)
 }
 
@@ -131,7 +144,8 @@ func (d *misfireDecision) causeBehind(ready time.Time) (Reason, string) {
 func pauseWords(p Pause) string {
 	words := fmt.Sprintf("%s was paused by %s at %s", p.Target, p.By, p.At.Format(time.RFC3339))
 	if p.ResumedAt != nil {
-		words += fmt.Sprintf(" and resumed by %s at %s", p.ResumedBy, p.ResumedAt.Format(time.RFC3339))
+		words += fmt.Sprintf(" and resumed by %s at %s", p.ResumedBy,
+			p.ResumedAt.Format(time.RFC3339))
 	}
 	if p.Reason != "" {
 		words += ": " + p.Reason
@@ -154,18 +168,21 @@ func (e *entry) misfireRecords() int {
 // were left out.
 func unstartedFirings(e *entry, c Cursor) (scheduledTimes []time.Time, dropped droppedFirings) {
 	from, until, looked := c.CheckedUntil, c.Until, 0
-	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() && !scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
+	for scheduledAt := e.Schedule.Next(from); !scheduledAt.IsZero() &&
+		!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 		scheduledAt = scheduledAt.UTC()
 		if looked++; looked > maxMisfireTimes {
 			// A long outage of a job with a short interval: only its end is
 			// looked at one by one.
 			if jump := until.Add(-24 * time.Hour); scheduledAt.Before(jump) {
-				dropped.number, dropped.jumped, looked, scheduledAt = dropped.number+len(scheduledTimes), true, 0, jump
+				dropped.number, dropped.jumped, looked, scheduledAt =
+					dropped.number+len(scheduledTimes), true, 0, jump
 				scheduledTimes = scheduledTimes[:0]
 				continue
 			}
 		}
-		if _, started := slices.BinarySearchFunc(c.Started, scheduledAt, time.Time.Compare); !started {
+		if _, started := slices.BinarySearchFunc(c.Started, scheduledAt,
+			time.Time.Compare); !started {
 			scheduledTimes = append(scheduledTimes, scheduledAt)
 		}
 	}

@@ -15,7 +15,8 @@ func entryEvery(t *testing.T, d time.Duration, policy Misfire) *entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &entry{Job: Job{Name: "job", Schedule: s, Misfire: policy, MisfireThreshold: 30 * time.Second}}
+	return &entry{Job: Job{Name: "job", Schedule: s, Misfire: policy,
+		MisfireThreshold: 30 * time.Second}}
 }
 
 func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
@@ -36,7 +37,8 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 		{24 * time.Hour, 90 * 24 * time.Hour, MisfireRunOnce, 90, 1, false},
 	} {
 		until := from.Add(c.outage)
-		got := misfires(entryEvery(t, c.interval, c.policy), Cursor{CheckedUntil: from, Until: until}, until.Add(30*time.Second))
+		got := misfires(entryEvery(t, c.interval, c.policy),
+			Cursor{CheckedUntil: from, Until: until}, until.Add(30*time.Second))
 		late := 0
 		for i, m := range got {
 			if m.State == Waiting {
@@ -47,12 +49,15 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 			}
 		}
 		if len(got) != c.records || late != c.late || got[len(got)-1].Firing.ScheduledAt != until {
-			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage, len(got), late, got[len(got)-1].Firing.ScheduledAt)
+			t.Errorf("every %s for %s: %d records, %d late, the last for %s", c.interval, c.outage,
+				len(got), late, got[len(got)-1].Firing.ScheduledAt)
 		}
-		if jumped := c.interval == time.Second && c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
+		if jumped := c.interval == time.Second &&
+			c.outage > 24*time.Hour; jumped != strings.Contains(got[0].Detail, "at least") {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
-		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped || told && got[0].State != Missed {
+		if told := strings.Contains(got[0].Detail, "not recorded one by one"); told != c.dropped ||
+			told && got[0].State != Missed {
 			t.Errorf("every %s for %s: first says %q", c.interval, c.outage, got[0].Detail)
 		}
 	}
@@ -61,8 +66,11 @@ func TestLongOutageIsRecordedWithinBounds(t *testing.T) {
 func TestStartedScheduledTimesAreNoMisfires(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	started := []time.Time{from.Add(time.Minute), from.Add(3 * time.Minute)}
-	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce), Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started}, from.Add(4*time.Minute))
-	if len(got) != 1 || got[0].Firing.ScheduledAt != from.Add(2*time.Minute) || got[0].State != Waiting {
+	got := misfires(entryEvery(t, time.Minute, MisfireRunOnce),
+		Cursor{CheckedUntil: from, Until: from.Add(3 * time.Minute), Started: started},
+		from.Add(4*time.Minute))
+	if len(got) != 1 || got[0].Firing.ScheduledAt != from.Add(2*time.Minute) ||
+		got[0].State != Waiting {
 		t.Errorf("%+v", got)
 	}
 }
@@ -74,7 +82,8 @@ func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) 
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 			r.push(pending{entry: &entry{}, firing: Firing{Job: name, ScheduledAt: scheduledAt}})
 		}
-		r.push(pending{entry: &entry{}, firing: Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
+		r.push(pending{entry: &entry{},
+			firing: Firing{Job: "early", ScheduledAt: scheduledAt.Add(-time.Second)}})
 		var names strings.Builder
 		for p, ok := r.pop(); ok; p, ok = r.pop() {
 			names.WriteString(p.firing.Job)
@@ -82,7 +91,8 @@ func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) 
 		return names.String()
 	}
 	one, two := order("replica-1"), order("replica-2")
-	if !strings.HasPrefix(one, "early") || !strings.HasPrefix(two, "early") || len(one) != len("early")+8 {
+	if !strings.HasPrefix(one, "early") || !strings.HasPrefix(two, "early") ||
+		len(one) != len("early")+8 {
 		t.Errorf("not by due: %s, %s", one, two)
 	}
 	if one == two || one != order("replica-1") {
@@ -92,9 +102,12 @@ func TestReadyQueueIsByScheduledTimeThenByAnOrderOfTheReplicasOwn(t *testing.T) 
 
 func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(minutes float64) time.Time { return from.Add(time.Duration(minutes * float64(time.Minute))) }
+	at := func(minutes float64) time.Time {
+		return from.Add(time.Duration(minutes * float64(time.Minute)))
+	}
 	resumed := at(6.5)
-	paused := Pause{Target: Target{Kind: TargetGroup, Name: "night"}, At: at(4), By: "alice", Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
+	paused := Pause{Target: Target{Kind: TargetGroup, Name: "night"}, At: at(4), By: "alice",
+		Reason: "deploy", ResumedAt: &resumed, ResumedBy: "bob"}
 	// Up until just after the first two scheduled times, paused for 4 to 6, up again from 8 on.
 	cursor := Cursor{
 		CheckedUntil: from, Until: at(9), Pauses: []Pause{paused},
@@ -106,42 +119,52 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 		want []string // of the scheduled times at 1 to 9 minutes
 	}{
 		"the defaults": {func(*entry) {}, []string{
-			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused", missed + "paused", missed + "paused",
+			missed + "superseded", missed + "superseded", missed + "superseded", missed + "paused",
+			missed + "paused", missed + "paused",
 			missed + "superseded", missed + "superseded", runsLate + "no_worker",
 		}},
 		"skip what nobody was up for": {func(e *entry) { e.Misfire = MisfireSkip }, []string{
-			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "superseded", missed + "superseded", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
 			missed + "misfire", missed + "superseded", runsLate + "no_worker",
 		}},
 		"run all that were paused": {func(e *entry) {
-			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = MisfireSkip, MisfireSkip, MisfireRunAll
+			e.Misfire, e.MisfireBy.NoWorker, e.MisfireBy.Paused = MisfireSkip, MisfireSkip,
+				MisfireRunAll
 		}, []string{
-			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused", runsLate + "paused", runsLate + "paused",
+			missed + "no_worker", missed + "no_worker", missed + "misfire", runsLate + "paused",
+			runsLate + "paused", runsLate + "paused",
 			missed + "misfire", missed + "no_worker", missed + "no_worker",
 		}},
 		"the latest that was paused": {func(e *entry) {
 			e.MisfireBy = MisfireRules{NoWorker: MisfireSkip, Paused: MisfireRunOnce}
 			e.Misfire = MisfireSkip
 		}, []string{
-			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "superseded", missed + "superseded", runsLate + "paused",
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "superseded",
+			missed + "superseded", runsLate + "paused",
 			missed + "misfire", missed + "no_worker", missed + "no_worker",
 		}},
 		"two at most": {func(e *entry) {
 			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, Limit: 2}
 		}, []string{
-			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
 			missed + "misfire", runsLate + "no_worker", runsLate + "no_worker",
 		}},
 		"of three minutes": {func(e *entry) {
-			e.Misfire, e.MisfireBy = MisfireRunAll, MisfireRules{NoWorker: MisfireRunAll, MaxAge: 3 * time.Minute}
+			e.Misfire, e.MisfireBy = MisfireRunAll,
+				MisfireRules{NoWorker: MisfireRunAll, MaxAge: 3 * time.Minute}
 		}, []string{
-			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused", missed + "paused", missed + "paused",
+			missed + "no_worker", missed + "no_worker", missed + "misfire", missed + "paused",
+			missed + "paused", missed + "paused",
 			runsLate + "misfire", runsLate + "no_worker", runsLate + "no_worker",
 		}},
 		"by a deadline of two minutes": {func(e *entry) {
-			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = MisfireRunAll, MisfireRunAll, 2*time.Minute
+			e.Misfire, e.MisfireBy.NoWorker, e.Deadline = MisfireRunAll, MisfireRunAll,
+				2*time.Minute
 		}, []string{
-			"skipped deadline", "skipped deadline", "skipped deadline", missed + "paused", missed + "paused", missed + "paused",
+			"skipped deadline", "skipped deadline", "skipped deadline", missed + "paused",
+			missed + "paused", missed + "paused",
 			"skipped deadline", runsLate + "no_worker", runsLate + "no_worker",
 		}},
 	} {
@@ -157,8 +180,10 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 				t.Errorf("got\n%v, want\n%v", got, c.want)
 			}
 			for i, words := range map[int]string{
-				2: "no replica was up since 2026-01-01T00:02:36Z", 0: "replicas were up, but none had a worker for it within 30s",
-				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob at 2026-01-01T00:06:30Z: deploy",
+				2: "no replica was up since 2026-01-01T00:02:36Z",
+				0: "replicas were up, but none had a worker for it within 30s",
+				4: "group night was paused by alice at 2026-01-01T00:04:00Z and resumed by bob " +
+					"at 2026-01-01T00:06:30Z: deploy",
 			} {
 				if !strings.Contains(found[i].Detail, words) {
 					t.Errorf("due %d says %q, want %q", i+1, found[i].Detail, words)
@@ -171,10 +196,14 @@ func TestMisfiresAreDecidedByWhatKeptThem(t *testing.T) {
 // What waits for a worker already is not joined by a run for each further due.
 func TestMisfiresAreRunOnceInTheRunThatWaits(t *testing.T) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	cursor := Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute), Waits: from.Add(-time.Minute)}
+	cursor := Cursor{CheckedUntil: from, Until: from.Add(2 * time.Minute),
+		Waits: from.Add(-time.Minute)}
 	for policy, want := range map[Misfire]State{MisfireRunOnce: Missed, MisfireRunAll: Waiting} {
-		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor, from.Add(3*time.Minute)) {
-			if m.State != want || want == Missed && !strings.Contains(m.Detail, "the scheduled time of 2025-12-31T23:59:00Z is run in its place") {
+		for _, m := range misfires(entryEvery(t, time.Minute, policy), cursor,
+			from.Add(3*time.Minute)) {
+			if m.State != want || want == Missed &&
+				!strings.Contains(m.Detail,
+					"the scheduled time of 2025-12-31T23:59:00Z is run in its place") {
 				t.Errorf("%s: %+v", policy, m)
 			}
 		}

@@ -44,18 +44,22 @@ func (u *upkeep) undecided(now time.Time) []weighedCheck {
 			continue
 		}
 		check := weighedCheck{
-			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group, Version: e.activeVersion.version.Load(), ScheduledAt: scheduledAt, Until: until, Asked: now}, entry: e, decided: decided,
+			MisfireCheck: MisfireCheck{Job: e.Name, Group: e.Group,
+				Version: e.activeVersion.version.Load(), ScheduledAt: scheduledAt, Until: until,
+				Asked: now}, entry: e, decided: decided,
 		}
 		if check.held = u.held[e.Name]; check.held {
 			check.weight, scheduledAt = 1, time.Time{}
 		}
-		for ; check.weight < maxMisfireWeight && !scheduledAt.IsZero() && !scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
+		for ; check.weight < maxMisfireWeight && !scheduledAt.IsZero() &&
+			!scheduledAt.After(until); scheduledAt = e.Schedule.Next(scheduledAt) {
 			check.weight++
 		}
 		checks = append(checks, check)
 	}
 	slices.SortFunc(checks, func(a, b weighedCheck) int {
-		return cmp.Or(yesLast(a.held, b.held), a.decided.Compare(b.decided), strings.Compare(a.Job, b.Job))
+		return cmp.Or(yesLast(a.held, b.held), a.decided.Compare(b.decided),
+			strings.Compare(a.Job, b.Job))
 	})
 	return checks
 }
@@ -128,14 +132,17 @@ func (u *upkeep) checkPage(ctx context.Context, page []weighedCheck) bool {
 }
 
 // decided takes the cursors that a check has moved, and tells of what it found.
-func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry, found map[string][]Misfired) {
+func (u *upkeep) decided(cursors map[string]time.Time, entries map[string]*entry,
+	found map[string][]Misfired) {
 	for _, job := range slices.Sorted(maps.Keys(cursors)) {
 		entries[job].activeVersion.decide(cursors[job])
 		for _, m := range found[job] {
 			u.tellMissed(entries[job], m)
 		}
 		if len(found[job]) > 0 {
-			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).Str("policy", string(entries[job].Misfire)).Msg("scheduled times were not started in time")
+			u.log.Warn().Str("job", job).Int("scheduled_times", len(found[job])).
+				Str("policy", string(entries[job].Misfire)).
+				Msg("scheduled times were not started in time")
 		}
 	}
 }

@@ -22,7 +22,8 @@ type laborious struct {
 	asked map[string]int
 }
 
-func (l *laborious) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (l *laborious) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	select {
 	case <-time.After(time.Duration(len(checks)) * l.perJob):
 	case <-ctx.Done():
@@ -78,9 +79,12 @@ func TestMisfiresOfALongOutageAreRecordedInPages(t *testing.T) {
 					t.Errorf("pages of %v jobs, want none larger than %d", store.pages, c.largest)
 				}
 				if len(store.asked) != c.jobs {
-					t.Errorf("%d jobs of %d were checked within %s", len(store.asked), c.jobs, c.takes)
+					t.Errorf("%d jobs of %d were checked within %s", len(store.asked), c.jobs,
+						c.takes)
 				}
-				records, err := cl.store.Runs(context.Background(), jobs.RunFilter{Job: table[c.jobs-1].Name, States: []jobs.State{jobs.Missed}, Limit: jobs.MaxBatch})
+				records, err := cl.store.Runs(context.Background(),
+					jobs.RunFilter{Job: table[c.jobs-1].Name, States: []jobs.State{jobs.Missed},
+						Limit: jobs.MaxBatch})
 				if err != nil || len(records) < 100 {
 					t.Errorf("%d scheduled times of the last job recorded, %v", len(records), err)
 				}
@@ -97,7 +101,8 @@ func TestMisfiresAreAskedForOnlyAfterAScheduledTime(t *testing.T) {
 		store := &laborious{Store: c.store, asked: map[string]int{}}
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
-			o := c.options(name, takes(0), job(t, "minutely", time.Minute), job(t, "daily", 24*time.Hour))
+			o := c.options(name, takes(0), job(t, "minutely", time.Minute),
+				job(t, "daily", 24*time.Hour))
 			o.Store = store
 			stops = append(stops, c.start(o))
 		}

@@ -41,7 +41,8 @@ func paramKeys(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		return keys, nil
 	}
 	if err := json.Unmarshal(raw, &keys); err != nil {
-		return nil, &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys to values"}}}
+		return nil, &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys " +
+			"to values"}}}
 	}
 	return keys, nil
 }

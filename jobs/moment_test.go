@@ -29,12 +29,14 @@ func TestMergeParams(t *testing.T) {
 	} {
 		got, err := jobs.MergeParams(json.RawMessage(test.job), json.RawMessage(test.moment))
 		if err != nil || string(got) != test.want {
-			t.Errorf("%s over %s: found %s, %v, expected %s", test.moment, test.job, got, err, test.want)
+			t.Errorf("%s over %s: found %s, %v, expected %s", test.moment, test.job, got, err,
+				test.want)
 		}
 	}
 	for _, moment := range []string{`[1]`, `"a"`, `{`, `5`} {
 		var refused *jobs.ParamsError
-		if _, err := jobs.MergeParams(json.RawMessage(`{"a":1}`), json.RawMessage(moment)); !errors.As(err, &refused) {
+		if _, err := jobs.MergeParams(json.RawMessage(`{"a":1}`),
+			json.RawMessage(moment)); !errors.As(err, &refused) {
 			t.Errorf("%s: found %v, expected a *ParamsError", moment, err)
 		}
 	}
@@ -44,7 +46,8 @@ func TestMergeParams(t *testing.T) {
 // that are their keys.
 type withMoment struct{ jobs.Store }
 
-func (s *withMoment) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (s *withMoment) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	records, err := s.Store.Adopt(ctx, session, a)
 	for i := range records {
 		if strings.HasPrefix(records[i].Key, "{") || strings.HasPrefix(records[i].Key, "[") {
@@ -95,8 +98,10 @@ func TestParamsOfTheMoment(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(5 * time.Second)
 		runs := map[string]uuid.UUID{}
-		for _, key := range []string{"plain", `{"days":30}`, `{"days":"many"}`, `{"dys":30}`, `{"days":-1}`, `[1]`} {
-			r, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: key})
+		for _, key := range []string{"plain", `{"days":30}`, `{"days":"many"}`, `{"dys":30}`,
+			`{"days":-1}`, `[1]`} {
+			r, err := c.store.Trigger(t.Context(), byHand,
+				jobs.TriggerRequest{Job: "job", Key: key})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +135,8 @@ func TestParamsOfTheMoment(t *testing.T) {
 				attempts = 3
 			}
 			if r.State != jobs.Failed || r.Error != want || r.Attempt != attempts {
-				t.Errorf("%s: %s %q after %d attempts, expected %q after %d", key, r.State, r.Error, r.Attempt, want, attempts)
+				t.Errorf("%s: %s %q after %d attempts, expected %q after %d", key, r.State, r.Error,
+					r.Attempt, want, attempts)
 			}
 		}
 	})
@@ -161,18 +167,21 @@ func TestMiddlewareIsAroundTheHandler(t *testing.T) {
 			say("handler in " + ctx.Value(contextKey{}).(string))
 			return broken
 		})
-		o := c.options("a", []jobs.Registration{handler}, once(t, "failing", 10*time.Second), once(t, "panicking", 20*time.Second))
-		o.Middleware = []jobs.Middleware{around("outer"), around("inner"), func(next jobs.HandlerFunc) jobs.HandlerFunc {
-			return func(ctx context.Context, run *jobs.Run) error {
-				if run.Job == "panicking" {
-					panic("in the middle")
+		o := c.options("a", []jobs.Registration{handler}, once(t, "failing", 10*time.Second),
+			once(t, "panicking", 20*time.Second))
+		o.Middleware = []jobs.Middleware{around("outer"), around("inner"),
+			func(next jobs.HandlerFunc) jobs.HandlerFunc {
+				return func(ctx context.Context, run *jobs.Run) error {
+					if run.Job == "panicking" {
+						panic("in the middle")
+					}
+					return next(ctx, run)
 				}
-				return next(ctx, run)
-			}
-		}}
+			}}
 		stop := c.start(o)
 		time.Sleep(15 * time.Second)
-		want := "outer before failing, inner before failing, handler in inner, inner after true, outer after true"
+		want := "outer before failing, inner before failing, handler in inner, inner after true, " +
+			"outer after true"
 		mu.Lock()
 		got := strings.Join(order, ", ")
 		mu.Unlock()
@@ -181,7 +190,8 @@ func TestMiddlewareIsAroundTheHandler(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		stop()
-		if r := c.runs("panicking")[0]; r.State != jobs.Failed || r.Reason != jobs.ReasonPanic || r.Error != "handler panicked: in the middle" {
+		if r := c.runs("panicking")[0]; r.State != jobs.Failed || r.Reason != jobs.ReasonPanic ||
+			r.Error != "handler panicked: in the middle" {
 			t.Errorf("panic in the middleware: %+v", r)
 		}
 	})
@@ -190,7 +200,8 @@ func TestMiddlewareIsAroundTheHandler(t *testing.T) {
 type contextKey struct{}
 
 func FuzzMergeParams(f *testing.F) {
-	for _, seed := range [][2]string{{`{"a": 1}`, `{"b": [2]}`}, {`{"a": 1}`, `{"a": null}`}, {"", "{}"}, {"null", "[]"}, {"{", "1"}, {`{"a": 1e999}`, `{"\u0000": "\ud800"}`}} {
+	for _, seed := range [][2]string{{`{"a": 1}`, `{"b": [2]}`}, {`{"a": 1}`, `{"a": null}`},
+		{"", "{}"}, {"null", "[]"}, {"{", "1"}, {`{"a": 1e999}`, `{"\u0000": "\ud800"}`}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, own, moment string) {

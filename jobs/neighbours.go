@@ -44,7 +44,8 @@ func (d scheduledTimes) prev(job Job, t time.Time) time.Time {
 // common returns the nearest due beyond t that all jobs that job follows have,
 // and that its calendars let pass. find returns a followed job's due at an
 // instant, or the nearest beyond.
-func (d scheduledTimes) common(job Job, t time.Time, find func(Job, time.Time) time.Time, beyond func(a, b time.Time) bool, step time.Duration) time.Time {
+func (d scheduledTimes) common(job Job, t time.Time, find func(Job, time.Time) time.Time,
+	beyond func(a, b time.Time) bool, step time.Duration) time.Time {
 	if d.deep > deepest {
 		return time.Time{}
 	}

@@ -54,7 +54,9 @@ type Operations struct {
 }
 
 // NewOperations returns the Operations.
-func NewOperations(o OperationsOptions) *Operations { return &Operations{options: o, table: o.Jobs} }
+func NewOperations(o OperationsOptions) *Operations {
+	return &Operations{options: o, table: o.Jobs}
+}
 
 // SetJobs takes other jobs as those of the configuration.
 func (o *Operations) SetJobs(jobs []Job) {
@@ -99,7 +101,8 @@ func (e *SpecError) Error() string {
 
 // action completes who acts, and refuses what the audit log can't keep.
 func (o *Operations) action(a Action) (Action, error) {
-	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"), cmp.Or(a.Replica, o.options.Replica)
+	a.Actor, a.Via, a.Replica = cmp.Or(a.Actor, "program"), cmp.Or(a.Via, "go"),
+		cmp.Or(a.Replica, o.options.Replica)
 	return a, a.Check()
 }
 
@@ -172,7 +175,8 @@ func (o *Operations) job(ctx context.Context, name string) (Job, error) {
 	}
 	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Job == name })
 	if i < 0 {
-		return Job{}, fmt.Errorf("job %s: %w here, so that nobody can check its params: ask a replica that has the job", name, ErrNotFound)
+		return Job{}, fmt.Errorf("job %s: %w here, so that nobody can check its params: ask a "+
+			"replica that has the job", name, ErrNotFound)
 	}
 	return o.options.Build(specs[i].Text)
 }
@@ -223,7 +227,8 @@ func (o *Operations) Cancel(ctx context.Context, a Action, run uuid.UUID) (Recor
 // Release takes a lock away from its holder, who can commit nothing more, and
 // removes it from stage 1. The request's token is the holder's as last seen: where
 // another holds it now, that is ErrConflict.
-func (o *Operations) Release(ctx context.Context, a Action, r ReleaseRequest) (locking.Released, error) {
+func (o *Operations) Release(ctx context.Context, a Action,
+	r ReleaseRequest) (locking.Released, error) {
 	a, err := o.action(a)
 	if err != nil {
 		return locking.Released{}, err
@@ -236,7 +241,8 @@ func (o *Operations) Release(ctx context.Context, a Action, r ReleaseRequest) (l
 		err := errors.Join(o.options.Locker.ClearReleased(ctx, []locking.Released{released}),
 			o.options.Locker.Clear(ctx, released.Requests, released.Owner.Run))
 		if err != nil {
-			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).Msg("advisory lock of a released lock not removed, it expires")
+			o.options.Log.Warn().Err(err).Int64("token", int64(released.Token)).
+				Msg("advisory lock of a released lock not removed, it expires")
 		}
 	}
 	return released, nil
@@ -260,18 +266,21 @@ const AnyVersion = -1
 // has seen it, 0 for a new one, or AnyVersion: of two who add or change one at
 // once, one wins and the other is told ErrConflict. A *SpecError says what is wrong with the text,
 // ErrFromConfig that the configuration has the job.
-func (o *Operations) PutJob(ctx context.Context, a Action, text []byte, version int64) (Spec, error) {
+func (o *Operations) PutJob(ctx context.Context, a Action, text []byte,
+	version int64) (Spec, error) {
 	return o.put(ctx, a, "", text, version)
 }
 
 // ChangeJob is PutJob for the job of that name: a text that names another is a
 // *SpecError.
-func (o *Operations) ChangeJob(ctx context.Context, a Action, name string, text []byte, version int64) (Spec, error) {
+func (o *Operations) ChangeJob(ctx context.Context, a Action, name string, text []byte,
+	version int64) (Spec, error) {
 	return o.put(ctx, a, name, text, version)
 }
 
 // put adds or changes the job of that name, "" for any.
-func (o *Operations) put(ctx context.Context, a Action, name string, text []byte, version int64) (Spec, error) {
+func (o *Operations) put(ctx context.Context, a Action, name string, text []byte,
+	version int64) (Spec, error) {
 	a, err := o.action(a)
 	if err != nil {
 		return Spec{}, err
@@ -289,7 +298,9 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 		return Spec{}, err
 	}
 	if name != "" && job.Name != name {
-		return Spec{}, &SpecError{Problems: []SpecProblem{{Key: "name", Message: fmt.Sprintf("found %q, expected %q: a job's name can't be changed", job.Name, name)}}}
+		return Spec{}, &SpecError{Problems: []SpecProblem{
+			{Key: "name", Message: fmt.Sprintf(
+				"found %q, expected %q: a job's name can't be changed", job.Name, name)}}}
 	}
 	if err := o.ours(job.Name); err != nil {
 		return Spec{}, err
@@ -300,16 +311,19 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 	if version == AnyVersion {
 		version = versionIn(specs, job.Name)
 	}
-	put, err := o.options.Control.PutSpec(ctx, a, Spec{Job: job.Name, Text: complete, Version: version}, func(added []Spec) error {
-		if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
-			return err // what it depends on was removed meanwhile
-		}
-		if dependents := o.dependents(added, job.Name); len(dependents) > 0 && job.Schedule.String() == "" {
-			return &SpecError{Problems: []SpecProblem{{Key: "schedule",
-				Message: fmt.Sprintf("found no schedule, expected one: %s follows this job", strings.Join(dependents, " and "))}}}
-		}
-		return nil
-	})
+	put, err := o.options.Control.PutSpec(ctx, a,
+		Spec{Job: job.Name, Text: complete, Version: version}, func(added []Spec) error {
+			if _, err := o.options.Complete(text, o.schedules(added)); err != nil {
+				return err // what it depends on was removed meanwhile
+			}
+			if dependents := o.dependents(added, job.Name); len(dependents) > 0 &&
+				job.Schedule.String() == "" {
+				return &SpecError{Problems: []SpecProblem{{Key: "schedule",
+					Message: fmt.Sprintf("found no schedule, expected one: %s follows this job",
+						strings.Join(dependents, " and "))}}}
+			}
+			return nil
+		})
 	return put, of("job "+job.Name, err)
 }
 
@@ -333,13 +347,15 @@ func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, versi
 			return fmt.Errorf("added job %s: %w", name, ErrNotFound)
 		}
 	}
-	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version, func(added []Spec) error {
-		if dependents := o.dependents(added, name); len(dependents) > 0 {
-			return fmt.Errorf("%w: %s would never be due again; remove first what follows it, or have that follow another",
-				ErrFollowed, strings.Join(dependents, " and "))
-		}
-		return nil
-	}))
+	return of("job "+name, o.options.Control.RemoveSpec(ctx, a, name, version,
+		func(added []Spec) error {
+			if dependents := o.dependents(added, name); len(dependents) > 0 {
+				return fmt.Errorf("%w: %s would never be due again; remove first what follows "+
+					"it, or have that follow another",
+					ErrFollowed, strings.Join(dependents, " and "))
+			}
+			return nil
+		}))
 }
 
 // schedules returns when added jobs are due, but for those that can't be built
@@ -403,7 +419,8 @@ func (o *Operations) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Un
 // DeliverAgain has a webhook told once more what it could not be told, within
 // about a second by whichever replica has the webhook. ErrNotFound says that it
 // was told by now, or that it is forgotten.
-func (o *Operations) DeliverAgain(ctx context.Context, a Action, delivery uuid.UUID) (Undelivered, error) {
+func (o *Operations) DeliverAgain(ctx context.Context, a Action,
+	delivery uuid.UUID) (Undelivered, error) {
 	outbox, err := o.outbox()
 	if err != nil {
 		return Undelivered{}, err

@@ -45,13 +45,16 @@ func decodeParams(raw json.RawMessage, target any) error {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil {
-		return &ParamsError{Problems: []ParamProblem{{Message: "expected a mapping of keys to values"}}}
+		return &ParamsError{Problems: []ParamProblem{
+			{Message: "expected a mapping of keys to values"}}}
 	}
 	var problems []ParamProblem
 	names := paramNames(target)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if names != nil && !slices.Contains(names, key) {
-			problems = append(problems, ParamProblem{Key: key, Message: fmt.Sprintf("unknown key %q, expected one of %s", key, strings.Join(names, ", "))})
+			problems = append(problems,
+				ParamProblem{Key: key, Message: fmt.Sprintf("unknown key %q, expected one of %s",
+					key, strings.Join(names, ", "))})
 			continue
 		}
 		one, err := json.Marshal(map[string]json.RawMessage{key: keys[key]})

@@ -18,7 +18,8 @@ type sampleParams struct {
 
 func (p sampleParams) Validate() error {
 	if p.Limit < 0 {
-		return &ParamsError{Problems: []ParamProblem{{Key: "limit", Message: "expected at least 0"}}}
+		return &ParamsError{Problems: []ParamProblem{{Key: "limit",
+			Message: "expected at least 0"}}}
 	}
 	_ = p.hidden
 	return nil
@@ -29,11 +30,12 @@ func TestParamsDecodeStrictlyAndTellEveryMistake(t *testing.T) {
 		``:     "",
 		`null`: "",
 		`{"region": "eu", "limit": 5, "window": "1h30m"}`: "",
-		`[1]`:                            "params: expected a mapping of keys to values",
-		`{"Region": "eu"}`:               `params: Region: unknown key "Region", expected one of region, limit, window`,
-		`{"hidden": 1}`:                  `params: hidden: unknown key "hidden", expected one of region, limit, window`,
-		`{"limit": -1}`:                  "params: limit: expected at least 0",
-		`{"limit": "5", "window": 5}`:    "params: limit: found a string, expected int; window: found a number, expected jobs.Duration",
+		`[1]`:              "params: expected a mapping of keys to values",
+		`{"Region": "eu"}`: `params: Region: unknown key "Region", expected one of region, limit, window`,
+		`{"hidden": 1}`:    `params: hidden: unknown key "hidden", expected one of region, limit, window`,
+		`{"limit": -1}`:    "params: limit: expected at least 0",
+		`{"limit": "5", "window": 5}`: "params: limit: found a string, expected int; window: " +
+			"found a number, expected jobs.Duration",
 		`{"window": "soon", "regoin":1}`: `params: regoin: unknown key "regoin", expected one of region, limit, window; window: found "soon", expected a duration such as 90s or 1h30m`,
 	} {
 		var p sampleParams
@@ -47,7 +49,8 @@ func TestParamsDecodeStrictlyAndTellEveryMistake(t *testing.T) {
 		}
 	}
 	var p sampleParams
-	if err := decodeParams(json.RawMessage(`{"window": "90s"}`), &p); err != nil || time.Duration(p.Window) != 90*time.Second {
+	if err := decodeParams(json.RawMessage(`{"window": "90s"}`), &p); err != nil ||
+		time.Duration(p.Window) != 90*time.Second {
 		t.Errorf("window %v, %v", p.Window, err)
 	}
 }
@@ -86,7 +89,8 @@ func TestTailKeepsTheEndAsPlainText(t *testing.T) {
 
 func TestRegistryRefusesWhatItCannotCall(t *testing.T) {
 	handler := Handle("work", func(_ context.Context, _ *Run, _ struct{}) error { return nil })
-	for name, handlers := range map[string][]Registration{"twice": {handler, handler}, "no name": {{}}, "no function": {{Name: "x"}}} {
+	for name, handlers := range map[string][]Registration{"twice": {handler, handler},
+		"no name": {{}}, "no function": {{Name: "x"}}} {
 		if _, err := NewRegistry(handlers...); err == nil {
 			t.Errorf("%s: went through", name)
 		}
@@ -95,7 +99,8 @@ func TestRegistryRefusesWhatItCannotCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Bind("wrok", nil); !errors.Is(err, ErrUnknownHandler) || !strings.Contains(err.Error(), `"work"`) {
+	if _, err := r.Bind("wrok", nil); !errors.Is(err, ErrUnknownHandler) ||
+		!strings.Contains(err.Error(), `"work"`) {
 		t.Errorf("unknown handler: %v", err)
 	}
 }

@@ -25,8 +25,10 @@ var errAbandoned = errors.New("handler ignored the end of its context and was le
 func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	handler, params := f.handler()
 	run := &Run{
-		ID: f.run, Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key, Attempt: f.attempt, Recovery: f.firing.Recovery,
-		Replica: f.replica, Token: token, Params: params, store: f.handed, output: NewTail(maxOutput),
+		ID: f.run, Job: f.entry.Name, ScheduledAt: f.firing.ScheduledAt, Key: f.firing.Key,
+		Attempt: f.attempt, Recovery: f.firing.Recovery,
+		Replica: f.replica, Token: token, Params: params, store: f.handed,
+		output: NewTail(maxOutput),
 	}
 	run.log = f.runLogger(run)
 	ctx, cancel := context.WithCancelCause(f.session.ctx)
@@ -35,7 +37,8 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 	defer remove()
 	f.active.writes(token, run.output)
 	defer f.freeWhenLost(ctx, lock)()
-	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).Dur("late", f.clock.now().Sub(f.firing.ScheduledAt)).Msg("run started")
+	f.log.Debug().Int64("token", int64(token)).Int("attempt", f.attempt).
+		Dur("late", f.clock.now().Sub(f.firing.ScheduledAt)).Msg("run started")
 
 	f.tellStarted(run)
 	begun := time.Now()
@@ -74,7 +77,8 @@ func (f *firing) freeWhenLost(ctx context.Context, lock *locking.Lock) (end func
 
 // handle calls the handler and waits for it, or leaves it behind when it does
 // not return after its context has ended.
-func (f *firing) handle(ctx context.Context, run *Run, handler HandlerFunc) (v verdict, leftBehind bool) {
+func (f *firing) handle(ctx context.Context, run *Run,
+	handler HandlerFunc) (v verdict, leftBehind bool) {
 	if f.entry.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.entry.Timeout, timeoutCause(f.entry.Timeout))
@@ -134,7 +138,8 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 	if _, recorded := run.completed.get(); recorded {
 		return true
 	}
-	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason, Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
+	request := FinishRequest{Run: run.ID, Token: run.Token, State: v.state, Reason: v.reason,
+		Detail: v.detail, Output: run.OutputText(), Result: run.Result(), LeftBehind: leftBehind}
 	if v.err != nil {
 		request.Error = PlainText(cut(v.err.Error(), maxErrorText))
 	}
@@ -152,18 +157,21 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 		held = errors.Is(err, ErrRowHeld)
 		switch {
 		case err == nil && !done:
-			f.log.Warn().Int64("token", int64(run.Token)).Msg("run was superseded, its end is not recorded")
+			f.log.Warn().Int64("token", int64(run.Token)).
+				Msg("run was superseded, its end is not recorded")
 			return false
 		case err == nil:
 			return true
 		case ctx.Err() != nil:
-			f.log.Error().Err(err).Str("state", string(request.State)).Msg("run's end could not be recorded, a sweep records it as lost")
+			f.log.Error().Err(err).Str("state", string(request.State)).
+				Msg("run's end could not be recorded, a sweep records it as lost")
 			return false
 		case !errors.Is(err, ErrUnavailable):
 			// Something of the text is refused: the outcome alone must do. The
 			// state is of the outcome.
 			request.Detail, request.Error, request.Output, request.Result = "", "", "", nil
-			f.log.Error().Err(err).Msg("run's end refused by the store, recording the outcome alone")
+			f.log.Error().Err(err).Msg(
+				"run's end refused by the store, recording the outcome alone")
 		}
 		pause(ctx, startBackoff)
 	}
@@ -174,7 +182,8 @@ func (f *firing) logEnd(run *Run, v verdict, took time.Duration, again bool) {
 	if v.state != Succeeded {
 		event = f.log.Warn().AnErr("error", v.err)
 	}
-	event.Str("state", string(v.state)).Str("reason", string(v.reason)).Int64("token", int64(run.Token)).
+	event.Str("state", string(v.state)).Str("reason", string(v.reason)).
+		Int64("token", int64(run.Token)).
 		Int("attempt", run.Attempt).Dur("took", took).Bool("again", again).Msg("run ended")
 }
 

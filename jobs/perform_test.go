@@ -39,9 +39,11 @@ func TestNoAttemptBeforeTheEndOfTheLastIsRecorded(t *testing.T) {
 		j := once(t, "job", 10*time.Second, "orders")
 		j.Retry = retry.Policy{Attempts: 3, Delay: time.Second}
 		o := c.options("a", []jobs.Registration{failing}, j)
-		o.Store = &unfinished{c.store, time.Now().Add(time.Minute)} // heartbeats renew the session meanwhile
+		// heartbeats renew the session meanwhile
+		o.Store = &unfinished{c.store, time.Now().Add(time.Minute)}
 		stop := c.start(o)
-		time.Sleep(50 * time.Second) // the replica gives up after one TTL, and its next heartbeat gives the claim back
+		// the replica gives up after one TTL, and its next heartbeat gives the claim back
+		time.Sleep(50 * time.Second)
 		if got := c.outcomes("job"); calls != 1 || !slices.Equal(got, []string{"lost claim_lost"}) {
 			t.Errorf("%d calls of the handler, %v; want one, whose run is lost", calls, got)
 		}

@@ -127,7 +127,8 @@ func TestAllThatIsQueuedIsLetGo(t *testing.T) {
 	holder.hold.giveBack()
 	holdsLate.hold.giveBack()
 	if p, ok := r.pop(); ok || r.adoptedLen() != 0 || r.lateRoom() != 1 {
-		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(), r.lateRoom())
+		t.Errorf("%v is left, with %d adopted and room for %d late runs", p.entry, r.adoptedLen(),
+			r.lateRoom())
 	}
 }
 
@@ -137,7 +138,8 @@ func TestMisfiresThatAPauseHoldsBackAreLookedAtLast(t *testing.T) {
 	now := time.Now()
 	u := &upkeep{held: map[string]bool{"paused": true}}
 	var entries []*entry
-	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour, "long ago": 50 * time.Hour, "lately": 5 * time.Minute} {
+	for name, behind := range map[string]time.Duration{"paused": 100 * time.Hour,
+		"long ago": 50 * time.Hour, "lately": 5 * time.Minute} {
 		e := entryEvery(t, time.Minute, MisfireSkip)
 		e.Name = name
 		e.activeVersion.register(1)

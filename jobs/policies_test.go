@@ -84,12 +84,15 @@ func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
 		o := c.options("a", takes(5*time.Second), slices.Concat(late, current)...)
 		o.Workers, o.CatchUp = 8, 2
 		stop := c.start(o)
-		time.Sleep(time.Duration(missed) * 3 * time.Second) // half a second more than each of them takes
+		// half a second more than each of them takes
+		time.Sleep(time.Duration(missed) * 3 * time.Second)
 		stop()
 
 		for _, r := range c.starts(current) {
-			if r.ScheduledAt.After(began.Add(15*time.Second)) && r.StartedAt.Sub(r.ScheduledAt) > time.Second {
-				t.Errorf("%s due %s began %s late", r.Job, r.ScheduledAt, r.StartedAt.Sub(r.ScheduledAt))
+			if r.ScheduledAt.After(began.Add(15*time.Second)) &&
+				r.StartedAt.Sub(r.ScheduledAt) > time.Second {
+				t.Errorf("%s due %s began %s late", r.Job, r.ScheduledAt,
+					r.StartedAt.Sub(r.ScheduledAt))
 			}
 		}
 		caughtUp := c.starts(late)
@@ -108,7 +111,8 @@ func TestOutageIsCaughtUpWithBesideWhatIsDue(t *testing.T) {
 			}
 			// Two are taken up at a time, in no order among themselves.
 			if i >= 4 && priority[r.Job] > priority[caughtUp[i-4].Job] {
-				t.Errorf("%s, of priority %d, began after %s, of priority %d", r.Job, priority[r.Job], caughtUp[i-4].Job, priority[caughtUp[i-4].Job])
+				t.Errorf("%s, of priority %d, began after %s, of priority %d", r.Job,
+					priority[r.Job], caughtUp[i-4].Job, priority[caughtUp[i-4].Job])
 			}
 		}
 	})
@@ -171,7 +175,8 @@ func TestStarvedJobAges(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(7 * time.Minute)
 		if began := c.starts([]jobs.Job{starved}); len(began) > 0 {
-			t.Errorf("began %s after its scheduled time, beside others that are 8 minutes ahead", began[0].StartedAt.Sub(began[0].ScheduledAt))
+			t.Errorf("began %s after its scheduled time, beside others that are 8 minutes ahead",
+				began[0].StartedAt.Sub(began[0].ScheduledAt))
 		}
 		time.Sleep(4 * time.Minute)
 		if began := c.starts([]jobs.Job{starved}); len(began) != 1 {
@@ -194,7 +199,8 @@ func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
 		stop := c.start(c.options("a", takes(8*time.Second), append(group, other)...))
 		time.Sleep(time.Minute)
 		stop()
-		if began := c.starts([]jobs.Job{other}); len(began) != 1 || began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second {
+		if began := c.starts([]jobs.Job{other}); len(began) != 1 ||
+			began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second {
 			t.Errorf("a job of no group began %+v", began)
 		}
 		began := c.starts(group)
@@ -202,8 +208,10 @@ func TestGroupHasSoManyPlacesOnAReplica(t *testing.T) {
 			t.Fatalf("%d of 6 began", len(began))
 		}
 		for i, r := range began {
-			if want := time.Duration(i/2) * 8 * time.Second; r.StartedAt.Sub(r.ScheduledAt).Round(time.Second) != want {
-				t.Errorf("the %d. began %s after its scheduled time, want %s", i+1, r.StartedAt.Sub(r.ScheduledAt), want)
+			if want := time.Duration(i/2) * 8 * time.Second; r.StartedAt.Sub(r.ScheduledAt).
+				Round(time.Second) != want {
+				t.Errorf("the %d. began %s after its scheduled time, want %s", i+1,
+					r.StartedAt.Sub(r.ScheduledAt), want)
 			}
 		}
 	})
@@ -215,7 +223,8 @@ func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		holder := once(t, "holder", 9*time.Second, "orders")
-		waiter, brief := once(t, "waiter", 10*time.Second, "orders"), once(t, "brief", 11*time.Second)
+		waiter, brief := once(t, "waiter", 10*time.Second, "orders"),
+			once(t, "brief", 11*time.Second)
 		waiter.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
 		for _, j := range []*jobs.Job{&waiter, &brief} {
 			j.Group, j.GroupLimits.PerReplica = "night", 1
@@ -224,7 +233,9 @@ func TestPlaceInAGroupIsFreeWhileAFiringWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		began := c.starts([]jobs.Job{waiter, brief})
-		if len(began) != 2 || began[0].Job != "brief" || began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second || began[1].StartedAt.Before(*began[0].FinishedAt) {
+		if len(began) != 2 || began[0].Job != "brief" ||
+			began[0].StartedAt.Sub(began[0].ScheduledAt) > time.Second ||
+			began[1].StartedAt.Before(*began[0].FinishedAt) {
 			t.Errorf("began %+v", began)
 		}
 	})
@@ -249,7 +260,8 @@ func TestGroupHasSoManyRunsInTheCluster(t *testing.T) {
 			for _, r := range c.runs(j.Name) {
 				if r.State == jobs.Waiting {
 					waiting++
-					if r.Reason != jobs.ReasonGroupFull && r.Reason != jobs.ReasonOlderWaiter || r.BlockedBy == nil || r.BlockedBy.Resource != "group:night" {
+					if r.Reason != jobs.ReasonGroupFull && r.Reason != jobs.ReasonOlderWaiter ||
+						r.BlockedBy == nil || r.BlockedBy.Resource != "group:night" {
 						t.Errorf("%s waits by %s for %+v", r.Job, r.Reason, r.BlockedBy)
 					}
 				}
@@ -283,9 +295,12 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 		"a lock was held": {func(_ *jobs.Options, j *jobs.Job) {
 			j.Wait = retry.Policy{Attempts: 1000, Delay: 700 * time.Millisecond}
 		},
-			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second, "orders")} }, "public/orders was held by job hog"},
+			func(t *testing.T) []jobs.Job {
+				return []jobs.Job{once(t, "hog", 8*time.Second, "orders")}
+			}, "public/orders was held by job hog"},
 		"its workers were busy": {func(o *jobs.Options, _ *jobs.Job) { o.Workers = 1 },
-			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second)} }, "none had a worker for it"},
+			func(t *testing.T) []jobs.Job { return []jobs.Job{once(t, "hog", 8*time.Second)} },
+			"none had a worker for it"},
 		"its group was full": {func(_ *jobs.Options, j *jobs.Job) { j.Group, j.GroupLimits.PerCluster = "night", 1 },
 			func(t *testing.T) []jobs.Job {
 				hog := once(t, "hog", 8*time.Second)
@@ -306,12 +321,17 @@ func TestFiringIsNotStartedAfterItsDeadline(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				stop()
 				r := cl.runs("job")
-				if len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline || r[0].StartedAt != nil ||
-					!strings.Contains(r[0].Detail, "not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
+				if len(r) != 1 || r[0].State != jobs.Skipped ||
+					r[0].Reason != jobs.ReasonDeadline || r[0].StartedAt != nil ||
+					!strings.Contains(r[0].Detail,
+						"not started by its deadline, 5s after its scheduled time: ") || !strings.Contains(r[0].Detail, c.detail) {
 					t.Errorf("runs %+v", r)
 				}
-				if c.detail != "none had a worker for it" && r[0].FinishedAt.Sub(r[0].ScheduledAt).Round(100*time.Millisecond) != 5*time.Second {
-					t.Errorf("skipped %s after its scheduled time", r[0].FinishedAt.Sub(r[0].ScheduledAt))
+				if c.detail != "none had a worker for it" &&
+					r[0].FinishedAt.Sub(r[0].ScheduledAt).
+						Round(100*time.Millisecond) != 5*time.Second {
+					t.Errorf("skipped %s after its scheduled time",
+						r[0].FinishedAt.Sub(r[0].ScheduledAt))
 				}
 			})
 		})
@@ -325,11 +345,13 @@ func TestDeadlineOfWhatIsAdopted(t *testing.T) {
 		late, manual := job(t, "late", time.Hour), job(t, "manual", 24*time.Hour)
 		late.Deadline, manual.Deadline = 20*time.Minute, 20*time.Minute
 		c.outage(85*time.Minute, late, manual) // scheduledAt 25 minutes ago
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "manual", Key: "early"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(21 * time.Minute)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "late"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "manual", Key: "late"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)
@@ -339,7 +361,8 @@ func TestDeadlineOfWhatIsAdopted(t *testing.T) {
 		if got := c.outcomes("late"); !slices.Equal(got, []string{"skipped deadline"}) {
 			t.Errorf("a late run: %v", got)
 		}
-		if got := c.outcomes("manual"); !slices.Equal(got, []string{"skipped deadline", "succeeded"}) {
+		if got := c.outcomes("manual"); !slices.Equal(got,
+			[]string{"skipped deadline", "succeeded"}) {
 			t.Errorf("triggered runs: %v", got)
 		}
 		if r := c.runs("manual")[0]; !strings.Contains(r.Detail, "triggered by ann") {
@@ -354,12 +377,13 @@ func TestDeadlineIsForTheFirstAttempt(t *testing.T) {
 		c := newCluster(t)
 		j := once(t, "job", 10*time.Second)
 		j.Deadline, j.Retry = 5*time.Second, retry.Policy{Attempts: 2, Delay: time.Minute}
-		handlers := []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-			if run.Attempt == 1 {
-				return errors.New("not yet")
-			}
-			return nil
-		})}
+		handlers := []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				if run.Attempt == 1 {
+					return errors.New("not yet")
+				}
+				return nil
+			})}
 		stop := c.start(c.options("a", handlers, j))
 		time.Sleep(2 * time.Minute)
 		stop()
@@ -387,11 +411,13 @@ func TestQueueHoldsOne(t *testing.T) {
 				time.Sleep(82 * time.Second)
 				// Of those due while the second waited two were skipped, and so while
 				// the fifth did; the eighth came when that had begun.
-				want := []string{"succeeded", "succeeded", "skipped overlap", "skipped overlap", "running", "skipped overlap", "skipped overlap", "waiting overlap"}
+				want := []string{"succeeded", "succeeded", "skipped overlap", "skipped overlap",
+					"running", "skipped overlap", "skipped overlap", "waiting overlap"}
 				if got := c.outcomes("job"); !slices.Equal(got, want) {
 					t.Errorf("got %v, want %v", got, want)
 				}
-				if r := c.runs("job")[2]; !strings.Contains(r.Detail, "another firing waits for it already") {
+				if r := c.runs("job")[2]; !strings.Contains(r.Detail,
+					"another firing waits for it already") {
 					t.Errorf("skipped with %q", r.Detail)
 				}
 				for _, stop := range stops {
@@ -404,22 +430,25 @@ func TestQueueHoldsOne(t *testing.T) {
 
 func TestFiringWhoseTriesAreOverWaitsOnByItsPolicy(t *testing.T) {
 	for policy, want := range map[jobs.Misfire][]string{
-		jobs.MisfireSkip:    {"skipped lock_held", "skipped lock_held", "skipped lock_held", "succeeded"},
+		jobs.MisfireSkip: {"skipped lock_held", "skipped lock_held", "skipped lock_held",
+			"succeeded"},
 		jobs.MisfireRunOnce: {"skipped superseded", "skipped superseded", "succeeded", "succeeded"},
 		jobs.MisfireRunAll:  {"skipped superseded", "succeeded", "succeeded", "succeeded"},
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
-				hog, j := once(t, "hog", 50*time.Second, "orders"), job(t, "job", time.Minute, "orders")
+				hog, j := once(t, "hog", 50*time.Second, "orders"),
+					job(t, "job", time.Minute, "orders")
 				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
 				j.Overlap = jobs.OverlapQueue
-				handlers := []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-					if run.Job == "hog" {
-						time.Sleep(160 * time.Second)
-					}
-					return nil
-				})}
+				handlers := []jobs.Registration{jobs.Handle("work",
+					func(_ context.Context, run *jobs.Run, _ struct{}) error {
+						if run.Job == "hog" {
+							time.Sleep(160 * time.Second)
+						}
+						return nil
+					})}
 				stop := c.start(c.options("a", handlers, hog, j))
 				time.Sleep(4*time.Minute + 30*time.Second)
 				stop()
@@ -442,15 +471,18 @@ func TestFiringThatHasTriesLeftWaitsOnByItsPolicy(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
-				hog, j := once(t, "hog", 50*time.Second, "orders"), job(t, "job", time.Minute, "orders")
+				hog, j := once(t, "hog", 50*time.Second, "orders"),
+					job(t, "job", time.Minute, "orders")
 				j.MisfireBy = jobs.MisfireRules{LockHeld: policy, Limit: 2}
-				j.Overlap, j.Wait = jobs.OverlapQueue, retry.Policy{Elapsed: time.Hour, Delay: time.Second}
-				handlers := []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-					if run.Job == "hog" {
-						time.Sleep(160 * time.Second)
-					}
-					return nil
-				})}
+				j.Overlap, j.Wait = jobs.OverlapQueue,
+					retry.Policy{Elapsed: time.Hour, Delay: time.Second}
+				handlers := []jobs.Registration{jobs.Handle("work",
+					func(_ context.Context, run *jobs.Run, _ struct{}) error {
+						if run.Job == "hog" {
+							time.Sleep(160 * time.Second)
+						}
+						return nil
+					})}
 				stop := c.start(c.options("a", handlers, hog, j))
 				time.Sleep(3*time.Minute + 55*time.Second)
 				stop()
@@ -486,9 +518,11 @@ func TestScheduledTimesOfAPauseAreDecidedWhenItIsOver(t *testing.T) {
 				time.Sleep(30 * time.Second)
 				stop()
 				got := c.runs("job")
-				if outcomes := c.outcomes("job"); len(outcomes) < 2 || !slices.Equal(outcomes[:2], want) {
+				if outcomes := c.outcomes("job"); len(outcomes) < 2 ||
+					!slices.Equal(outcomes[:2], want) {
 					t.Errorf("got %v, want %v", outcomes, want)
-				} else if !strings.Contains(got[0].Detail, "everything was paused by alice at 2000-01-01T00:00:31Z and resumed by alice") {
+				} else if !strings.Contains(got[0].Detail,
+					"everything was paused by alice at 2000-01-01T00:00:31Z and resumed by alice") {
 					t.Errorf("told as %q", got[0].Detail)
 				}
 			})
@@ -502,7 +536,8 @@ type slowStart struct {
 	takes time.Duration
 }
 
-func (s slowStart) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s slowStart) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	time.Sleep(s.takes)
 	return s.Store.Start(ctx, session, requests)
 }
@@ -518,7 +553,9 @@ func TestClaimThatComesAfterTheDeadlineIsGivenBack(t *testing.T) {
 		stop := c.start(o)
 		time.Sleep(30 * time.Second)
 		r := c.runs("job")
-		if calls("job") != 0 || len(r) != 1 || r[0].State != jobs.Skipped || r[0].Reason != jobs.ReasonDeadline || !strings.Contains(r[0].Detail, "did not answer in time") {
+		if calls("job") != 0 || len(r) != 1 || r[0].State != jobs.Skipped ||
+			r[0].Reason != jobs.ReasonDeadline ||
+			!strings.Contains(r[0].Detail, "did not answer in time") {
 			t.Errorf("%d calls, runs %+v", calls("job"), r)
 		}
 		if locks, err := c.store.Locks(t.Context()); err != nil || len(locks) > 0 {
@@ -539,7 +576,8 @@ func TestOutageIsToldFromItsBeginning(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		r := c.runs("job")
-		if len(r) != 2 || r[0].Reason != jobs.ReasonMisfire || !strings.Contains(r[1].Detail, "no replica was up since 2000-01-01T00:00:0") {
+		if len(r) != 2 || r[0].Reason != jobs.ReasonMisfire ||
+			!strings.Contains(r[1].Detail, "no replica was up since 2000-01-01T00:00:0") {
 			t.Errorf("recorded %+v", r)
 		}
 	})
@@ -552,7 +590,8 @@ func TestReplicaWhoseGroupIsFullLeavesRunsToOthers(t *testing.T) {
 		j.Group, j.GroupLimits.PerReplica, j.Overlap = "night", 1, jobs.OverlapAllow
 		trigger := func(key string) {
 			t.Helper()
-			if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: key}); err != nil {
+			if _, err := c.store.Trigger(t.Context(), byHand,
+				jobs.TriggerRequest{Job: "job", Key: key}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -565,7 +604,8 @@ func TestReplicaWhoseGroupIsFullLeavesRunsToOthers(t *testing.T) {
 		stopIdle := c.start(c.options("idle", takes(time.Second), j))
 		time.Sleep(5 * time.Second)
 		for _, r := range c.runs("job") {
-			if want := map[string]string{"first": "busy", "second": "idle"}[r.Key]; r.Replica != want {
+			if want := map[string]string{"first": "busy",
+				"second": "idle"}[r.Key]; r.Replica != want {
 				t.Errorf("%s was taken up by %q, want %s", r.Key, r.Replica, want)
 			}
 		}

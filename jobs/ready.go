@@ -14,12 +14,13 @@ import (
 // pending is a firing that waits for a worker: a scheduled time of the timetable, or a
 // waiting run that this replica has adopted.
 type pending struct {
-	entry    *entry
-	firing   Firing
-	adopted  uuid.UUID // the run, where there is one in the store already
-	session  uuid.UUID // that adopted it
-	attempt  int
-	late     bool            // a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
+	entry   *entry
+	firing  Firing
+	adopted uuid.UUID // the run, where there is one in the store already
+	session uuid.UUID // that adopted it
+	attempt int
+	// a misfire that is run late: it waits for earlier runs of its job, whatever the job's overlap
+	late     bool
 	since    time.Time       // when it began to wait here
 	queued   time.Time       // of an adopted one: when it began to wait anywhere
 	obstacle string          // of an adopted one: what was in its way until then, in words
@@ -54,7 +55,8 @@ type ready struct {
 // newReady returns a queue for a replica of which that many workers may be at
 // work on late runs.
 func newReady(replica string, late int) *ready {
-	return &ready{replica: replica, late: newPlaces(late), groups: map[string]*places{}, wake: make(chan struct{}, 1)}
+	return &ready{replica: replica, late: newPlaces(late), groups: map[string]*places{},
+		wake: make(chan struct{}, 1)}
 }
 
 // push adds a firing. Rank is the rendezvous hash of job and replica, so that
@@ -149,7 +151,9 @@ type readyHeap []pending
 
 func (h readyHeap) Len() int { return len(h) }
 func (h readyHeap) Less(i, j int) bool {
-	return cmp.Or(h[i].place.Compare(h[j].place), h[i].firing.ScheduledAt.Compare(h[j].firing.ScheduledAt), cmp.Compare(h[i].rank, h[j].rank)) < 0
+	return cmp.Or(h[i].place.Compare(h[j].place),
+		h[i].firing.ScheduledAt.Compare(h[j].firing.ScheduledAt),
+		cmp.Compare(h[i].rank, h[j].rank)) < 0
 }
 func (h readyHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *readyHeap) Push(x any)   { *h = append(*h, x.(pending)) }

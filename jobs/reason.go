@@ -6,28 +6,37 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonLockHeld         Reason = "lock_held"         // a resource stayed held until the wait policy gave up
-	ReasonOverlap          Reason = "overlap"           // an earlier run of the same job was still active
-	ReasonOlderWaiter      Reason = "older_waiter"      // waits behind a run that has waited longer for the same resource
-	ReasonGroupFull        Reason = "group_full"        // as many runs of its group went on as may
-	ReasonNoWorker         Reason = "no_worker"         // waits for a worker of its replica to be free, or had none in time
-	ReasonLocksUnavailable Reason = "locks_unavailable" // memcached could not be asked, and the configuration says skip
-	ReasonMisfire          Reason = "misfire"           // no replica was up to start it
-	ReasonSuperseded       Reason = "superseded"        // another scheduled time of the job was run in its place
-	ReasonSessionLost      Reason = "session_lost"      // its replica died, or could not confirm that it lives
-	ReasonClaimLost        Reason = "claim_lost"        // its claim was taken away
-	ReasonTimeout          Reason = "timeout"           // it outlived its timeout
-	ReasonShutdown         Reason = "shutdown"          // its replica was stopped before it ended
-	ReasonCancelled        Reason = "cancelled"         // an operator ended it
-	ReasonPanic            Reason = "panic"             // the handler panicked
-	ReasonRetry            Reason = "retry"             // an attempt failed, another follows
-	ReasonTriggered        Reason = "triggered"         // waits for a replica to take it up
-	ReasonAfter            Reason = "after"             // the jobs that it follows have succeeded: it waits for a replica to take it up
-	ReasonPaused           Reason = "paused"            // its job, its group or everything was paused
-	ReasonDeadline         Reason = "deadline"          // it could not start before its job's deadline
-	ReasonReleased         Reason = "released"          // an operator took its locks away
-	ReasonJobGone          Reason = "job_gone"          // no replica has had its job for longer than Away
-	ReasonClockOff         Reason = "clock_off"         // its replica's clock was too far off the store's to start anything
+	// a resource stayed held until the wait policy gave up
+	ReasonLockHeld Reason = "lock_held"
+	// an earlier run of the same job was still active
+	ReasonOverlap Reason = "overlap"
+	// waits behind a run that has waited longer for the same resource
+	ReasonOlderWaiter Reason = "older_waiter"
+	ReasonGroupFull   Reason = "group_full" // as many runs of its group went on as may
+	// waits for a worker of its replica to be free, or had none in time
+	ReasonNoWorker Reason = "no_worker"
+	// memcached could not be asked, and the configuration says skip
+	ReasonLocksUnavailable Reason = "locks_unavailable"
+	ReasonMisfire          Reason = "misfire" // no replica was up to start it
+	// another scheduled time of the job was run in its place
+	ReasonSuperseded Reason = "superseded"
+	// its replica died, or could not confirm that it lives
+	ReasonSessionLost Reason = "session_lost"
+	ReasonClaimLost   Reason = "claim_lost" // its claim was taken away
+	ReasonTimeout     Reason = "timeout"    // it outlived its timeout
+	ReasonShutdown    Reason = "shutdown"   // its replica was stopped before it ended
+	ReasonCancelled   Reason = "cancelled"  // an operator ended it
+	ReasonPanic       Reason = "panic"      // the handler panicked
+	ReasonRetry       Reason = "retry"      // an attempt failed, another follows
+	ReasonTriggered   Reason = "triggered"  // waits for a replica to take it up
+	// the jobs that it follows have succeeded: it waits for a replica to take it up
+	ReasonAfter    Reason = "after"
+	ReasonPaused   Reason = "paused"   // its job, its group or everything was paused
+	ReasonDeadline Reason = "deadline" // it could not start before its job's deadline
+	ReasonReleased Reason = "released" // an operator took its locks away
+	ReasonJobGone  Reason = "job_gone" // no replica has had its job for longer than Away
+	// its replica's clock was too far off the store's to start anything
+	ReasonClockOff Reason = "clock_off"
 )
 
 // relation says what a blocker is to the resource that it blocks.
@@ -43,8 +52,10 @@ func (r Reason) relation() string {
 // Reasons lists all reasons.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable, ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
-		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry, ReasonTriggered, ReasonAfter, ReasonPaused, ReasonDeadline,
+		ReasonLockHeld, ReasonOverlap, ReasonOlderWaiter, ReasonNoWorker, ReasonLocksUnavailable,
+		ReasonMisfire, ReasonSuperseded, ReasonSessionLost,
+		ReasonClaimLost, ReasonTimeout, ReasonShutdown, ReasonCancelled, ReasonPanic, ReasonRetry,
+		ReasonTriggered, ReasonAfter, ReasonPaused, ReasonDeadline,
 		ReasonReleased, ReasonGroupFull, ReasonClockOff, ReasonJobGone,
 	}
 }

@@ -80,7 +80,8 @@ func (b Blocker) Queue() string {
 	if b.Root == (Root{}) {
 		return words
 	}
-	return words + fmt.Sprintf(", which waits for %s (holds %s)", locking.Holder{Owner: b.Root.Holder}, b.Root.Resource)
+	return words + fmt.Sprintf(", which waits for %s (holds %s)",
+		locking.Holder{Owner: b.Root.Holder}, b.Root.Resource)
 }
 
 // Wait is what a run was kept waiting by before it started, as last written
@@ -92,26 +93,29 @@ type Wait struct {
 
 // Record is one run as the history shows it.
 type Record struct {
-	ID          uuid.UUID  `json:"id"`
-	Job         string     `json:"job"`
-	ScheduledAt time.Time  `json:"scheduled_at"`
-	Key         string     `json:"key,omitempty"` // of a manual trigger
-	State       State      `json:"state"`
-	Recovery    int        `json:"recovery"`
-	Attempt     int        `json:"attempt"` // 0 until it has started; then of the attempt that runs, ran last or is waited for
-	Replica     string     `json:"replica,omitempty"`
-	Token       Token      `json:"token,omitempty"` // of its last claim
-	CreatedAt   time.Time  `json:"created_at"`
-	WaitSince   time.Time  `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
-	StartBy     *time.Time `json:"start_by,omitempty"`     // of a triggered one with a limit: when it must have begun
-	StartedAt   *time.Time `json:"started_at,omitempty"`
-	FinishedAt  *time.Time `json:"finished_at,omitempty"`
-	Rests       []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
-	Reason      Reason     `json:"reason,omitempty"`
-	Detail      string     `json:"detail,omitempty"` // the reason in words
-	BlockedBy   *Blocker   `json:"blocked_by,omitempty"`
-	Error       string     `json:"error,omitempty"`
-	Waited      *Wait      `json:"waited,omitempty"` // before it started; nil where it did not wait for another
+	ID          uuid.UUID `json:"id"`
+	Job         string    `json:"job"`
+	ScheduledAt time.Time `json:"scheduled_at"`
+	Key         string    `json:"key,omitempty"` // of a manual trigger
+	State       State     `json:"state"`
+	Recovery    int       `json:"recovery"`
+	// 0 until it has started; then of the attempt that runs, ran last or is waited for
+	Attempt   int       `json:"attempt"`
+	Replica   string    `json:"replica,omitempty"`
+	Token     Token     `json:"token,omitempty"` // of its last claim
+	CreatedAt time.Time `json:"created_at"`
+	WaitSince time.Time `json:"waiting_since,omitzero"` // of a waiting one: decides who is older
+	// of a triggered one with a limit: when it must have begun
+	StartBy    *time.Time `json:"start_by,omitempty"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Rests      []Rest     `json:"rests,omitempty"` // the oldest first, at most 32: see EndRest
+	Reason     Reason     `json:"reason,omitempty"`
+	Detail     string     `json:"detail,omitempty"` // the reason in words
+	BlockedBy  *Blocker   `json:"blocked_by,omitempty"`
+	Error      string     `json:"error,omitempty"`
+	// before it started; nil where it did not wait for another
+	Waited *Wait `json:"waited,omitempty"`
 	// Params are those of the moment, of a run that was triggered with some.
 	Params json.RawMessage `json:"params,omitempty"`
 	Output string          `json:"output,omitempty"` // only where one run is asked for

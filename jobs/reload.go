@@ -61,7 +61,8 @@ func (t *cronTable) revise(next []*entry) (r Revision) {
 
 // same reports whether two entries of one job are the same to everybody.
 func (e *entry) same(other *entry) bool {
-	return e.definition.Hash == other.definition.Hash && e.definition.Description == other.definition.Description
+	return e.definition.Hash == other.definition.Hash &&
+		e.definition.Description == other.definition.Description
 }
 
 // withdraw notes that the store is to be told that the session carries the definition no longer.

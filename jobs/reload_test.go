@@ -34,7 +34,8 @@ func TestReloadsLoseAndDoubleNoFiring(t *testing.T) {
 				}
 				time.Sleep(1370 * time.Millisecond)
 				revision, err := replica.SetJobs([]jobs.Job{next})
-				if err != nil || len(revision.Changed) != 1 || len(revision.Added)+len(revision.Removed) != 0 {
+				if err != nil || len(revision.Changed) != 1 ||
+					len(revision.Added)+len(revision.Removed) != 0 {
 					t.Fatalf("revision %+v, %v", revision, err)
 				}
 			}
@@ -66,12 +67,16 @@ func TestReloadChangesTheTable(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		})
-		holder, waiter, stays, leaves, comes := job(t, "holder", 20*time.Second, "shared"), job(t, "waiter", 30*time.Second, "shared"),
-			job(t, "stays", time.Second), job(t, "leaves", time.Second), job(t, "comes", time.Second)
-		waiter.Wait.Attempts, waiter.Wait.Elapsed, waiter.Wait.Delay = 0, 30*time.Minute, time.Second
+		holder, waiter, stays, leaves, comes := job(t, "holder", 20*time.Second, "shared"),
+			job(t, "waiter", 30*time.Second, "shared"),
+			job(t, "stays", time.Second), job(t, "leaves", time.Second),
+			job(t, "comes", time.Second)
+		waiter.Wait.Attempts, waiter.Wait.Elapsed, waiter.Wait.Delay = 0, 30*time.Minute,
+			time.Second
 		registrations := []jobs.Registration{hold}
 		replica, stop := c.begin(c.options("a", registrations, holder, waiter, stays, leaves))
-		time.Sleep(35*time.Second + 500*time.Millisecond) // between scheduled times, as all that follows
+		// between scheduled times, as all that follows
+		time.Sleep(35*time.Second + 500*time.Millisecond)
 		if got := c.outcomes("holder"); len(got) == 0 || got[0] != "running" {
 			t.Fatalf("holder: %q", got)
 		}
@@ -88,7 +93,8 @@ func TestReloadChangesTheTable(t *testing.T) {
 		later := stays
 		later.Schedule = every(t, 2*time.Second)
 		revision, err := replica.SetJobs([]jobs.Job{later, comes})
-		if err != nil || len(revision.Added) != 1 || len(revision.Changed) != 1 || len(revision.Removed) != 3 {
+		if err != nil || len(revision.Added) != 1 || len(revision.Changed) != 1 ||
+			len(revision.Removed) != 3 {
 			t.Fatalf("revision %+v, %v", revision, err)
 		}
 		left, stayed := len(c.runs("leaves")), len(c.runs("stays"))
@@ -102,7 +108,8 @@ func TestReloadChangesTheTable(t *testing.T) {
 		if n := len(c.runs("comes")); n < 19 || n > 21 {
 			t.Errorf("the added job has %d runs in 20 s, expected one a second", n)
 		}
-		if got := c.outcomes("waiter"); len(got) == 0 || got[0] != "skipped "+string(jobs.ReasonJobGone) {
+		if got := c.outcomes("waiter"); len(got) == 0 ||
+			got[0] != "skipped "+string(jobs.ReasonJobGone) {
 			t.Errorf("what waited of a removed job: %q", got)
 		}
 		close(end)
@@ -120,14 +127,16 @@ type cutOff struct {
 	until time.Time
 }
 
-func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+func (s *cutOff) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
 	if time.Now().Before(s.until) {
 		return errors.Join(jobs.ErrUnavailable, errors.New("cut off"))
 	}
 	return s.Store.Withdraw(ctx, session, table, names)
 }
 
-// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it is lost.
+// TestReloadIsToldWhenTheStoreAnswers: until then the job is not fired, and no scheduled time of it
+// is lost.
 func TestReloadIsToldWhenTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

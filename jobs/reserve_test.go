@@ -14,18 +14,19 @@ import (
 
 // takesBy is a handler that works as long as its job says, a second for others.
 func takesBy(lengths map[string]time.Duration) []jobs.Registration {
-	return []jobs.Registration{jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-		length, known := lengths[run.Job]
-		if !known {
-			length = time.Second
-		}
-		select {
-		case <-time.After(length):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})}
+	return []jobs.Registration{jobs.Handle("work",
+		func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+			length, known := lengths[run.Job]
+			if !known {
+				length = time.Second
+			}
+			select {
+			case <-time.After(length):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})}
 }
 
 // A backup of a schema waits for one of its tables. Jobs that write other tables run
@@ -35,15 +36,18 @@ func TestAPatientFiringDoesNotStopWhatLiesBeneath(t *testing.T) {
 		c := newCluster(t)
 		extract := once(t, "extract", 10*time.Second, "orders")
 		backup := once(t, "backup", 20*time.Second, "public.*")
-		backup.Wait = retry.Policy{Elapsed: 2 * time.Hour, Delay: 10 * time.Second, Backoff: retry.Constant}
+		backup.Wait = retry.Policy{Elapsed: 2 * time.Hour, Delay: 10 * time.Second,
+			Backoff: retry.Constant}
 		table := []jobs.Job{extract, backup}
 		for i := range 6 {
-			table = append(table, job(t, fmt.Sprint("rollup-", i), time.Minute, fmt.Sprint("rollup_", i)))
+			table = append(table, job(t, fmt.Sprint("rollup-", i), time.Minute,
+				fmt.Sprint("rollup_", i)))
 		}
 		hasty := once(t, "hasty", 22*time.Second, "totals")
 		hasty.Wait = retry.Policy{Attempts: 1}
 		table = append(table, hasty)
-		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"extract": time.Hour}), table...))
+		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"extract": time.Hour}),
+			table...))
 		time.Sleep(70*time.Minute + 30*time.Second) // nothing is scheduled when it stops
 		stop()
 
@@ -59,9 +63,11 @@ func TestAPatientFiringDoesNotStopWhatLiesBeneath(t *testing.T) {
 			t.Errorf("the backup %+v, an extract ended at %s", done, ended.FinishedAt)
 		}
 		skipped := c.runs("hasty")[0]
-		want := fmt.Sprintf("queued behind job backup (run %s) on a (waiting), which waits for job extract (run %s) on a (holds public/orders)",
+		want := fmt.Sprintf("queued behind job backup (run %s) on a (waiting), which waits for "+
+			"job extract (run %s) on a (holds public/orders)",
 			done.ID, ended.ID)
-		if skipped.State != jobs.Skipped || skipped.Reason != jobs.ReasonOlderWaiter || !strings.Contains(skipped.Detail, want) {
+		if skipped.State != jobs.Skipped || skipped.Reason != jobs.ReasonOlderWaiter ||
+			!strings.Contains(skipped.Detail, want) {
 			t.Errorf("skipped %+v, expected %q", skipped, want)
 		}
 	})
@@ -82,7 +88,8 @@ func TestTriggersRunInTheirOrder(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				const many = 8
 				for i := range many {
-					if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
+					if _, err := c.store.Trigger(t.Context(), byHand,
+						jobs.TriggerRequest{Job: "job", Key: fmt.Sprint(i)}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(300 * time.Millisecond)
@@ -110,11 +117,14 @@ func TestTriggersRunInTheirOrder(t *testing.T) {
 func TestATriggerWaitsForALockForAsLongAsItTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		long, manual := once(t, "long", 2*time.Second, "orders"), job(t, "manual", time.Minute, "orders")
+		long, manual := once(t, "long", 2*time.Second, "orders"),
+			job(t, "manual", time.Minute, "orders")
 		manual.Schedule = once(t, "manual", 24*time.Hour).Schedule
-		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}), long, manual))
+		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}),
+			long, manual))
 		time.Sleep(5 * time.Second)
-		if _, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "manual", Key: "k"}); err != nil {
+		if _, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "manual", Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(40 * time.Minute)

@@ -25,11 +25,15 @@ func TestRestartBeginsWhereTheJobWasLastChecked(t *testing.T) {
 		}
 		time.Sleep(2*time.Minute + 10*time.Second)
 		records := c.runs("job")
-		if got, want := c.outcomes("job"), []string{"succeeded", "succeeded", "succeeded"}; !slices.Equal(got, want) {
+		if got, want := c.outcomes("job"),
+			[]string{"succeeded", "succeeded", "succeeded"}; !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second || late > 2*time.Second {
-			t.Errorf("the first began %s after its scheduled time, expected as soon as a replica was up", late)
+		if late := records[0].StartedAt.Sub(begun.Add(time.Minute)); late < time.Second ||
+			late > 2*time.Second {
+			t.Errorf(
+				"the first began %s after its scheduled time, expected as soon as a replica was up",
+				late)
 		}
 	})
 }

@@ -61,6 +61,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 		}
 	}
 	if runs > 0 {
-		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(begun)).Msg("history pruned")
+		r.log.Debug().Int("runs", runs).Int("batches", batches).Dur("took", time.Since(begun)).
+			Msg("history pruned")
 	}
 }

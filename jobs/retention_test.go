@@ -20,23 +20,26 @@ func TestHistoryIsKeptAsLongAsAsked(t *testing.T) {
 		table := []jobs.Job{job(t, "job", 20*time.Second), once(t, "long", time.Minute, "orders")}
 		var stops []func()
 		for _, name := range []string{"a", "b"} {
-			o := c.options(name, []jobs.Registration{jobs.Handle("work", func(ctx context.Context, run *jobs.Run, _ struct{}) error {
-				if run.Job == "long" {
-					select {
-					case <-time.After(20 * time.Minute):
-					case <-ctx.Done():
+			o := c.options(name, []jobs.Registration{jobs.Handle("work",
+				func(ctx context.Context, run *jobs.Run, _ struct{}) error {
+					if run.Job == "long" {
+						select {
+						case <-time.After(20 * time.Minute):
+						case <-ctx.Done():
+						}
 					}
-				}
-				return nil
-			})}, table...)
+					return nil
+				})}, table...)
 			o.KeepHistory = 10 * time.Minute
 			stops = append(stops, c.start(o))
 		}
 		left := func(least, most int) {
 			t.Helper()
 			runs, now := c.runs("job"), time.Now()
-			if len(runs) < least || len(runs) > most || now.Sub(runs[0].ScheduledAt) > 12*time.Minute {
-				t.Errorf("%d runs are left, the oldest %s old; expected %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
+			if len(runs) < least || len(runs) > most ||
+				now.Sub(runs[0].ScheduledAt) > 12*time.Minute {
+				t.Errorf(
+					"%d runs are left, the oldest %s old; expected %d to %d of the last ten minutes", len(runs), now.Sub(runs[0].ScheduledAt), least, most)
 			}
 		}
 		time.Sleep(9 * time.Minute)
@@ -84,7 +87,9 @@ func TestPruningRestsBetweenBatches(t *testing.T) {
 			return func() (jobs.Pruned, error) { time.Sleep(d); return p, err }
 		}
 		store := &pruning{Store: c.store, begun: time.Now(), answers: []func() (jobs.Pruned, error){
-			took(100*time.Millisecond, jobs.Pruned{Runs: 1, Next: next}, nil), took(time.Millisecond, jobs.Pruned{Runs: 1, Next: next}, nil), took(0, jobs.Pruned{}, nil),
+			took(100*time.Millisecond, jobs.Pruned{Runs: 1, Next: next}, nil),
+			took(time.Millisecond, jobs.Pruned{Runs: 1, Next: next}, nil),
+			took(0, jobs.Pruned{}, nil),
 			took(0, jobs.Pruned{Busy: true}, nil), took(0, jobs.Pruned{}, errors.New("away")),
 		}}
 		o := c.options("a", takes(0))
@@ -93,8 +98,10 @@ func TestPruningRestsBetweenBatches(t *testing.T) {
 		time.Sleep(5*time.Minute - time.Second)
 		stop()
 		want := []time.Duration{
-			time.Minute, time.Minute + 500*time.Millisecond, time.Minute + 521*time.Millisecond, // four times what it took, or 20 ms
-			2*time.Minute + 521*time.Millisecond, 3*time.Minute + 521*time.Millisecond, 4*time.Minute + 521*time.Millisecond,
+			// four times what it took, or 20 ms
+			time.Minute, time.Minute + 500*time.Millisecond, time.Minute + 521*time.Millisecond,
+			2*time.Minute + 521*time.Millisecond, 3*time.Minute + 521*time.Millisecond,
+			4*time.Minute + 521*time.Millisecond,
 		}
 		if len(store.asked) != len(want) {
 			t.Fatalf("asked at %v, expected %v", store.asked, want)

@@ -34,7 +34,8 @@ type Run struct {
 // NewRun returns a Run for tests of handlers, with no store behind it.
 func NewRun(job string, scheduledAt time.Time, log zerolog.Logger) *Run {
 	output := NewTail(maxOutput)
-	return &Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test", Token: 1, log: log, output: output}
+	return &Run{ID: uuid.New(), Job: job, ScheduledAt: scheduledAt, Attempt: 1, Replica: "test",
+		Token: 1, log: log, output: output}
 }
 
 // Log returns the run's logger: what it writes goes to the replica's log and
@@ -60,7 +61,8 @@ func (r *Run) MarkCompleted(state State) { r.completed.set(state) }
 // store themselves and for tests of stores.
 func StoredRun(store Store, r StartRequest, token Token) *Run {
 	return &Run{
-		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key, Attempt: r.Attempt, Recovery: r.Firing.Recovery,
+		ID: r.Run, Job: r.Firing.Job, ScheduledAt: r.Firing.ScheduledAt, Key: r.Firing.Key,
+		Attempt: r.Attempt, Recovery: r.Firing.Recovery,
 		Token: token, store: store, log: zerolog.Nop(), output: NewTail(maxOutput),
 	}
 }

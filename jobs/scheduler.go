@@ -46,9 +46,10 @@ type Options struct {
 	// CatchUp is how many of the workers may be at work on late runs at once: an
 	// outage is caught up with beside what is due meanwhile. 0 is a quarter of the
 	// workers, at least one.
-	CatchUp       int
-	Heartbeat     time.Duration // between renewals of the session
-	SessionTTL    time.Duration // a session expires that long after its last renewal; at least 3 heartbeats
+	CatchUp   int
+	Heartbeat time.Duration // between renewals of the session
+	// a session expires that long after its last renewal; at least 3 heartbeats
+	SessionTTL    time.Duration
 	ShutdownGrace time.Duration // how long runs may go on after Run's context ended
 	// KeepHistory is how long what has ended is kept in the store; 0: for ever.
 	// Where replicas differ, the shortest counts.
@@ -82,10 +83,13 @@ func (o *Options) check() error {
 		problems = append(problems, fmt.Errorf("workers: at least 1, found %d", o.Workers))
 	}
 	if o.CatchUp < 0 || o.CatchUp > max(o.Workers, 1) {
-		problems = append(problems, fmt.Errorf("workers for late runs: 0 to %d, found %d", o.Workers, o.CatchUp))
+		problems = append(problems,
+			fmt.Errorf("workers for late runs: 0 to %d, found %d", o.Workers, o.CatchUp))
 	}
 	if o.Heartbeat <= 0 || o.SessionTTL < 3*o.Heartbeat {
-		problems = append(problems, fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s", o.SessionTTL, o.Heartbeat))
+		problems = append(problems,
+			fmt.Errorf("session: expires after at least 3 heartbeats, found %s and %s",
+				o.SessionTTL, o.Heartbeat))
 	}
 	return errors.Join(problems...)
 }
@@ -117,31 +121,42 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s := &Scheduler{options: o, table: table, stopping: make(chan struct{})}
 	log := o.Log.With().Str("replica", o.Replica).Logger()
-	clock, running, queue := &clusterClock{}, newActive(), newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
+	clock, running, queue := &clusterClock{}, newActive(),
+		newReady(o.Replica, cmp.Or(o.CatchUp, max(o.Workers/4, 1)))
 	s.engine = &engine{
-		replica: o.Replica, store: o.Store, handed: cmp.Or(o.RunStore, o.Store), locker: o.Locker, skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
-		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log}, active: running, workers: newWorkers(o.Workers),
+		replica: o.Replica, store: o.Store, handed: cmp.Or(o.RunStore, o.Store), locker: o.Locker,
+		skipUnavailable: o.SkipWithoutLocks, ttl: o.SessionTTL,
+		clock: clock, clockLimit: &clockLimit{clock: clock, most: o.MaxClockOffset, log: log},
+		active: running, workers: newWorkers(o.Workers),
 		starts: newBatcher(bySession(o.Store.Start)), notes: newBatcher(bySession(o.Store.Note)),
 		finishes: newWeighedBatcher(o.Store.Finish, MaxFinishBytes, FinishRequest.weight),
-		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry, eventBus: newEventBus(o.Observer, o.Listeners, log), tracing: o.Tracing,
+		pace:     usualPace(), log: log, logOutput: o.LogOutput, registry: registry,
+		eventBus: newEventBus(o.Observer, o.Listeners, log), tracing: o.Tracing,
 	}
 	activation := newActivation(o.Store, table, log)
 	s.engine.doubt = activation.doubt
 	s.engine.controlState = &controlState{
-		control: o.Store, session: s.Session, table: table, activation: activation, active: running, registry: registry, build: o.Build, log: log,
-		looks: make(chan struct{}, 1), refused: map[string]int64{}, cancelled: map[uuid.UUID]string{}, every: s.engine.pace.controlState,
+		control: o.Store, session: s.Session, table: table, activation: activation, active: running,
+		registry: registry, build: o.Build, log: log,
+		looks: make(chan struct{}, 1), refused: map[string]int64{},
+		cancelled: map[uuid.UUID]string{}, every: s.engine.pace.controlState,
 		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
 	}
 	s.keeper = &keeper{
-		store: o.Store, activation: activation, revoke: o.Store.Revoke, replica: o.Replica, succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash, replicaStatus: s.engine.replicaStatus,
-		interval: o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
+		store: o.Store, activation: activation, revoke: o.Store.Revoke, replica: o.Replica,
+		succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash,
+		replicaStatus: s.engine.replicaStatus,
+		interval:      o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log,
+		changed: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
 	s.engine.controlState.hurry = s.keeper.hurry
-	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper, revised: activation.revised}
+	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper,
+		revised: activation.revised}
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
 	s.drift = newDrift(o.Store, o.Replica, o.LockServers, table.hash, clock.now, log)
 	s.upkeep = &upkeep{
-		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper, every: o.Heartbeat, page: maxMisfirePage,
+		engine: s.engine, drift: s.drift, table: table, ready: queue, keeper: s.keeper,
+		every: o.Heartbeat, page: maxMisfirePage,
 		held: map[string]bool{},
 	}
 	return s, nil
@@ -155,7 +170,8 @@ func New(o Options) (*Scheduler, error) {
 func (s *Scheduler) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.engine.log.Info().Int("jobs", s.table.len()).Int("workers", s.options.Workers).Msg("scheduler started")
+	s.engine.log.Info().Int("jobs", s.table.len()).Int("workers", s.options.Workers).
+		Msg("scheduler started")
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
@@ -173,7 +189,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	front.Go(func() { s.dispatcher.run(ctx) })
 	front.Go(func() { s.upkeep.run(ctx) })
 	front.Go(func() { s.retention.run(ctx) })
-	behind.Go(func() { s.engine.controlState.run(background) }) // cancels are heard of until the last run has ended
+	// cancels are heard of until the last run has ended
+	behind.Go(func() { s.engine.controlState.run(background) })
 	front.Go(func() {
 		<-ctx.Done()
 		close(s.stopping)
@@ -207,7 +224,8 @@ func (s *Scheduler) drain() {
 		s.dispatcher.firings.Wait()
 		close(ended)
 	}()
-	s.engine.log.Info().Int("runs", s.engine.active.len()).Dur("grace", s.options.ShutdownGrace).Msg("stopping, runs may end by themselves")
+	s.engine.log.Info().Int("runs", s.engine.active.len()).Dur("grace", s.options.ShutdownGrace).
+		Msg("stopping, runs may end by themselves")
 	select {
 	case <-ended:
 		return

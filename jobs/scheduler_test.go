@@ -46,7 +46,8 @@ func newCluster(t *testing.T) *cluster {
 // as long, under the race detector more.
 func newFileCluster(t *testing.T) *cluster {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"),
+		sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,19 +56,24 @@ func newFileCluster(t *testing.T) *cluster {
 }
 
 // options are those of a replica that fires the jobs with handlers.
-func (c *cluster) options(name string, handlers []jobs.Registration, table ...jobs.Job) jobs.Options {
+func (c *cluster) options(name string, handlers []jobs.Registration,
+	table ...jobs.Job) jobs.Options {
 	c.t.Helper()
 	registry, err := jobs.NewRegistry(handlers...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	locker, err := locking.New(c.locks, locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	locker, err := locking.New(c.locks,
+		locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+			Restore: true, Log: zerolog.Nop()})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return jobs.Options{
-		Store: c.store, Locker: locker, Registry: registry, Jobs: table, Replica: name, Version: "test", Workers: 8,
-		Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second, ShutdownGrace: 30 * time.Second, Log: zerolog.Nop(),
+		Store: c.store, Locker: locker, Registry: registry, Jobs: table, Replica: name,
+		Version: "test", Workers: 8,
+		Heartbeat: 5 * time.Second, SessionTTL: 15 * time.Second, ShutdownGrace: 30 * time.Second,
+		Log: zerolog.Nop(),
 	}
 }
 
@@ -100,11 +106,14 @@ func (c *cluster) begin(o jobs.Options) (replica *jobs.Scheduler, stop func()) {
 // runs returns the history, the oldest due first.
 func (c *cluster) runs(job string) []jobs.Record {
 	c.t.Helper()
-	records, err := c.store.Runs(context.Background(), jobs.RunFilter{Job: job, Limit: jobs.MaxBatch})
+	records, err := c.store.Runs(context.Background(),
+		jobs.RunFilter{Job: job, Limit: jobs.MaxBatch})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	slices.SortFunc(records, func(a, b jobs.Record) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+	slices.SortFunc(records, func(a, b jobs.Record) int {
+		return a.ScheduledAt.Compare(b.ScheduledAt)
+	})
 	return records
 }
 
@@ -149,21 +158,23 @@ func job(t *testing.T, name string, interval time.Duration, names ...string) job
 	t.Helper()
 	return jobs.Job{
 		Name: name, Schedule: every(t, interval), Handler: "work", Resources: tables(t, names...),
-		Wait:    retry.Policy{Attempts: 5, Delay: 500 * time.Millisecond, MaxDelay: 5 * time.Second, Backoff: retry.Exponential},
+		Wait: retry.Policy{Attempts: 5, Delay: 500 * time.Millisecond, MaxDelay: 5 * time.Second,
+			Backoff: retry.Exponential},
 		Overlap: jobs.OverlapSkip, Misfire: jobs.MisfireRunOnce, MisfireThreshold: 30 * time.Second,
 	}
 }
 
 // takes is a handler that works for d, or until its context ends.
 func takes(d time.Duration) []jobs.Registration {
-	return []jobs.Registration{jobs.Handle("work", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})}
+	return []jobs.Registration{jobs.Handle("work",
+		func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+			select {
+			case <-time.After(d):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})}
 }
 
 func TestEachFiringRunsOnceInACluster(t *testing.T) {
@@ -172,7 +183,9 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 		c := newFileCluster(t)
 		var stops []func()
 		for _, name := range []string{"a", "b", "c"} {
-			stops = append(stops, c.start(c.options(name, takes(time.Second), job(t, "one", 10*time.Second, "orders"), job(t, "two", 20*time.Second, "sales"))))
+			stops = append(stops,
+				c.start(c.options(name, takes(time.Second), job(t, "one", 10*time.Second, "orders"),
+					job(t, "two", 20*time.Second, "sales"))))
 		}
 		time.Sleep(2*time.Minute + 5*time.Second)
 		for _, stop := range stops {
@@ -198,19 +211,24 @@ func TestEachFiringRunsOnceInACluster(t *testing.T) {
 func TestHeldTableIsWaitedForThenSkippedWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFileCluster(t)
-		long, short := once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders", "sales")
+		long, short := once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 11*time.Second, "orders", "sales")
 		stop := c.start(c.options("a", takes(20*time.Second), long, short))
 		time.Sleep(35 * time.Second)
 		stop()
 		records := c.runs("short")
-		if len(records) != 1 || records[0].State != jobs.Skipped || records[0].Reason != jobs.ReasonLockHeld {
+		if len(records) != 1 || records[0].State != jobs.Skipped ||
+			records[0].Reason != jobs.ReasonLockHeld {
 			t.Fatalf("runs of short: %+v", records)
 		}
 		skipped, holder := records[0], c.runs("long")[0]
-		if skipped.BlockedBy == nil || skipped.BlockedBy.Resource != "public/orders" || skipped.BlockedBy.Holder.Run != holder.ID.String() {
-			t.Errorf("blocked by %+v, want the run %s on public/orders", skipped.BlockedBy, holder.ID)
+		if skipped.BlockedBy == nil || skipped.BlockedBy.Resource != "public/orders" ||
+			skipped.BlockedBy.Holder.Run != holder.ID.String() {
+			t.Errorf("blocked by %+v, want the run %s on public/orders", skipped.BlockedBy,
+				holder.ID)
 		}
-		if waited := skipped.FinishedAt.Sub(skipped.ScheduledAt); waited < 7500*time.Millisecond || waited > 8*time.Second {
+		if waited := skipped.FinishedAt.Sub(skipped.ScheduledAt); waited < 7500*time.Millisecond ||
+			waited > 8*time.Second {
 			t.Errorf("skipped after %s, want 0.5+1+2+4 s", waited)
 		}
 	})
@@ -231,7 +249,8 @@ func once(t *testing.T, name string, after time.Duration, names ...string) jobs.
 func TestWaitingRunStartsWhenItsTableIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		first, second := once(t, "first", 10*time.Second, "orders"), once(t, "second", 11*time.Second, "orders")
+		first, second := once(t, "first", 10*time.Second, "orders"),
+			once(t, "second", 11*time.Second, "orders")
 		stop := c.start(c.options("a", takes(3*time.Second), first, second))
 		time.Sleep(12700 * time.Millisecond)
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"waiting lock_held"}) {
@@ -242,8 +261,10 @@ func TestWaitingRunStartsWhenItsTableIsFree(t *testing.T) {
 		if got := c.outcomes("second"); !slices.Equal(got, []string{"succeeded"}) {
 			t.Errorf("afterwards: %v", got)
 		}
-		if a, b := c.runs("first")[0], c.runs("second")[0]; b.StartedAt.Before(*a.FinishedAt) || b.Token <= a.Token {
-			t.Errorf("second started %s with token %d, first ended %s with %d", b.StartedAt, b.Token, a.FinishedAt, a.Token)
+		if a, b := c.runs("first")[0], c.runs("second")[0]; b.StartedAt.Before(*a.FinishedAt) ||
+			b.Token <= a.Token {
+			t.Errorf("second started %s with token %d, first ended %s with %d", b.StartedAt,
+				b.Token, a.FinishedAt, a.Token)
 		}
 	})
 }
@@ -297,11 +318,14 @@ func TestHowAttemptsEnd(t *testing.T) {
 				cl := newCluster(t)
 				j := once(t, "job", 5*time.Second, "orders")
 				j.Timeout = c.timeout
-				stop := cl.start(cl.options("a", []jobs.Registration{jobs.Handle("work", c.handle)}, j))
+				stop := cl.start(cl.options("a", []jobs.Registration{jobs.Handle("work", c.handle)},
+					j))
 				time.Sleep(20 * time.Second)
 				records := cl.runs("job")
-				if got := cl.outcomes("job"); !slices.Equal(got, []string{c.want}) || records[0].Error != c.message {
-					t.Errorf("got %v with %q, want %s with %q", got, records[0].Error, c.want, c.message)
+				if got := cl.outcomes("job"); !slices.Equal(got, []string{c.want}) ||
+					records[0].Error != c.message {
+					t.Errorf("got %v with %q, want %s with %q", got, records[0].Error, c.want,
+						c.message)
 				}
 				if locks, err := cl.store.Locks(t.Context()); err != nil || len(locks) > 0 {
 					t.Errorf("still granted: %v, %v", locks, err)
@@ -350,11 +374,13 @@ func TestStopLetsRunsEndWithinTheGraceThenCancelsThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		took time.Duration
 		want string
-	}{"ends in time": {20 * time.Second, "succeeded"}, "too long": {time.Hour, "cancelled shutdown"}} {
+	}{"ends in time": {20 * time.Second, "succeeded"},
+		"too long": {time.Hour, "cancelled shutdown"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cl := newCluster(t)
-				stop := cl.start(cl.options("a", takes(c.took), once(t, "job", 5*time.Second, "orders")))
+				stop := cl.start(cl.options("a", takes(c.took),
+					once(t, "job", 5*time.Second, "orders")))
 				time.Sleep(6 * time.Second)
 				stop()
 				if got := cl.outcomes("job"); !slices.Equal(got, []string{c.want}) {
@@ -383,13 +409,15 @@ func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
 		stop := c.start(c.options("a", []jobs.Registration{flaky}, j))
 		time.Sleep(11 * time.Second) // in its first attempt
 		stop()
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting || r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Waiting ||
+			r[0].Reason != jobs.ReasonRetry || r[0].Attempt != 2 || r[0].Error != "not yet" {
 			t.Errorf("after stop: %+v", r)
 		}
 		heir := c.start(c.options("b", []jobs.Registration{flaky}, j))
 		time.Sleep(time.Minute)
 		heir()
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" || !slices.Equal(attempts, []int{1, 2, 3}) {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Failed || r[0].Replica != "b" ||
+			!slices.Equal(attempts, []int{1, 2, 3}) {
 			t.Errorf("runs %+v, attempts %v", r, attempts)
 		}
 	})
@@ -398,7 +426,8 @@ func TestAttemptsLeftByAStoppedReplicaAreMadeByAnother(t *testing.T) {
 func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		long, short := once(t, "long", 10*time.Second, "orders"), once(t, "short", 11*time.Second, "orders")
+		long, short := once(t, "long", 10*time.Second, "orders"),
+			once(t, "short", 11*time.Second, "orders")
 		short.Wait = retry.Policy{Attempts: 100, Delay: time.Second}
 		stopHolder := c.start(c.options("holder", takes(30*time.Second), long))
 		stopWaiter := c.start(c.options("waiter", takes(time.Second), short))
@@ -408,7 +437,8 @@ func TestWaitingFiringOfAStoppedReplicaIsAdopted(t *testing.T) {
 		time.Sleep(time.Minute)
 		stopHeir()
 		stopHolder()
-		if r := c.runs("short"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Replica != "heir" {
+		if r := c.runs("short"); len(r) != 1 || r[0].State != jobs.Succeeded ||
+			r[0].Replica != "heir" {
 			t.Errorf("runs: %+v", r)
 		}
 	})
@@ -426,7 +456,8 @@ func TestMisfiresByPolicy(t *testing.T) {
 				j := job(t, "job", time.Hour, "orders")
 				j.Misfire = policy
 				stop := c.start(c.options("a", takes(time.Second), j))
-				time.Sleep(time.Second) // the job is registered: its scheduled times count from here
+				// the job is registered: its scheduled times count from here
+				time.Sleep(time.Second)
 				stop()
 				time.Sleep(3*time.Hour + 30*time.Minute)
 				stop = c.start(c.options("a", takes(time.Second), j))
@@ -445,14 +476,17 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsScheduledTime(t *testing.T) {
 		c := newCluster(t)
 		var stops []func()
 		for _, name := range []string{"a", "b"} {
-			stops = append(stops, c.start(c.options(name, takes(time.Second), job(t, "job", time.Hour, "orders"))))
+			stops = append(stops,
+				c.start(c.options(name, takes(time.Second), job(t, "job", time.Hour, "orders"))))
 		}
 		time.Sleep(5 * time.Second)
-		first, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
+		first, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := c.store.Trigger(t.Context(), byHand, jobs.TriggerRequest{Job: "job", Key: "key"})
+		again, err := c.store.Trigger(t.Context(), byHand,
+			jobs.TriggerRequest{Job: "job", Key: "key"})
 		if err != nil || again.ID != first.ID {
 			t.Errorf("the same key again: %s and %s, %v", first.ID, again.ID, err)
 		}
@@ -460,7 +494,8 @@ func TestTriggeredRunIsTakenUpOnceAndRunsBesideItsScheduledTime(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
-		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" || r[0].Attempt != 1 {
+		if r := c.runs("job"); len(r) != 1 || r[0].State != jobs.Succeeded || r[0].Key != "key" ||
+			r[0].Attempt != 1 {
 			t.Errorf("runs: %+v", r)
 		}
 	})
@@ -499,9 +534,11 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for text, want := range map[string]int{"different lists of lock servers": 1, "the same list of lock servers again": 1} {
+		for text, want := range map[string]int{"different lists of lock servers": 1,
+			"the same list of lock servers again": 1} {
 			if got := strings.Count(log.String(), text); got != want {
-				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want, log.String())
+				t.Errorf("%q is in the log %d times, expected %d:\n%s", text, got, want,
+					log.String())
 			}
 		}
 	})

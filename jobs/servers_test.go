@@ -49,11 +49,14 @@ func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		backend := &twoServers{Backend: c.locks, word: "orders"}
-		locker, err := locking.New(backend, locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+		locker, err := locking.New(backend,
+			locking.Options{Namespace: c.store.ClusterID().String(), Lease: 30 * time.Second,
+				Restore: true, Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := c.options("a", takes(100*time.Millisecond), job(t, "broken", 10*time.Second, "orders"), job(t, "healthy", time.Second, "sales"))
+		o := c.options("a", takes(100*time.Millisecond), job(t, "broken", 10*time.Second, "orders"),
+			job(t, "healthy", time.Second, "sales"))
 		o.Locker, o.SkipWithoutLocks = locker, true
 		stop := c.start(o)
 		time.Sleep(5 * time.Second)
@@ -62,7 +65,8 @@ func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
 		stop()
 		for _, r := range c.runs("healthy") {
 			if r.State != jobs.Succeeded || r.StartedAt.Sub(r.ScheduledAt) > 100*time.Millisecond {
-				t.Errorf("due %s of the job on the other server: %s %s, started %v", r.ScheduledAt, r.State, r.Reason, r.StartedAt)
+				t.Errorf("due %s of the job on the other server: %s %s, started %v", r.ScheduledAt,
+					r.State, r.Reason, r.StartedAt)
 			}
 		}
 		skipped := 0
@@ -75,13 +79,15 @@ func TestServerThatDoesNotAnswerConcernsItsOwnKeysAlone(t *testing.T) {
 			}
 		}
 		if skipped < 5 {
-			t.Errorf("%d skipped for want of locks, expected 5 at least: %v", skipped, c.outcomes("broken"))
+			t.Errorf("%d skipped for want of locks, expected 5 at least: %v", skipped,
+				c.outcomes("broken"))
 		}
 		if gates := backend.answered.Load(); gates < 60 {
 			t.Errorf("%d gates were asked of the server that answers, expected 60 at least", gates)
 		}
 		if asked := backend.asked.Load(); asked > 31 {
-			t.Errorf("the broken server was asked %d times in a minute, expected once in two seconds at most", asked)
+			t.Errorf("the broken server was asked %d times in a minute, expected once in two "+
+				"seconds at most", asked)
 		}
 	})
 }

@@ -54,9 +54,10 @@ type keeper struct {
 	clock         *clusterClock
 	active        *active
 	log           zerolog.Logger
-	opened        atomic.Int64  // sessions
-	lost          atomic.Int64  // of them, not those that were given back
-	hurry         chan struct{} // holds a value when a heartbeat is not to wait: an operator may have taken claims away
+	opened        atomic.Int64 // sessions
+	lost          atomic.Int64 // of them, not those that were given back
+	// holds a value when a heartbeat is not to wait: an operator may have taken claims away
+	hurry chan struct{}
 
 	mu      sync.Mutex
 	current *liveSession
@@ -126,7 +127,8 @@ func (k *keeper) set(l *liveSession) {
 func (k *keeper) run(ctx context.Context) error {
 	for opened := false; ctx.Err() == nil; {
 		l, err := k.open(ctx, k.succeeds && !opened)
-		if err != nil && !opened && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrSessionLost) {
+		if err != nil && !opened && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) &&
+			!errors.Is(err, ErrSessionLost) {
 			return err
 		}
 		if err != nil {
@@ -154,7 +156,8 @@ func (k *keeper) open(ctx context.Context, succeeds bool) (*liveSession, error) 
 	bounded, cancel := context.WithTimeout(ctx, min(k.ttl, batchTimeout))
 	defer cancel()
 	l := &liveSession{id: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1)}
-	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds, LockServers: k.servers, Table: k.hash()}
+	s := Session{ID: l.id, Replica: k.replica, Version: k.version, TTL: k.ttl, Succeeds: succeeds,
+		LockServers: k.servers, Table: k.hash()}
 	if err := k.store.Open(bounded, s); err != nil {
 		return nil, err
 	}
@@ -204,7 +207,8 @@ func (k *keeper) beat(ctx context.Context, l *liveSession) {
 			continue
 		case <-l.ctx.Done():
 			k.lost.Add(1)
-			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).Msg("session lost, its runs are cancelled")
+			k.log.Error().Err(context.Cause(l.ctx)).Int("runs", k.active.len()).
+				Msg("session lost, its runs are cancelled")
 			return
 		case <-ctx.Done():
 			return
@@ -252,9 +256,11 @@ func (k *keeper) renew(ctx context.Context, l *liveSession) (definitions int64, 
 		}
 	}
 	for _, token := range k.active.strangers(beat.Claims) {
-		k.log.Warn().Int64("token", int64(token)).Msg("claim of a start whose reply was lost is given back")
+		k.log.Warn().Int64("token", int64(token)).
+			Msg("claim of a start whose reply was lost is given back")
 		if err := k.revoke(bounded, token, Lost, ReasonClaimLost); err != nil {
-			k.log.Warn().Err(err).Int64("token", int64(token)).Msg("claim not given back, the next heartbeat tries again")
+			k.log.Warn().Err(err).Int64("token", int64(token)).
+				Msg("claim not given back, the next heartbeat tries again")
 		}
 	}
 	return beat.Definitions, nil

@@ -44,7 +44,8 @@ func (s *scripted) Open(_ context.Context, session Session) error {
 
 func (s *scripted) Living(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, s.fail }
 
-func (s *scripted) Register(_ context.Context, _ uuid.UUID, definitions []Definition) (map[string]int64, error) {
+func (s *scripted) Register(_ context.Context, _ uuid.UUID,
+	definitions []Definition) (map[string]int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := map[string]int64{}
@@ -64,7 +65,8 @@ func (s *scripted) Versions(context.Context) (map[string]ActiveDefinition, error
 func (s *scripted) Heartbeat(ctx context.Context, _ uuid.UUID, v ReplicaStatus) (Beat, error) {
 	s.mu.Lock()
 	s.replicaStatus = v
-	fail, slow, beat := s.fail, s.slow, Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
+	fail, slow, beat := s.fail, s.slow,
+		Beat{Now: time.Now().Add(s.ahead), Claims: maps.Clone(s.claims), Definitions: s.definitions}
 	s.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -130,9 +132,13 @@ func tableOf(entries ...*entry) *cronTable {
 func newTestKeeper(s *scripted) *keeper {
 	table := tableOf(&entry{Job: Job{Name: "job"}, definition: Definition{Name: "job"}})
 	return &keeper{
-		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke, replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
-		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(), changed: make(chan struct{}),
-		hash: table.hash, replicaStatus: func() ReplicaStatus { return ReplicaStatus{Workers: 3} },
+		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke,
+		replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
+		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(),
+		changed: make(chan struct{}),
+		hash:    table.hash, replicaStatus: func() ReplicaStatus {
+			return ReplicaStatus{Workers: 3}
+		},
 	}
 }
 
@@ -143,7 +149,8 @@ func TestSessionIsTrustedFromBeforeTheRequestUntilItsTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5*time.Second + 500*time.Millisecond) // the next heartbeat has been sent, at 5 s after the last
+		// the next heartbeat has been sent, at 5 s after the last
+		time.Sleep(5*time.Second + 500*time.Millisecond)
 		sent := time.Now().Add(-500 * time.Millisecond)
 		s.set(func(s *scripted) { s.fail = ErrUnavailable })
 		time.Sleep(time.Until(sent.Add(15*time.Second)) - time.Millisecond)
@@ -153,7 +160,8 @@ func TestSessionIsTrustedFromBeforeTheRequestUntilItsTTL(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if !errors.Is(context.Cause(l.ctx), ErrSessionLost) {
-			t.Errorf("cause %v, a TTL after the last confirmed request was sent", context.Cause(l.ctx))
+			t.Errorf("cause %v, a TTL after the last confirmed request was sent",
+				context.Cause(l.ctx))
 		}
 		if k.session() != nil {
 			t.Error("a lost session may start runs")
@@ -180,7 +188,8 @@ func TestLostSessionIsFollowedByANewOneNeverRevived(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if second.ctx.Err() != nil || len(s.opened) < 2 || len(s.ended) != 0 {
-			t.Errorf("second: %v, opened %d, ended %d", context.Cause(second.ctx), len(s.opened), len(s.ended))
+			t.Errorf("second: %v, opened %d, ended %d", context.Cause(second.ctx), len(s.opened),
+				len(s.ended))
 		}
 	})
 	if len(s.ended) != 1 {
@@ -216,7 +225,8 @@ func TestOnlyTheFirstSessionTakesOverFromFormerLives(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if len(s.succeed) < 3 || s.succeed[0] != configured || s.succeed[1] != configured || slices.Contains(s.succeed[2:], true) {
+		if len(s.succeed) < 3 || s.succeed[0] != configured || s.succeed[1] != configured ||
+			slices.Contains(s.succeed[2:], true) {
 			t.Errorf("configured %v: sessions that succeed others: %v", configured, s.succeed)
 		}
 	}
@@ -232,7 +242,9 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 		k.active.add(1, uuid.New(), stopTaken)
 		k.active.add(2, uuid.New(), revoke)
 		defer k.active.care(starting)()
-		s.set(func(s *scripted) { s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting} })
+		s.set(func(s *scripted) {
+			s.claims = map[Token]uuid.UUID{2: uuid.New(), 3: unknown, 4: starting}
+		})
 		time.Sleep(6 * time.Second)
 		if !errors.Is(context.Cause(taken), ErrClaimLost) {
 			t.Errorf("a run whose claim is gone: %v", context.Cause(taken))
@@ -275,12 +287,15 @@ func TestVersionsAreReadAgainOnlyWhenABeatTellsOfAChange(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if _, _, got := s.counts(); got != reads || activeVersion.stale() != stale {
-				t.Errorf("%s: versions read %d times, want %d; stale %v, want %v", what, got, reads, activeVersion.stale(), stale)
+				t.Errorf("%s: versions read %d times, want %d; stale %v, want %v", what, got, reads,
+					activeVersion.stale(), stale)
 			}
 		}
 		time.Sleep(time.Second)
 		step("nothing", func(*scripted) {}, false, 1)
-		step("another version without a word", func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 2} }, false, 1)
+		step("another version without a word", func(s *scripted) {
+			s.versions["job"] = ActiveDefinition{Version: 2}
+		}, false, 1)
 		step("the word", func(s *scripted) { s.definitions++ }, true, 2)
 		step("the store fails", func(s *scripted) {
 			s.definitions++
@@ -303,14 +318,16 @@ func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		if _, _, reads := s.counts(); !activeVersion.stale() || reads != 2 {
-			t.Errorf("stale %v, versions read %d times, want true and once more", activeVersion.stale(), reads)
+			t.Errorf("stale %v, versions read %d times, want true and once more",
+				activeVersion.stale(), reads)
 		}
 		select {
 		case <-k.activation.revised:
 		default:
 			t.Error("the dispatcher is not told")
 		}
-		s.set(func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 1} }) // and no beat tells
+		// and no beat tells
+		s.set(func(s *scripted) { s.versions["job"] = ActiveDefinition{Version: 1} })
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if activeVersion.stale() {
@@ -351,7 +368,8 @@ func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{refuse: c.refuse, versions: map[string]ActiveDefinition{"job": {Version: 1}}}
+				s := &scripted{refuse: c.refuse,
+					versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 				k := newTestKeeper(s)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

@@ -29,23 +29,27 @@ func (s silent) Get(ctx context.Context, _ ...string) (map[string][]byte, error)
 
 func newSieving(t *testing.T, b locking.Backend) *dispatcher {
 	t.Helper()
-	locker, err := locking.New(b, locking.Options{Namespace: "test", Lease: time.Minute, Restore: true, Log: zerolog.Nop()})
+	locker, err := locking.New(b,
+		locking.Options{Namespace: "test", Lease: time.Minute, Restore: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()}, ready: newReady("replica-1", 1)}
+	return &dispatcher{engine: &engine{locker: locker, log: zerolog.Nop()},
+		ready: newReady("replica-1", 1)}
 }
 
 func (d *dispatcher) pushFiring(n int) {
 	for i := range n {
-		d.ready.push(pending{entry: &entry{}, firing: Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
+		d.ready.push(pending{entry: &entry{},
+			firing: Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)}})
 	}
 }
 
 // beginElsewhere has another replica begin the firing.
 func beginElsewhere(t *testing.T, b locking.Backend, f Firing) {
 	t.Helper()
-	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(0), time.Minute); !won || err != nil {
+	if won, err := newSieving(t, b).locker.Gate(t.Context(), f.gateName(0), time.Minute); !won ||
+		err != nil {
 		t.Fatal(won, err)
 	}
 }
@@ -55,9 +59,11 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 	d := newSieving(t, backend)
 	d.pushFiring(20)
 	for i := range 15 {
-		beginElsewhere(t, backend, Firing{Job: fmt.Sprintf("job-%d", i), ScheduledAt: time.Unix(100, 0)})
+		beginElsewhere(t, backend, Firing{Job: fmt.Sprintf("job-%d", i),
+			ScheduledAt: time.Unix(100, 0)})
 	}
-	beginElsewhere(t, backend, Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)}) // another scheduled time
+	// another scheduled time
+	beginElsewhere(t, backend, Firing{Job: "job-19", ScheduledAt: time.Unix(99, 0)})
 	first, _ := d.ready.pop()
 	if !d.worthSieving(first) {
 		t.Fatal("20 firings are not worth a look")
@@ -69,7 +75,8 @@ func TestSieveDropsWhatOthersHaveBegun(t *testing.T) {
 			t.Errorf("%s would be looked at again", p.firing.Job)
 		}
 	}
-	if len(left) != 5 || !left["job-15"] || !left["job-16"] || !left["job-17"] || !left["job-18"] || !left["job-19"] {
+	if len(left) != 5 || !left["job-15"] || !left["job-16"] || !left["job-17"] || !left["job-18"] ||
+		!left["job-19"] {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -116,7 +123,8 @@ func TestPassedGates(t *testing.T) {
 	backend := memory.New()
 	locker := newSieving(t, backend).locker
 	beginElsewhere(t, backend, Firing{Job: "job", ScheduledAt: time.Unix(1, 0)})
-	taken, free := Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}.gateName(0), Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}.gateName(0)
+	taken, free := Firing{Job: "job", ScheduledAt: time.Unix(1, 0)}.gateName(0),
+		Firing{Job: "job", ScheduledAt: time.Unix(2, 0)}.gateName(0)
 	passed, err := locker.Passed(t.Context(), []string{taken, free})
 	if err != nil || !passed[taken] || passed[free] {
 		t.Errorf("got %v, %v", passed, err)
@@ -124,7 +132,8 @@ func TestPassedGates(t *testing.T) {
 	if won, err := locker.Gate(t.Context(), free, time.Minute); !won || err != nil {
 		t.Errorf("looking has closed the gate: %v", err)
 	}
-	if _, err := newSieving(t, silent{backend, nil}).locker.Passed(t.Context(), []string{taken}); !errors.Is(err, locking.ErrUnavailable) {
+	if _, err := newSieving(t, silent{backend, nil}).
+		locker.Passed(t.Context(), []string{taken}); !errors.Is(err, locking.ErrUnavailable) {
 		t.Errorf("got %v, want %v", err, locking.ErrUnavailable)
 	}
 }

@@ -109,7 +109,9 @@ type simulatedLife struct {
 }
 
 func newSimulatedHost(c *simulatedCluster, i int) *simulatedHost {
-	h := &simulatedHost{c: c, name: fmt.Sprint("replica-", i), random: rand.New(rand.NewPCG(c.how.seed, 100+uint64(i))), controlState: make(chan func(), 10_000), closed: make(chan struct{})}
+	h := &simulatedHost{c: c, name: fmt.Sprint("replica-", i),
+		random:       rand.New(rand.NewPCG(c.how.seed, 100+uint64(i))),
+		controlState: make(chan func(), 10_000), closed: make(chan struct{})}
 	go func() {
 		defer close(h.closed)
 		for do := range h.controlState {
@@ -133,7 +135,8 @@ func (h *simulatedHost) wait() {
 func (h *simulatedHost) begin() {
 	h.lives++
 	l := &simulatedLife{
-		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()), locks: &lockWay{locks: &h.c.locks, plant: h.c.how.plantAdd}, deploy: h.deploy.Load(),
+		number: h.c.lives.Add(1), link: h.c.store.NewLink(h.random.Uint64()),
+		locks: &lockWay{locks: &h.c.locks, plant: h.c.how.plantAdd}, deploy: h.deploy.Load(),
 		ended: make(chan struct{}),
 	}
 	l.rough = simstore.Faults{
@@ -161,7 +164,8 @@ func (h *simulatedHost) live(l *simulatedLife) {
 
 // definitions returns the jobs as a life has them, by name and what they are
 // asked to do.
-func (h *simulatedHost) definitions(table []jobs.Job) func(w simulation.Work, name string) *jobs.Job {
+func (h *simulatedHost) definitions(table []jobs.Job) func(w simulation.Work,
+	name string) *jobs.Job {
 	byName := make(map[string]*jobs.Job, len(table))
 	for i, job := range table {
 		byName[job.Name] = &table[i]
@@ -182,7 +186,9 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 		h.c.t.Fatal(err)
 	}
 	log := h.c.log()
-	locker, err := locking.New(l.locks, locking.Options{Namespace: h.c.store.ClusterID().String(), Lease: time.Hour, Restore: true, Log: log})
+	locker, err := locking.New(l.locks,
+		locking.Options{Namespace: h.c.store.ClusterID().String(), Lease: time.Hour, Restore: true,
+			Log: log})
 	if err != nil {
 		h.c.t.Fatal(err)
 	}
@@ -197,8 +203,10 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 		}
 	}
 	s, err := jobs.New(jobs.Options{
-		Store: store, Locker: locker, Registry: registry, Jobs: table, Build: h.c.added.Build, Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
-		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat, ShutdownGrace: how.heartbeat / 2, Log: log,
+		Store: store, Locker: locker, Registry: registry, Jobs: table, Build: h.c.added.Build,
+		Replica: h.name, Succeeds: h.lives%2 == 0, Version: fmt.Sprint(l.deploy),
+		Workers: how.workers, Heartbeat: how.heartbeat, SessionTTL: 3 * how.heartbeat,
+		ShutdownGrace: how.heartbeat / 2, Log: log,
 	})
 	if err != nil {
 		h.c.t.Fatal(err)

@@ -40,8 +40,11 @@ func newPeople(c *simulatedCluster) *people {
 	link := c.store.NewLink(c.how.seed)
 	link.SetFaults(simstore.Faults{Slow: 50 * time.Millisecond, Lost: 0.1})
 	o := &people{
-		c: c, random: rand.New(rand.NewPCG(c.how.seed, 5)), control: link, controlState: make(chan func(), 10_000), closed: make(chan struct{}), versions: map[string]int64{}, drained: map[uuid.UUID]bool{},
-		told: simulation.Evidence{Cancelled: map[uuid.UUID]time.Time{}, Released: map[uuid.UUID]time.Time{}},
+		c: c, random: rand.New(rand.NewPCG(c.how.seed, 5)), control: link,
+		controlState: make(chan func(), 10_000), closed: make(chan struct{}),
+		versions: map[string]int64{}, drained: map[uuid.UUID]bool{},
+		told: simulation.Evidence{Cancelled: map[uuid.UUID]time.Time{},
+			Released: map[uuid.UUID]time.Time{}},
 	}
 	if c.how.plant != nil {
 		o.control = c.how.plant(link)
@@ -74,7 +77,8 @@ func (o *people) leave() {
 func (o *people) tell(e *simulation.Evidence) {
 	close(o.controlState)
 	<-o.closed
-	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.told.Triggered, o.told.Cancelled, o.told.Released, o.told.Changes, o.told.Drains
+	e.Triggered, e.Cancelled, e.Released, e.Changes, e.Drains = o.told.Triggered, o.told.Cancelled,
+		o.told.Released, o.told.Changes, o.told.Drains
 }
 
 // after has something done once, after a time or when they leave.
@@ -142,7 +146,8 @@ func (o *people) trigger() {
 		}
 	} else {
 		o.actions++
-		request = jobs.TriggerRequest{Job: o.anyJob(), Key: fmt.Sprint("by hand ", o.actions), EvenPaused: o.random.IntN(2) == 0}
+		request = jobs.TriggerRequest{Job: o.anyJob(), Key: fmt.Sprint("by hand ", o.actions),
+			EvenPaused: o.random.IntN(2) == 0}
 		if o.random.IntN(2) == 0 {
 			request.Params = o.moment(request.Key)
 		}
@@ -155,8 +160,10 @@ func (o *people) trigger() {
 	})
 	switch {
 	case err == nil:
-		o.told.Triggered = append(o.told.Triggered, simulation.Triggered{Run: record.ID, Request: request, Sent: sent, Told: o.c.now()})
-	case !errors.Is(err, jobs.ErrPaused) && !errors.Is(err, jobs.ErrNotFound) && !errors.Is(err, jobs.ErrConflict):
+		o.told.Triggered = append(o.told.Triggered,
+			simulation.Triggered{Run: record.ID, Request: request, Sent: sent, Told: o.c.now()})
+	case !errors.Is(err, jobs.ErrPaused) && !errors.Is(err, jobs.ErrNotFound) &&
+		!errors.Is(err, jobs.ErrConflict):
 		o.c.t.Errorf("trigger of %s: %v", request.Job, err)
 	}
 }
@@ -179,7 +186,8 @@ func (o *people) pause(d time.Duration) {
 	switch o.random.IntN(10) {
 	case 0:
 	case 1, 2:
-		target = jobs.Target{Kind: jobs.TargetGroup, Name: simulation.Groups[o.random.IntN(len(simulation.Groups))]}
+		target = jobs.Target{Kind: jobs.TargetGroup,
+			Name: simulation.Groups[o.random.IntN(len(simulation.Groups))]}
 	default:
 		target = jobs.Target{Kind: jobs.TargetJob, Name: o.anyJob()}
 	}
@@ -205,7 +213,8 @@ func (o *people) pause(d time.Duration) {
 
 // cancel ends a run that runs or waits, if there is one.
 func (o *people) cancel() {
-	active, err := o.c.store.Runs(context.Background(), jobs.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}})
+	active, err := o.c.store.Runs(context.Background(),
+		jobs.RunFilter{States: []jobs.State{jobs.Running, jobs.Waiting}})
 	if err != nil || len(active) == 0 {
 		return
 	}
@@ -228,7 +237,8 @@ func (o *people) release() {
 	lock, action := held[o.random.IntN(len(held))], o.key()
 	var run uuid.UUID
 	err = o.ask(func(ctx context.Context) error {
-		released, err := o.control.Release(ctx, action, jobs.ReleaseRequest{Resource: lock.Resource, Token: lock.Token})
+		released, err := o.control.Release(ctx, action,
+			jobs.ReleaseRequest{Resource: lock.Resource, Token: lock.Token})
 		run = released.ID
 		return err
 	})
@@ -251,7 +261,8 @@ func (o *people) put() {
 	var both sync.WaitGroup
 	for i, n := range numbers {
 		action, job := o.key(), o.c.added[n]
-		changes[i] = simulation.Change{Job: job.Name, Description: job.Description, Round: o.actions - i, Sent: o.c.now()}
+		changes[i] = simulation.Change{Job: job.Name, Description: job.Description,
+			Round: o.actions - i, Sent: o.c.now()}
 		both.Go(func() { versions[i] = o.putOne(action, n, seen, &changes[i]) })
 	}
 	both.Wait()
@@ -263,9 +274,11 @@ func (o *people) put() {
 	o.told.Changes = append(o.told.Changes, changes...)
 }
 
-func (o *people) putOne(action jobs.Action, number int, seen int64, change *simulation.Change) (version int64) {
+func (o *people) putOne(action jobs.Action, number int, seen int64,
+	change *simulation.Change) (version int64) {
 	err := o.ask(func(ctx context.Context) error {
-		put, err := o.control.PutSpec(ctx, action, jobs.Spec{Job: change.Job, Text: o.c.added.Text(number), Version: seen})
+		put, err := o.control.PutSpec(ctx, action,
+			jobs.Spec{Job: change.Job, Text: o.c.added.Text(number), Version: seen})
 		version = put.Version
 		return err
 	})
@@ -285,7 +298,9 @@ func (o *people) remove() {
 		}
 		action := o.key()
 		change := simulation.Change{Job: job.Name, Round: o.actions, Sent: o.c.now()}
-		if err := o.ask(func(ctx context.Context) error { return o.control.RemoveSpec(ctx, action, job.Name, seen) }); err != nil {
+		if err := o.ask(func(ctx context.Context) error {
+			return o.control.RemoveSpec(ctx, action, job.Name, seen)
+		}); err != nil {
 			o.c.t.Errorf("remove %s: %v", job.Name, err)
 		}
 		change.Told = o.c.now()
@@ -306,7 +321,9 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 	if o.drained[session] {
 		return
 	}
-	if err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, action, session, true) }); err != nil {
+	if err := o.ask(func(ctx context.Context) error {
+		return o.control.Drain(ctx, action, session, true)
+	}); err != nil {
 		return // it has no session, or not any more
 	}
 	from, over := o.c.now(), func() {}
@@ -314,8 +331,11 @@ func (o *people) drain(h *simulatedHost, d time.Duration) {
 		over = o.c.wrong()
 	}
 	o.after(d, func() {
-		drained, action := simulation.Drained{Life: liveSession.number, Interval: simulation.Interval{From: from, To: o.c.now()}}, o.key()
-		err := o.ask(func(ctx context.Context) error { return o.control.Drain(ctx, action, session, false) })
+		drained, action := simulation.Drained{Life: liveSession.number,
+			Interval: simulation.Interval{From: from, To: o.c.now()}}, o.key()
+		err := o.ask(func(ctx context.Context) error {
+			return o.control.Drain(ctx, action, session, false)
+		})
 		if err != nil && !errors.Is(err, jobs.ErrNotFound) {
 			o.c.t.Errorf("undrain %s: %v", h.name, err)
 		}

@@ -33,7 +33,8 @@ type planted struct {
 	deaf         map[string]bool // actions that are told to be done, and are not
 }
 
-func (p *planted) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (p *planted) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	records, err := p.Store.Adopt(ctx, session, a)
 	for i := range records {
 		if p.adopted != nil {
@@ -43,7 +44,8 @@ func (p *planted) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption)
 	return records, err
 }
 
-func (p *planted) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (p *planted) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	o, err := p.Store.ControlState(ctx, session, since)
 	if p.controlState != nil {
 		p.controlState(&o)
@@ -51,14 +53,16 @@ func (p *planted) ControlState(ctx context.Context, session uuid.UUID, since int
 	return o, err
 }
 
-func (p *planted) Trigger(ctx context.Context, action jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (p *planted) Trigger(ctx context.Context, action jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if p.trigger != nil {
 		p.trigger(&r)
 	}
 	return p.Store.Trigger(ctx, action, r)
 }
 
-func (p *planted) PutSpec(ctx context.Context, action jobs.Action, s jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (p *planted) PutSpec(ctx context.Context, action jobs.Action, s jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	put, err := p.Store.PutSpec(ctx, action, s, checks...)
 	if p.put != nil {
 		err = p.put(err)
@@ -66,14 +70,16 @@ func (p *planted) PutSpec(ctx context.Context, action jobs.Action, s jobs.Spec, 
 	return put, err
 }
 
-func (p *planted) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+func (p *planted) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
 	if p.deaf["remove"] {
 		return nil
 	}
 	return p.Store.RemoveSpec(ctx, action, job, version, checks...)
 }
 
-func (p *planted) Release(ctx context.Context, action jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (p *planted) Release(ctx context.Context, action jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	if !p.deaf["release"] {
 		return p.Store.Release(ctx, action, r)
 	}
@@ -86,7 +92,8 @@ func (p *planted) Release(ctx context.Context, action jobs.Action, r jobs.Releas
 	return locking.Released{}, jobs.ErrConflict
 }
 
-func (p *planted) Drain(ctx context.Context, action jobs.Action, session uuid.UUID, drain bool) error {
+func (p *planted) Drain(ctx context.Context, action jobs.Action, session uuid.UUID,
+	drain bool) error {
 	if p.deaf["drain"] {
 		return nil
 	}
@@ -116,7 +123,8 @@ func (p *planted) Note(ctx context.Context, session uuid.UUID, notes []jobs.Note
 	return written, nil
 }
 
-func (p *planted) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (p *planted) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	return p.Store.CheckMisfires(ctx, checks, func(job string, c jobs.Cursor) []jobs.Misfired {
 		found := find(job, c)
 		if p.misfired == nil {
@@ -132,7 +140,8 @@ func (p *planted) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
 	})
 }
 
-func (p *planted) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (p *planted) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	if p.start != nil {
 		requests = slices.Clone(requests)
 		for i := range requests {
@@ -166,63 +175,72 @@ func plants() []plant {
 	var asked sync.Map // runs that the store may know of, and firings of which it was to be told
 	return []plant{
 		{everyTime: true, name: "nothing", many: 1},
-		{everyTime: true, name: "a scheduled time that nobody started is forgotten", many: 1, want: "nothing became of it", into: planted{
-			misfired: func(m *jobs.Misfired) bool {
-				return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") && once.CompareAndSwap(false, true)
-			},
-		}},
-		{name: "a note is lost, and its scheduled time is not looked for", want: "nothing became of it", into: planted{
-			start: func(r *jobs.StartRequest) { asked.Store(r.Run, true) },
-			note: func(n jobs.Note) bool { // what waits in the store is taken up again, so it must be the first it hears
-				_, known := asked.Load(n.Run)
-				if n.State == jobs.Skipped && !known {
-					asked.Store(n.Firing, true)
-				}
-				return n.State == jobs.Skipped && !known
-			},
-			misfired: func(m *jobs.Misfired) bool {
-				_, lost := asked.Load(m.Firing)
-				return lost
-			},
-		}},
-		{everyTime: true, name: "a firing that another has runs again", want: "no record", into: planted{
-			started: func(_ jobs.StartRequest, result *jobs.StartResult) {
-				if result.Outcome == jobs.StartDuplicate && once.CompareAndSwap(false, true) {
-					result.Outcome, result.Token = jobs.StartGranted, 1<<40
-				}
-			},
-		}, many: 1},
+		{everyTime: true, name: "a scheduled time that nobody started is forgotten", many: 1,
+			want: "nothing became of it", into: planted{
+				misfired: func(m *jobs.Misfired) bool {
+					return m.State == jobs.Missed && !strings.Contains(m.Detail, "one by one") &&
+						once.CompareAndSwap(false, true)
+				},
+			}},
+		{name: "a note is lost, and its scheduled time is not looked for",
+			want: "nothing became of it", into: planted{
+				start: func(r *jobs.StartRequest) { asked.Store(r.Run, true) },
+				note: func(n jobs.Note) bool {
+					// what waits in the store is taken up again, so it must be the first it hears
+					_, known := asked.Load(n.Run)
+					if n.State == jobs.Skipped && !known {
+						asked.Store(n.Firing, true)
+					}
+					return n.State == jobs.Skipped && !known
+				},
+				misfired: func(m *jobs.Misfired) bool {
+					_, lost := asked.Load(m.Firing)
+					return lost
+				},
+			}},
+		{everyTime: true, name: "a firing that another has runs again", want: "no record",
+			into: planted{
+				started: func(_ jobs.StartRequest, result *jobs.StartResult) {
+					if result.Outcome == jobs.StartDuplicate && once.CompareAndSwap(false, true) {
+						result.Outcome, result.Token = jobs.StartGranted, 1<<40
+					}
+				},
+			}, many: 1},
 		{everyTime: true, name: "conflicts are not seen", want: "at the same time", into: planted{start: func(r *jobs.StartRequest) { r.Requests = nil }}},
-		{name: "a scheduled time runs that there is not", want: "never due", into: planted{start: func(r *jobs.StartRequest) {
-			if r.Firing.Key == "" && once.CompareAndSwap(false, true) {
-				r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(-time.Millisecond)
-			}
-		}}},
+		{name: "a scheduled time runs that there is not", want: "never due",
+			into: planted{start: func(r *jobs.StartRequest) {
+				if r.Firing.Key == "" && once.CompareAndSwap(false, true) {
+					r.Firing.ScheduledAt = r.Firing.ScheduledAt.Add(-time.Millisecond)
+				}
+			}}},
 		{name: "a group's limit is not seen", want: "has slot", job: func(job *jobs.Job) { job.GroupLimits.PerCluster = 0 }},
 		{name: "a group's limit on a replica is not seen", want: "of group", job: func(job *jobs.Job) { job.GroupLimits.PerReplica = 0 }},
 		{name: "there are no deadlines", want: "its deadline is", job: func(job *jobs.Job) { job.Deadline = 0 }, many: 3},
-		{name: "deadlines are too early", want: "skipped for its deadline", job: func(job *jobs.Job) {
-			if job.Deadline > 0 {
-				job.Deadline = time.Second
-			}
-		}},
+		{name: "deadlines are too early", want: "skipped for its deadline",
+			job: func(job *jobs.Job) {
+				if job.Deadline > 0 {
+					job.Deadline = time.Second
+				}
+			}},
 		{name: "after an outage all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireRunAll }, many: 3},
 		{name: "after an outage nothing runs late", want: "are not run late", job: func(job *jobs.Job) { job.Misfire = jobs.MisfireSkip }, many: 3},
 		{name: "after a pause all runs late", want: "is to be skipped", job: func(job *jobs.Job) { job.MisfireBy.Paused = jobs.MisfireRunAll }, many: 3},
 		{name: "too much runs late", want: "is run late, after", job: func(job *jobs.Job) { job.MisfireBy.Limit = 1000 }, many: 3},
 		{name: "what is too old runs late", want: "are allowed", job: func(job *jobs.Job) { job.MisfireBy.MaxAge = 0 }, many: 3},
-		{name: "the cause of a misfire is mistaken", want: "is told of as", into: planted{misfired: func(m *jobs.Misfired) bool {
-			if m.Reason == jobs.ReasonPaused {
-				m.Reason = jobs.ReasonMisfire
-			}
-			return false
-		}}, many: 3},
-		{name: "an outage is blamed on workers", want: "is told of as no_worker", into: planted{misfired: func(m *jobs.Misfired) bool {
-			if m.Reason == jobs.ReasonMisfire {
-				m.Reason = jobs.ReasonNoWorker
-			}
-			return false
-		}}, many: 3},
+		{name: "the cause of a misfire is mistaken", want: "is told of as",
+			into: planted{misfired: func(m *jobs.Misfired) bool {
+				if m.Reason == jobs.ReasonPaused {
+					m.Reason = jobs.ReasonMisfire
+				}
+				return false
+			}}, many: 3},
+		{name: "an outage is blamed on workers", want: "is told of as no_worker",
+			into: planted{misfired: func(m *jobs.Misfired) bool {
+				if m.Reason == jobs.ReasonMisfire {
+					m.Reason = jobs.ReasonNoWorker
+				}
+				return false
+			}}, many: 3},
 		{name: "no replica passes a gate", want: "had workers free", add: func(key string) bool {
 			return strings.Contains(key, ":gate:") && crc32.ChecksumIEEE([]byte(key))%5 == 0
 		}},
@@ -235,12 +253,13 @@ func plants() []plant {
 		{name: "cancels are not heard of", want: "was asked to end", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Cancels = nil }}},
 		{name: "releases are not made", want: "were taken away", people: 5, into: planted{deaf: map[string]bool{"release": true}}},
 		{name: "drains are not made", want: "which was drained", people: 5, into: planted{deaf: map[string]bool{"drain": true}}},
-		{name: "two add a job at once", want: "won", people: 5, into: planted{put: func(err error) error {
-			if errors.Is(err, jobs.ErrConflict) {
-				return nil
-			}
-			return err
-		}}},
+		{name: "two add a job at once", want: "won", people: 5,
+			into: planted{put: func(err error) error {
+				if errors.Is(err, jobs.ErrConflict) {
+					return nil
+				}
+				return err
+			}}},
 		{name: "added jobs are not heard of", want: "is not in force", people: 5, into: planted{controlState: func(o *jobs.ControlState) { o.Specs = nil }}},
 		{name: "removals are not made", want: "its job was removed", people: 2, into: planted{deaf: map[string]bool{"remove": true}}},
 	}
@@ -257,7 +276,8 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			c := plants()[i] // subtests share no memory
 			how := hour(1)
-			how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute), soak.Pick(4*time.Minute, 20*time.Minute), 1
+			how.within, how.settle, how.deploys = soak.Pick(4*time.Minute, 15*time.Minute),
+				soak.Pick(4*time.Minute, 20*time.Minute), 1
 			how.often = simulation.Often{Faults: c.many, People: max(c.many, c.people)}
 			how.plantJob, how.plantAdd = c.job, c.add
 			how.plant = func(link jobs.Store) jobs.Store {
@@ -267,7 +287,9 @@ func TestOracleFindsWhatIsWrong(t *testing.T) {
 			}
 			verdict := simulate(t, how)
 			t.Log(verdict)
-			found := slices.ContainsFunc(verdict.Violations, func(v string) bool { return strings.Contains(v, c.want) })
+			found := slices.ContainsFunc(verdict.Violations, func(v string) bool {
+				return strings.Contains(v, c.want)
+			})
 			switch {
 			case c.want == "" && len(verdict.Violations) > 0:
 				t.Errorf("found wrong: %q", verdict.Violations)

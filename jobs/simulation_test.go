@@ -52,8 +52,10 @@ type simulated struct {
 // all of them are delays, of which nothing but delays follows.
 func year(seed uint64, within time.Duration) simulated {
 	return simulated{
-		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200, deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
-		often: often(within.Hours() / (365 * 24)), ample: true, aftermath: 12 * time.Hour, heartbeat: 20 * time.Minute, adopt: 30 * time.Minute, misfires: 3 * time.Hour,
+		seed: seed, within: within, settle: 4 * 24 * time.Hour, jobs: 200,
+		deploys: 2 + int(within/(60*24*time.Hour)), replicas: 5, workers: 100,
+		often: often(within.Hours() / (365 * 24)), ample: true, aftermath: 12 * time.Hour,
+		heartbeat: 20 * time.Minute, adopt: 30 * time.Minute, misfires: 3 * time.Hour,
 	}
 }
 
@@ -61,7 +63,8 @@ func year(seed uint64, within time.Duration) simulated {
 // usual pace, with a fault a minute.
 func hour(seed uint64) simulated {
 	return simulated{
-		seed: seed, within: time.Hour, settle: time.Hour, jobs: 30, deploys: 3, replicas: 5, workers: 20, often: often(1), dense: true,
+		seed: seed, within: time.Hour, settle: time.Hour, jobs: 30, deploys: 3, replicas: 5,
+		workers: 20, often: often(1), dense: true,
 		ample: true, aftermath: 3 * time.Minute, heartbeat: 5 * time.Second,
 	}
 }
@@ -174,17 +177,21 @@ type simulatedCluster struct {
 
 func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 	t.Helper()
-	c := &simulatedCluster{t: t, how: how, random: rand.New(rand.NewPCG(how.seed, 3)), store: simstore.New()}
+	c := &simulatedCluster{t: t, how: how, random: rand.New(rand.NewPCG(how.seed, 3)),
+		store: simstore.New()}
 	// Any time of the years to come, and clocks of replicas that are days off
 	// the store's.
-	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) + time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
+	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) +
+		time.Duration(c.random.Int64N(int64(8*365*24*time.Hour))))
 	c.ahead = time.Duration(c.random.Int64N(int64(6*24*time.Hour))) - 3*24*time.Hour
 	c.store.SetAhead(c.ahead)
 	var err error
-	if c.tables, err = simulation.NewTables(how.seed, how.jobs, how.deploys, c.now(), c.now().Add(how.within), how.dense); err != nil {
+	if c.tables, err = simulation.NewTables(how.seed, how.jobs, how.deploys, c.now(),
+		c.now().Add(how.within), how.dense); err != nil {
 		t.Fatal(err)
 	}
-	if c.added, err = simulation.NewAdded(how.seed, 40, c.now(), c.now().Add(how.within), how.dense); err != nil {
+	if c.added, err = simulation.NewAdded(how.seed, 40, c.now(), c.now().Add(how.within),
+		how.dense); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range c.tables {
@@ -194,7 +201,8 @@ func newSimulatedCluster(t *testing.T, how simulated) *simulatedCluster {
 			}
 		}
 	}
-	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.often, how.dense)
+	c.script = simulation.NewScript(how.seed, how.replicas, how.deploys, how.within, how.often,
+		how.dense)
 	c.locks.flush()
 	c.ledger = &simulation.Ledger{Seed: how.seed, Now: c.now}
 	for i := range how.replicas {
@@ -315,7 +323,8 @@ func (c *simulatedCluster) wrongWithLocks() (over func()) {
 
 // since notes an interval that begins now, and ends so long after end is called. Both
 // are called with the lock held.
-func (c *simulatedCluster) since(intervals *[]*simulation.Interval, after time.Duration) (end func()) {
+func (c *simulatedCluster) since(intervals *[]*simulation.Interval,
+	after time.Duration) (end func()) {
 	i := &simulation.Interval{From: c.now(), To: c.now().Add(100 * 365 * 24 * time.Hour)}
 	*intervals = append(*intervals, i)
 	return func() { i.To = c.now().Add(after) }
@@ -334,7 +343,8 @@ func (c *simulatedCluster) rollOut(hosts []*simulatedHost, deploy int, within ti
 // evidence is what is left, for the oracle.
 func (c *simulatedCluster) evidence() *simulation.Evidence {
 	e := &simulation.Evidence{
-		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(), Executions: c.ledger.Executions(), Pauses: c.store.AllPauses(),
+		Jobs: map[string]*simulation.History{}, Records: c.store.Everything(),
+		Executions: c.ledger.Executions(), Pauses: c.store.AllPauses(),
 		Until: c.until, Margin: 10 * time.Second, Obeyed: 3 * time.Second,
 	}
 	c.people.tell(e)
@@ -342,7 +352,8 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 		e.Decisions = append(e.Decisions, simulation.Decision(d))
 	}
 	for _, l := range c.store.Lives() {
-		liveSession := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL, Took: l.Took}
+		liveSession := simulation.Life{Replica: l.Replica, From: l.From, Beat: l.Beat, TTL: l.TTL,
+			Took: l.Took}
 		if l.Ended != nil {
 			liveSession.Gone = l.Ended.Add(time.Hour)
 		}
@@ -355,7 +366,8 @@ func (c *simulatedCluster) evidence() *simulation.Evidence {
 			h = &simulation.History{}
 			e.Jobs[name] = h
 		}
-		force := simulation.Force{Job: c.job(change.Definition), At: change.At, Checked: change.Checked, Counted: change.Counted, Removed: change.Removed}
+		force := simulation.Force{Job: c.job(change.Definition), At: change.At,
+			Checked: change.Checked, Counted: change.Counted, Removed: change.Removed}
 		h.Forces = append(h.Forces, force)
 		h.Carried = c.added.Job(force.Job.Description) != nil && !change.Removed
 	}
@@ -405,5 +417,8 @@ func (c *simulatedCluster) log() zerolog.Logger {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = file.Close() })
-	return zerolog.New(file).With().Logger().Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) { e.Time("at", c.now()) }))
+	return zerolog.New(file).With().Logger().
+		Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
+			e.Time("at", c.now())
+		}))
 }

@@ -68,7 +68,9 @@ func (f *firing) follow() {
 		return
 	}
 	now := time.Now()
-	f.runSpans = &runSpans{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))), since: now} // f.since is the cluster's
+	// f.since is the cluster's
+	f.runSpans = &runSpans{firing: f, begun: now.Add(-max(0, f.clock.now().Sub(f.since))),
+		since: now}
 	f.runSpans.step("queue", f.runSpans.begun, nil)
 	f.log = f.log.With().Str("trace_id", TraceID(f.run)).Logger()
 }
@@ -76,8 +78,10 @@ func (f *firing) follow() {
 // marks say which firing a span is of.
 func (f *firing) marks() []attribute.KeyValue {
 	marks := []attribute.KeyValue{
-		attribute.String("holdfast.job", f.entry.Name), attribute.String("holdfast.run.id", f.run.String()),
-		attribute.String("holdfast.scheduled_at", f.firing.ScheduledAt.Format(time.RFC3339Nano)), attribute.Bool("holdfast.adopted", f.adopted != uuid.Nil),
+		attribute.String("holdfast.job", f.entry.Name),
+		attribute.String("holdfast.run.id", f.run.String()),
+		attribute.String("holdfast.scheduled_at", f.firing.ScheduledAt.Format(time.RFC3339Nano)),
+		attribute.Bool("holdfast.adopted", f.adopted != uuid.Nil),
 		attribute.StringSlice("holdfast.resources", resourceNames(f.entry.requests)),
 	}
 	if f.firing.Key != "" {
@@ -166,8 +170,10 @@ func obstacleMarks(b *blockage) []attribute.KeyValue {
 	}
 	marks := []attribute.KeyValue{attribute.String("holdfast.reason", string(b.reason))}
 	if b.blocker != nil {
-		marks = append(marks, attribute.String("holdfast.blocker.resource", b.blocker.Resource), attribute.String("holdfast.blocker.job", b.blocker.Holder.Job),
-			attribute.String("holdfast.blocker.replica", b.blocker.Holder.Replica), attribute.String("holdfast.blocker.run.id", b.blocker.Holder.Run))
+		marks = append(marks, attribute.String("holdfast.blocker.resource", b.blocker.Resource),
+			attribute.String("holdfast.blocker.job", b.blocker.Holder.Job),
+			attribute.String("holdfast.blocker.replica", b.blocker.Holder.Replica),
+			attribute.String("holdfast.blocker.run.id", b.blocker.Holder.Run))
 	}
 	return marks
 }
@@ -184,15 +190,17 @@ func (t *runSpans) ours() {
 		t.root.SetAttributes(f.marks()...)
 	}
 	if t.attempt == nil {
-		t.inside, t.attempt = tracerOf(t.root).Start(t.within, fmt.Sprintf("attempt %d", f.attempt), trace.WithTimestamp(t.since),
-			trace.WithAttributes(attribute.Int("holdfast.attempt", f.attempt)))
+		t.inside, t.attempt = tracerOf(t.root).
+			Start(t.within, fmt.Sprintf("attempt %d", f.attempt), trace.WithTimestamp(t.since),
+				trace.WithAttributes(attribute.Int("holdfast.attempt", f.attempt)))
 	}
 	for _, s := range t.kept {
 		within := t.inside
 		if s.name == "queue" || s.name == "claim" {
 			within = t.within
 		}
-		_, span := tracerOf(t.root).Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
+		_, span := tracerOf(t.root).
+			Start(within, s.name, trace.WithTimestamp(s.begun), trace.WithAttributes(s.marks...))
 		if s.err != nil {
 			span.SetStatus(codes.Error, noteError(span, s.err))
 		}
@@ -210,7 +218,9 @@ func (t *runSpans) handler(ctx context.Context, token Token) (context.Context, f
 		return ctx, func(verdict) {}
 	}
 	t.ours()
-	_, span := tracerOf(t.root).Start(t.inside, "handler", trace.WithAttributes(attribute.Int64("holdfast.token", int64(token))))
+	_, span := tracerOf(t.root).
+		Start(t.inside, "handler", trace.WithAttributes(
+			attribute.Int64("holdfast.token", int64(token))))
 	return trace.ContextWithSpan(ctx, span), func(v verdict) {
 		conclude(span, v.state, v.reason, v.err)
 		span.End()
@@ -271,10 +281,12 @@ func conclude(span trace.Span, state State, reason Reason, err error) {
 // batch for one that is not UTF-8.
 func noteError(span trace.Span, err error) (words string) {
 	words = PlainText(cut(err.Error(), maxErrorText))
-	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)), attribute.String("exception.message", words)}
+	marks := []attribute.KeyValue{attribute.String("exception.type", fmt.Sprintf("%T", err)),
+		attribute.String("exception.message", words)}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
-		marks = append(marks, attribute.String("exception.stacktrace", PlainText(string(panicked.Stack))))
+		marks = append(marks, attribute.String("exception.stacktrace",
+			PlainText(string(panicked.Stack))))
 	}
 	span.AddEvent("exception", trace.WithAttributes(marks...))
 	return words
@@ -288,8 +300,11 @@ func (u *upkeep) markLost(lost LostRun) {
 	}
 	_, span := u.tracing.Root(lost.ID, "lost "+lost.Job, time.Now())
 	span.SetAttributes(
-		attribute.String("holdfast.job", lost.Job), attribute.String("holdfast.run.id", lost.ID.String()), attribute.Int("holdfast.attempt", lost.Attempt),
-		attribute.Int64("holdfast.token", int64(lost.Token)), attribute.String("holdfast.dead_replica", lost.Replica),
+		attribute.String("holdfast.job", lost.Job),
+		attribute.String("holdfast.run.id", lost.ID.String()),
+		attribute.Int("holdfast.attempt", lost.Attempt),
+		attribute.Int64("holdfast.token", int64(lost.Token)),
+		attribute.String("holdfast.dead_replica", lost.Replica),
 		attribute.StringSlice("holdfast.resources", resourceNames(lost.Held)))
 	conclude(span, Lost, lost.Reason, nil)
 	span.End()

@@ -31,18 +31,22 @@ type spans struct {
 
 func newSpans() *spans {
 	recorder := tracetest.NewSpanRecorder()
-	return &spans{recorder: recorder, provider: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))}
+	return &spans{recorder: recorder,
+		provider: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))}
 }
 
 func (s *spans) Traces(uuid.UUID) bool { return true }
 
 func (s *spans) Root(_ uuid.UUID, name string, begun time.Time) (context.Context, trace.Span) {
-	return s.provider.Tracer("test").Start(context.Background(), name, trace.WithNewRoot(), trace.WithTimestamp(begun))
+	return s.provider.Tracer("test").
+		Start(context.Background(), name, trace.WithNewRoot(), trace.WithTimestamp(begun))
 }
 
 // roots returns the ended spans of a name that have no parent.
 func (s *spans) roots(name string) []sdk.ReadOnlySpan {
-	return slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool { return span.Parent().IsValid() || span.Name() != name })
+	return slices.DeleteFunc(s.recorder.Ended(), func(span sdk.ReadOnlySpan) bool {
+		return span.Parent().IsValid() || span.Name() != name
+	})
 }
 
 // within returns what is beneath a span, in the order in which it began, as
@@ -113,14 +117,16 @@ func TestSpans(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return nil
 		})
-		long, short, flaky := once(t, "long", 10*time.Second, "orders", "prices"), once(t, "short", 12*time.Second, "orders"), once(t, "flaky", 10*time.Second)
+		long, short, flaky := once(t, "long", 10*time.Second, "orders", "prices"),
+			once(t, "short", 12*time.Second, "orders"), once(t, "flaky", 10*time.Second)
 		flaky.Retry = retry.Policy{Attempts: 2, Delay: time.Second}
 		patient := once(t, "patient", 11*time.Second, "prices")
 		patient.Wait = retry.Policy{Attempts: 10, Delay: 30 * time.Second}
 		table := []jobs.Job{long, short, flaky, patient, once(t, "panics", 10*time.Second)}
 		s := newSpans()
 		var log bytes.Buffer
-		a, b := c.options("a", []jobs.Registration{handler}, table...), c.options("b", []jobs.Registration{handler}, table...)
+		a, b := c.options("a", []jobs.Registration{handler}, table...),
+			c.options("b", []jobs.Registration{handler}, table...)
 		a.Tracing, b.Tracing = s, s
 		out := zerolog.SyncWriter(&log) // one: each has a lock of its own
 		a.Log, b.Log = zerolog.New(out), zerolog.New(out)
@@ -150,28 +156,38 @@ func TestSpans(t *testing.T) {
 				t.Errorf("long: %s is %s, want %s", key, got, want)
 			}
 		}
-		if took := root.EndTime().Sub(root.StartTime()); took < 20*time.Second || took > 21*time.Second || root.Status().Code != codes.Unset {
+		if took := root.EndTime().Sub(root.StartTime()); took < 20*time.Second ||
+			took > 21*time.Second || root.Status().Code != codes.Unset {
 			t.Errorf("long took %s, %v", took, root.Status())
 		}
 		if token := markOf(s.find(root, "start")[0], "holdfast.token"); token != fmt.Sprint(run.Token) {
 			t.Errorf("long started with token %s, the store says %d", token, run.Token)
 		}
 		failed := s.find(s.only(t, "run flaky"), "attempt 1")[0]
-		if failed.Status() != (sdk.Status{Code: codes.Error, Description: "no luck"}) || len(failed.Events()) != 1 || markOf(failed, "error.type") != "failed" {
-			t.Errorf("flaky's first attempt: %v, %v, %v", failed.Status(), failed.Events(), failed.Attributes())
+		if failed.Status() != (sdk.Status{Code: codes.Error, Description: "no luck"}) ||
+			len(failed.Events()) != 1 || markOf(failed, "error.type") != "failed" {
+			t.Errorf("flaky's first attempt: %v, %v, %v", failed.Status(), failed.Events(),
+				failed.Attributes())
 		}
-		if flaky := s.only(t, "run flaky"); flaky.Status().Code != codes.Unset || markOf(flaky, "holdfast.state") != "succeeded" {
+		if flaky := s.only(t, "run flaky"); flaky.Status().Code != codes.Unset ||
+			markOf(flaky, "holdfast.state") != "succeeded" {
 			t.Errorf("flaky: %v, %v", flaky.Status(), flaky.Attributes())
 		}
-		if panicked := s.find(s.only(t, "run panics"), "handler")[0]; panicked.Status().Code != codes.Error || markOf(panicked, "error.type") != "panic" ||
-			len(panicked.Events()) != 1 || !strings.Contains(fmt.Sprint(panicked.Events()[0].Attributes), "spans_test.go") {
+		if panicked := s.find(s.only(t, "run panics"), "handler")[0]; panicked.Status().
+			Code != codes.Error || markOf(panicked, "error.type") != "panic" ||
+			len(panicked.Events()) != 1 ||
+			!strings.Contains(fmt.Sprint(panicked.Events()[0].Attributes), "spans_test.go") {
 			t.Errorf("panics: %v, %v", panicked.Status(), panicked.Events())
 		}
 		skipped := s.only(t, "run short")
-		if markOf(skipped, "holdfast.state") != "skipped" || markOf(skipped, "holdfast.reason") != "lock_held" || skipped.Status().Code != codes.Unset {
+		if markOf(skipped, "holdfast.state") != "skipped" ||
+			markOf(skipped, "holdfast.reason") != "lock_held" ||
+			skipped.Status().Code != codes.Unset {
 			t.Errorf("short: %v, %v", skipped.Status(), skipped.Attributes())
 		}
-		if waited := s.find(skipped, "wait"); len(waited) == 0 || markOf(waited[0], "holdfast.blocker.job") != "long" || markOf(waited[0], "holdfast.blocker.run.id") != run.ID.String() ||
+		if waited := s.find(skipped, "wait"); len(waited) == 0 ||
+			markOf(waited[0], "holdfast.blocker.job") != "long" ||
+			markOf(waited[0], "holdfast.blocker.run.id") != run.ID.String() ||
 			markOf(waited[0], "holdfast.blocker.resource") != "public/orders" {
 			t.Errorf("short waited: %v", waited)
 		}
@@ -180,7 +196,8 @@ func TestSpans(t *testing.T) {
 		}
 		said := 0
 		for line := range strings.Lines(log.String()) {
-			if strings.Contains(line, `"job":"long"`) && (strings.Contains(line, "at work") || strings.Contains(line, "run ended")) {
+			if strings.Contains(line, `"job":"long"`) &&
+				(strings.Contains(line, "at work") || strings.Contains(line, "run ended")) {
 				said++
 				if !strings.Contains(line, `"trace_id":"`+jobs.TraceID(run.ID)+`"`) {
 					t.Errorf("a line without the trace: %s", line)
@@ -198,7 +215,8 @@ func TestSpans(t *testing.T) {
 func TestSpansOfTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		dying, s := c.options("dying", takes(time.Hour), once(t, "lost", 10*time.Second, "orders")), newSpans()
+		dying, s := c.options("dying", takes(time.Hour), once(t, "lost", 10*time.Second, "orders")),
+			newSpans()
 		faulty := &faultyStore{Store: c.store}
 		dying.Store, dying.ShutdownGrace, dying.Tracing = &noEnds{faulty}, time.Second, s
 		stopDying := c.start(dying)
@@ -209,14 +227,16 @@ func TestSpansOfTheDead(t *testing.T) {
 		faulty.down.Store(true)
 		faulty.dead.Store(true)
 		time.Sleep(5 * time.Minute)
-		b, seen := c.options("b", takes(time.Second), once(t, "lost", 10*time.Second, "orders")), newSpans()
+		b, seen := c.options("b", takes(time.Second), once(t, "lost", 10*time.Second, "orders")),
+			newSpans()
 		b.Tracing = seen
 		stop := c.start(b)
 		time.Sleep(time.Minute)
 		stop()
 		stopDying()
 		own := s.only(t, "run lost")
-		if markOf(own, "holdfast.state") != "lost" || own.Status().Code != codes.Error || markOf(s.find(own, "finish")[0], "holdfast.recorded") != "false" {
+		if markOf(own, "holdfast.state") != "lost" || own.Status().Code != codes.Error ||
+			markOf(s.find(own, "finish")[0], "holdfast.recorded") != "false" {
 			t.Errorf("its own: %v, %v: %s", own.Status(), own.Attributes(), s.within(own))
 		}
 		swept := seen.only(t, "lost lost")
@@ -238,7 +258,8 @@ func TestSpansOfTheDead(t *testing.T) {
 func TestSpansOfARunThatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		table := []jobs.Job{once(t, "long", 10*time.Second, "orders"), once(t, "left", 11*time.Second, "orders")}
+		table := []jobs.Job{once(t, "long", 10*time.Second, "orders"),
+			once(t, "left", 11*time.Second, "orders")}
 		table[1].Wait = retry.Policy{Attempts: 1000, Delay: 2 * time.Second}
 		holder := c.options("holder", takes(time.Minute), table[0])
 		stopHolder := c.start(holder)
@@ -259,7 +280,9 @@ func TestSpansOfARunThatIsLeft(t *testing.T) {
 		stopB()
 		stopHolder()
 		adopted := b.Tracing.(*spans).only(t, "run left")
-		if markOf(adopted, "holdfast.adopted") != "true" || markOf(adopted, "holdfast.state") != "succeeded" || markOf(adopted, "holdfast.run.id") != markOf(left, "holdfast.run.id") {
+		if markOf(adopted, "holdfast.adopted") != "true" ||
+			markOf(adopted, "holdfast.state") != "succeeded" ||
+			markOf(adopted, "holdfast.run.id") != markOf(left, "holdfast.run.id") {
 			t.Errorf("adopted: %v", adopted.Attributes())
 		}
 	})
@@ -270,15 +293,17 @@ func TestSpansOfARunThatIsLeft(t *testing.T) {
 func TestManySpansAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		long, patient := once(t, "long", 10*time.Second, "orders"), once(t, "patient", 11*time.Second, "orders")
+		long, patient := once(t, "long", 10*time.Second, "orders"),
+			once(t, "patient", 11*time.Second, "orders")
 		patient.Wait = retry.Policy{Attempts: 10000, Delay: time.Second}
 		s := newSpans()
-		o := c.options("a", []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-			if run.Job == "long" {
-				time.Sleep(10 * time.Minute)
-			}
-			return nil
-		})}, long, patient)
+		o := c.options("a", []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				if run.Job == "long" {
+					time.Sleep(10 * time.Minute)
+				}
+				return nil
+			})}, long, patient)
 		o.Tracing = s
 		stop := c.start(o)
 		time.Sleep(20 * time.Minute)
@@ -286,7 +311,8 @@ func TestManySpansAreCut(t *testing.T) {
 		root := s.only(t, "run patient")
 		attempt := s.find(root, "attempt 1")[0]
 		all := len(strings.Fields(s.within(attempt)))
-		if markOf(attempt, "holdfast.spans_left_out") == "" || all > 70 || !strings.HasSuffix(s.within(attempt), "lock start handler finish") {
+		if markOf(attempt, "holdfast.spans_left_out") == "" || all > 70 ||
+			!strings.HasSuffix(s.within(attempt), "lock start handler finish") {
 			t.Errorf("%d spans, %v: %s", all, attempt.Attributes(), s.within(attempt))
 		}
 	})
@@ -299,18 +325,21 @@ func TestUntracedRunHasNoSpan(t *testing.T) {
 		c := newCluster(t)
 		var log bytes.Buffer
 		valid := true
-		o := c.options("a", []jobs.Registration{jobs.Handle("work", func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
-			valid = trace.SpanContextFromContext(ctx).IsValid()
-			return nil
-		})}, once(t, "job", 10*time.Second))
+		o := c.options("a", []jobs.Registration{jobs.Handle("work",
+			func(ctx context.Context, _ *jobs.Run, _ struct{}) error {
+				valid = trace.SpanContextFromContext(ctx).IsValid()
+				return nil
+			})}, once(t, "job", 10*time.Second))
 		o.Log = zerolog.New(&log)
 		none := newSpans()
 		o.Tracing = untraced{none}
 		stop := c.start(o)
 		time.Sleep(time.Minute)
 		stop()
-		if valid || strings.Contains(log.String(), "trace_id") || len(none.recorder.Started()) != 0 || c.outcomes("job")[0] != "succeeded" {
-			t.Errorf("%v, %d spans, %s: %s", valid, len(none.recorder.Started()), c.outcomes("job"), log.String())
+		if valid || strings.Contains(log.String(), "trace_id") ||
+			len(none.recorder.Started()) != 0 || c.outcomes("job")[0] != "succeeded" {
+			t.Errorf("%v, %d spans, %s: %s", valid, len(none.recorder.Started()), c.outcomes("job"),
+				log.String())
 		}
 	})
 }

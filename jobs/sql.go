@@ -17,8 +17,8 @@ type Transactor interface {
 	// RunStatements runs the statements in one transaction that begins with
 	// the fence check on the run's claim and ends with the run recorded as
 	// succeeded: both or nothing. It reports the rows that each statement
-	// affected, and makes them the run's result, as RowsAffected. It returns ErrSuperseded when the claim is gone, and refuses
-	// statements that would end the transaction.
+	// affected, and makes them the run's result, as RowsAffected. It returns ErrSuperseded when the
+	// claim is gone, and refuses statements that would end the transaction.
 	RunStatements(ctx context.Context, run *Run, statements []Statement) (rows []int64, err error)
 }
 

@@ -117,9 +117,10 @@ type Sessions interface {
 	// that has expired may count until it is swept. It returns the version of
 	// each definition, by name, or ErrSessionLost when the session is ended or
 	// expired. A job that nobody carried while another session lived, and that for
-	// longer than Away, is as one that is new: its scheduled times count from now. Of more than MaxBatch definitions, each MaxBatch may be a
-	// transaction.
-	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64, error)
+	// longer than Away, is as one that is new: its scheduled times count from now. Of more than
+	// MaxBatch definitions, each MaxBatch may be a transaction.
+	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64,
+		error)
 	// Withdraw says that the session no longer carries these jobs, and which Table
 	// its replica's configuration has from now on. What is active of them is then
 	// decided as at a session's end: the newest version that another living session
@@ -170,16 +171,19 @@ const Away = time.Hour
 
 // ActiveDefinition is the definition of a job that counts.
 type ActiveDefinition struct {
-	Version      int64     // negative where the job was removed: then none is active, and this was the last
+	// negative where the job was removed: then none is active, and this was the last
+	Version      int64
 	CheckedUntil time.Time // as in Cursor: scheduled times up to here are decided
 }
 
 // StartRequest asks for a firing's run to begin.
 type StartRequest struct {
-	Run       uuid.UUID // made by the caller, the same in every try
-	Firing    Firing
-	Version   int64 // of the job's definition; a firing of one that is not active ends as StartStale. 0 for adopted runs: not checked
-	Attempt   int   // from 1
+	Run    uuid.UUID // made by the caller, the same in every try
+	Firing Firing
+	// of the job's definition; a firing of one that is not active ends as StartStale. 0 for adopted
+	// runs: not checked
+	Version   int64
+	Attempt   int // from 1
 	Requests  []locking.Request
 	WaitSince time.Time // when the firing began to wait, by cluster time: decides who is older
 	// Reserve is how long the place of the firing is reserved where it must wait (see
@@ -210,7 +214,8 @@ type StartResult struct {
 	Outcome StartOutcome
 	Token   Token
 	Blocker *Blocker
-	Reason  Reason // of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	// of StartBlocked: ReasonLockHeld, ReasonGroupFull, ReasonOverlap or ReasonOlderWaiter
+	Reason Reason
 	// Queued says, of one that is blocked, that another run of the job has waited
 	// longer for the job's name, whatever the blocker is.
 	Queued bool
@@ -222,15 +227,16 @@ type StartResult struct {
 // Note writes a firing down that has not started: as waiting (and for what),
 // or as skipped, cancelled or failed for good.
 type Note struct {
-	Run       uuid.UUID
-	Firing    Firing
-	Version   int64 // as in StartRequest
-	State     State // Waiting or a final one
-	Reason    Reason
-	Detail    string
-	Error     string // empty keeps that of the attempt before
-	Blocker   *Blocker
-	Requests  []locking.Request // of a waiting one: what others wait behind it for, instead of what was written before
+	Run     uuid.UUID
+	Firing  Firing
+	Version int64 // as in StartRequest
+	State   State // Waiting or a final one
+	Reason  Reason
+	Detail  string
+	Error   string // empty keeps that of the attempt before
+	Blocker *Blocker
+	// of a waiting one: what others wait behind it for, instead of what was written before
+	Requests  []locking.Request
 	WaitSince time.Time
 	Reserve   time.Duration // as in StartRequest, where this note gives it its place
 }
@@ -334,7 +340,8 @@ type Upkeep interface {
 	// each job's cursor as it now is, by name, those left out of which another
 	// version is active. It does nothing and returns nil while another
 	// replica is at it.
-	CheckMisfires(ctx context.Context, checks []MisfireCheck, find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
+	CheckMisfires(ctx context.Context, checks []MisfireCheck,
+		find func(job string, c Cursor) []Misfired) (map[string]time.Time, error)
 	// Revoke ends a claim and its grants by force: the run becomes lost, and is
 	// recovered as by Sweep, or cancelled. Used for claims that the replica
 	// does not know of.
@@ -435,8 +442,9 @@ type ReplicaView struct {
 	ConfigHash string `json:"config_hash,omitempty"`
 	Draining   bool   `json:"draining"`
 	// What follows is as of the last heartbeat.
-	ClockOffset *int64 `json:"clock_offset_ms,omitempty"` // how far the store's clock is ahead of the replica's; nil where it is not known
-	Workers     int    `json:"workers"`                   // 0 where they are not known
+	// how far the store's clock is ahead of the replica's; nil where it is not known
+	ClockOffset *int64 `json:"clock_offset_ms,omitempty"`
+	Workers     int    `json:"workers"` // 0 where they are not known
 	Busy        int    `json:"busy"`
 	NotReady    string `json:"not_ready,omitempty"` // why it starts nothing although it lives
 }

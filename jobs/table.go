@@ -97,7 +97,9 @@ func (t *cronTable) all() []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sorted == nil {
-		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int { return strings.Compare(a.Name, b.Name) })
+		t.sorted = slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
+			return strings.Compare(a.Name, b.Name)
+		})
 	}
 	return slices.Clone(t.sorted)
 }
@@ -120,8 +122,11 @@ func newEntry(registry *Registry, job Job) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job.Overlap == OverlapAllow && slices.ContainsFunc(requests, func(r locking.Request) bool { return r.Mode == locking.Exclusive }) {
-		return nil, fmt.Errorf("overlap: %q is only for jobs without exclusive resources", OverlapAllow)
+	if job.Overlap == OverlapAllow && slices.ContainsFunc(requests, func(r locking.Request) bool {
+		return r.Mode == locking.Exclusive
+	}) {
+		return nil, fmt.Errorf("overlap: %q is only for jobs without exclusive resources",
+			OverlapAllow)
 	}
 	if err := checkHooks(job.Hooks); err != nil {
 		return nil, err
@@ -140,16 +145,21 @@ func (j *Job) checkPolicies() error {
 	}
 	policies := []Misfire{MisfireRunOnce, MisfireSkip, MisfireRunAll}
 	for _, cause := range []Reason{ReasonMisfire, ReasonNoWorker, ReasonPaused, ReasonLockHeld} {
-		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q", cause, policies, j.misfire(cause))
+		must(slices.Contains(policies, j.misfire(cause)), "misfire (%s): one of %v, found %q",
+			cause, policies, j.misfire(cause))
 	}
 	limit := j.lateLimit()
-	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s", j.MisfireThreshold)
+	must(j.MisfireThreshold >= time.Second, "misfire threshold: at least 1s, found %s",
+		j.MisfireThreshold)
 	must(limit >= 1 && limit <= maxLateRuns, "misfire limit: 1 to %d, found %d", maxLateRuns, limit)
-	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s", j.MisfireBy.MaxAge)
+	must(j.MisfireBy.MaxAge >= 0, "misfire age: 0s for no limit, or more, found %s",
+		j.MisfireBy.MaxAge)
 	must(j.Deadline >= 0, "deadline: 0s for none, or more, found %s", j.Deadline)
-	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d", MaxPriority, j.Priority)
+	must(j.priority() >= 1 && j.priority() <= MaxPriority, "priority: 1 to %d, found %d",
+		MaxPriority, j.Priority)
 	must(j.GroupLimits == GroupLimits{} || j.Group != "", "group limits: only with a group")
-	must(j.GroupLimits.PerReplica >= 0, "places of group %s: 0 for no limit, or more, found %d", j.Group, j.GroupLimits.PerReplica)
+	must(j.GroupLimits.PerReplica >= 0, "places of group %s: 0 for no limit, or more, found %d",
+		j.Group, j.GroupLimits.PerReplica)
 	return errors.Join(problems...)
 }
 
@@ -185,8 +195,8 @@ type ScheduledFiring struct {
 	Resources   []locking.Request
 }
 
-// scheduled times returns the first scheduled times after from of one job. When others fire it, it is
-// not for this replica to say.
+// scheduled times returns the first scheduled times after from of one job. When others fire it, it
+// is not for this replica to say.
 func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Time {
 	e := t.get(job)
 	if e == nil || e.activeVersion.elsewhere() {
@@ -208,11 +218,16 @@ func (t *cronTable) scheduledTimes(job string, from time.Time, n int) []time.Tim
 func (t *cronTable) upcoming(from time.Time, n int) []ScheduledFiring {
 	var scheduledTimes []ScheduledFiring
 	for _, e := range t.all() {
-		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() && !e.activeVersion.elsewhere() {
-			scheduledTimes = append(scheduledTimes, ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(), Resources: e.Resources})
+		if scheduledAt, start := e.Schedule.NextStart(e.Name, from); !scheduledAt.IsZero() &&
+			!e.activeVersion.elsewhere() {
+			scheduledTimes = append(scheduledTimes,
+				ScheduledFiring{Job: e.Name, ScheduledAt: scheduledAt.UTC(), Start: start.UTC(),
+					Resources: e.Resources})
 		}
 	}
-	slices.SortFunc(scheduledTimes, func(a, b ScheduledFiring) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) })
+	slices.SortFunc(scheduledTimes, func(a, b ScheduledFiring) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job))
+	})
 	return scheduledTimes[:min(n, len(scheduledTimes))]
 }
 

@@ -18,7 +18,8 @@ func TestDefinitionCoversScheduledTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	holidays := func(date string) *schedule.Calendar {
-		c, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "holidays", Exclude: schedule.TimesSpec{Dates: []string{date}}})
+		c, err := schedule.NewCalendar(schedule.CalendarSpec{Name: "holidays",
+			Exclude: schedule.TimesSpec{Dates: []string{date}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,8 +27,10 @@ func TestDefinitionCoversScheduledTimes(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for i, s := range []schedule.Schedule{
-		daily, daily.WithClockChanges(schedule.ClockChanges{Skip: true}), daily.WithClockChanges(schedule.ClockChanges{Both: true}),
-		daily.WithJitter(time.Minute), daily.WithCalendars(holidays("12-24")), daily.WithCalendars(holidays("12-25")),
+		daily, daily.WithClockChanges(schedule.ClockChanges{Skip: true}),
+		daily.WithClockChanges(schedule.ClockChanges{Both: true}),
+		daily.WithJitter(time.Minute), daily.WithCalendars(holidays("12-24")),
+		daily.WithCalendars(holidays("12-25")),
 	} {
 		d, err := define(Job{Name: "a", Schedule: s}, nil)
 		if err != nil {
@@ -44,7 +47,9 @@ func TestDefinitionCoversScheduledTimes(t *testing.T) {
 }
 
 func TestMistakesInWhatJobsFollow(t *testing.T) {
-	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error { return nil }))
+	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error {
+		return nil
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +62,8 @@ func TestMistakesInWhatJobsFollow(t *testing.T) {
 		"itself":         {map[string]string{"load": "after:load"}, `job "load": schedule: after: found the job itself, expected others`},
 		"only triggered": {map[string]string{"extract": "", "load": "after:extract"}, `job "load": schedule: after: found job "extract", which has no schedule: it is only triggered, and has no scheduled times that another could follow`},
 		"a circle":       {map[string]string{"a": "after:b", "b": "after:c", "c": "after:a", "d": "after:a"}, `job "a": schedule: after: found jobs that wait for each other: a after b after c after a, expected no circle`},
-		"two circles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d", "d": "after:c"}, `job "a": schedule: after: found jobs that wait for each other: a after b after a, expected no circle
+		"two circles": {map[string]string{"a": "after:b", "b": "after:a", "c": "after:d",
+			"d": "after:c"}, `job "a": schedule: after: found jobs that wait for each other: a after b after a, expected no circle
 job "c": schedule: after: found jobs that wait for each other: c after d after c, expected no circle`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +88,9 @@ job "c": schedule: after: found jobs that wait for each other: c after d after c
 // TestPatienceIsThatOfTheWaitPolicy, unless the job waits on, or is another's to
 // tell of.
 func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
-	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error { return nil }))
+	registry, err := NewRegistry(Handle("work", func(context.Context, *Run, struct{}) error {
+		return nil
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +103,8 @@ func TestPatienceIsThatOfTheWaitPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	table.get("elsewhere").activeVersion.active.Store(7)
-	for name, want := range map[string]time.Duration{"skips": 3 * time.Second, "waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
+	for name, want := range map[string]time.Duration{"skips": 3 * time.Second,
+		"waits on": time.Hour, "elsewhere": -1, "nobody": -1} {
 		got, known := table.longestWait(name, time.Hour)
 		if !known {
 			got = -1

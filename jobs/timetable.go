@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// planned is a scheduled time of a job, and when it is to be looked at: at the scheduled time itself,
-// from where the one behind it is planned, and again, delayed, when it starts.
+// planned is a scheduled time of a job, and when it is to be looked at: at the scheduled time
+// itself, from where the one behind it is planned, and again, delayed, when it starts.
 type planned struct {
 	at          time.Time
 	scheduledAt time.Time

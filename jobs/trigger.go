@@ -26,7 +26,8 @@ type BusyError struct {
 
 // Error names the blocker.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("job %s can not run now (%s): %s", e.Job, e.Obstacle.Reason, e.Obstacle.Words("is held by"))
+	return fmt.Sprintf("job %s can not run now (%s): %s", e.Job, e.Obstacle.Reason,
+		e.Obstacle.Words("is held by"))
 }
 
 // Unwrap returns ErrBusy.
@@ -74,5 +75,6 @@ func (r TriggerRequest) checkWait() error {
 	if r.Wait == nil || *r.Wait == 0 || *r.Wait >= minTriggerWait {
 		return nil
 	}
-	return &BadInputError{"wait", fmt.Sprintf("found %s, expected 0, or %s and more", *r.Wait, minTriggerWait)}
+	return &BadInputError{"wait",
+		fmt.Sprintf("found %s, expected 0, or %s and more", *r.Wait, minTriggerWait)}
 }

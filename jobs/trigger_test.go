@@ -14,13 +14,16 @@ import (
 func TestATriggerWaitsNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		long, manual := once(t, "long", 2*time.Second, "orders"), job(t, "manual", time.Minute, "orders")
+		long, manual := once(t, "long", 2*time.Second, "orders"),
+			job(t, "manual", time.Minute, "orders")
 		manual.Schedule = once(t, "manual", 24*time.Hour).Schedule
-		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}), long, manual))
+		stop := c.start(c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}),
+			long, manual))
 		time.Sleep(5 * time.Second)
 		request := jobs.TriggerRequest{Job: "manual", Key: "k", Wait: new(10 * time.Minute)}
 		answer, err := c.store.Trigger(t.Context(), byHand, request)
-		if err != nil || !answer.Created || answer.WaitsFor == nil || answer.WaitsFor.Holder.Job != "long" {
+		if err != nil || !answer.Created || answer.WaitsFor == nil ||
+			answer.WaitsFor.Holder.Job != "long" {
 			t.Fatalf("the trigger: %+v, %v", answer, err)
 		}
 		time.Sleep(10*time.Minute - time.Second)
@@ -29,17 +32,21 @@ func TestATriggerWaitsNoLongerThanItMay(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		r := c.runs("manual")[0]
-		if r.State != jobs.Skipped || r.Reason != jobs.ReasonLockHeld || r.BlockedBy == nil || r.BlockedBy.Holder.Job != "long" ||
-			!strings.HasPrefix(r.Detail, "not started within 10m0s of its trigger: public/orders was held by job long") {
+		if r.State != jobs.Skipped || r.Reason != jobs.ReasonLockHeld || r.BlockedBy == nil ||
+			r.BlockedBy.Holder.Job != "long" ||
+			!strings.HasPrefix(r.Detail,
+				"not started within 10m0s of its trigger: public/orders was held by job long") {
 			t.Errorf("after its limit: %+v", r)
 		}
 		request.Wait = nil
-		if answer, err = c.store.Trigger(t.Context(), byHand, request); err != nil || !answer.Created || answer.ID == r.ID {
+		if answer, err = c.store.Trigger(t.Context(), byHand, request); err != nil ||
+			!answer.Created || answer.ID == r.ID {
 			t.Fatalf("the key again: %+v, %v", answer, err)
 		}
 		time.Sleep(40 * time.Minute)
 		stop()
-		if ended, err := c.store.Run(t.Context(), answer.ID); err != nil || ended.State != jobs.Succeeded {
+		if ended, err := c.store.Run(t.Context(), answer.ID); err != nil ||
+			ended.State != jobs.Succeeded {
 			t.Errorf("the second run of the key: %+v, %v", ended, err)
 		}
 	})
@@ -51,7 +58,8 @@ func TestATriggerThatIsNotToWaitDoesNotWaitForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		long, manual := once(t, "long", 2*time.Second), once(t, "manual", 24*time.Hour, "orders")
-		options := c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}), long, manual)
+		options := c.options("a", takesBy(map[string]time.Duration{"long": 30 * time.Minute}), long,
+			manual)
 		options.Workers = 1
 		stop := c.start(options)
 		time.Sleep(5 * time.Second)

@@ -17,9 +17,11 @@ type upkeep struct {
 	ready  *ready
 	keeper *keeper
 	drift  *drift
-	every  time.Duration   // between heartbeats
-	page   int             // the weight of misfire checks that the store takes in one call, as far as is known
-	held   map[string]bool // jobs of which a pause held back scheduled times when their misfires were last checked
+	every  time.Duration // between heartbeats
+	// the weight of misfire checks that the store takes in one call, as far as is known
+	page int
+	// jobs of which a pause held back scheduled times when their misfires were last checked
+	held map[string]bool
 }
 
 // run does the upkeep until ctx ends. Each kind of work goes on when another
@@ -62,16 +64,19 @@ func (u *upkeep) sweep(ctx context.Context) {
 		u.log.Warn().Err(err).Msg("sweep not done")
 	}
 	for _, replica := range swept.Sessions {
-		u.log.Warn().Str("dead_replica", replica).Int("ended_transactions", swept.Ended).Msg("session expired")
+		u.log.Warn().Str("dead_replica", replica).Int("ended_transactions", swept.Ended).
+			Msg("session expired")
 	}
 	for _, lost := range swept.Lost {
-		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).Time("scheduled_at", lost.ScheduledAt).Str("dead_replica", lost.Replica).
+		u.log.Warn().Str("job", lost.Job).Stringer("run", lost.ID).
+			Time("scheduled_at", lost.ScheduledAt).Str("dead_replica", lost.Replica).
 			Int64("token", int64(lost.Token)).Msg("run lost with its replica")
 		u.tellLost(lost)
 		u.clear(bounded, lost)
 	}
 	for _, lock := range swept.Released {
-		u.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).Int64("token", int64(lock.Token)).
+		u.log.Warn().Str("dead_replica", lock.Owner.Replica).Str("program", lock.Owner.Job).
+			Int64("token", int64(lock.Token)).
 			Msg("lock of a dead program taken back")
 	}
 	if u.locker != nil {
@@ -87,7 +92,8 @@ func (u *upkeep) clear(ctx context.Context, lost LostRun) {
 		return
 	}
 	if err := u.locker.Clear(ctx, lost.Held, lost.ID.String()); err != nil {
-		u.log.Debug().Err(err).Str("job", lost.Job).Msg("locks of a lost run not removed, they expire")
+		u.log.Debug().Err(err).Str("job", lost.Job).
+			Msg("locks of a lost run not removed, they expire")
 	}
 }
 
@@ -100,9 +106,11 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	entries := map[string]*entry{}
 	for _, e := range u.adoptable() {
 		entries[e.Name] = e
-		wanted.Jobs = append(wanted.Jobs, AdoptedJob{Name: e.Name, Priority: e.priority(), Threshold: e.lateAfter()})
+		wanted.Jobs = append(wanted.Jobs,
+			AdoptedJob{Name: e.Name, Priority: e.priority(), Threshold: e.lateAfter()})
 	}
-	if wanted.Limit == 0 || len(entries) == 0 || u.controlState.draining() || u.clockLimit.check(time.Now()) != nil {
+	if wanted.Limit == 0 || len(entries) == 0 || u.controlState.draining() ||
+		u.clockLimit.check(time.Now()) != nil {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
@@ -119,11 +127,15 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	}
 	records = slices.DeleteFunc(records, func(r Record) bool { return begun[r.ID] })
 	for _, r := range records {
-		e := entries[r.Job] // also where the job was removed meanwhile: nobody else would find the run
-		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).Str("reason", string(r.Reason)).Msg("waiting run adopted")
+		// also where the job was removed meanwhile: nobody else would find the run
+		e := entries[r.Job]
+		u.log.Info().Str("job", r.Job).Stringer("run", r.ID).Time("scheduled_at", r.ScheduledAt).
+			Str("reason", string(r.Reason)).Msg("waiting run adopted")
 		u.ready.push(pending{
-			entry: e, firing: Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r), since: u.clock.now(), queued: r.WaitSince,
+			entry: e, firing: Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+				Recovery: r.Recovery},
+			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r),
+			since: u.clock.now(), queued: r.WaitSince,
 			obstacle: r.obstacle(), moment: r.Params, startBy: r.StartBy, done: u.active.care(r.ID),
 		})
 	}
@@ -158,7 +170,9 @@ func (u *upkeep) room() int {
 // may have changed since.
 func (u *upkeep) late(e *entry, r Record) bool {
 	if len(e.Schedule.After()) > 0 { // its scheduled time says when others began
-		return r.Key == "" && r.Recovery == 0 && (r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker || u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
+		return r.Key == "" && r.Recovery == 0 &&
+			(r.Reason == ReasonMisfire || r.Reason == ReasonNoWorker ||
+				u.clock.now().Sub(r.CreatedAt) > e.MisfireThreshold)
 	}
 	return r.Key == "" && r.Recovery == 0 && e.overdue(r.ScheduledAt, u.clock.now())
 }

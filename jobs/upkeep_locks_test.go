@@ -35,7 +35,8 @@ func TestLocksOfADeadProgramLeaveNothingInStageOne(t *testing.T) {
 		c := newCluster(t)
 		grants := memory.NewGrants()
 		program, err := locking.New(c.locks, locking.Options{
-			Namespace: c.store.ClusterID().String(), Lease: time.Hour, Grants: grants, Session: locking.Session{Replica: "program"}, Log: zerolog.Nop(),
+			Namespace: c.store.ClusterID().String(), Lease: time.Hour, Grants: grants,
+			Session: locking.Session{Replica: "program"}, Log: zerolog.Nop(),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,9 @@ func (s *sweeping) Sweep(context.Context) (Swept, error) {
 // What the run held is what its claim was granted, whatever this replica's
 // cron table says of the job, or if it does not know it.
 func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
-	locker, err := locking.New(memory.New(), locking.Options{Namespace: "test", Lease: 30 * time.Second, Restore: true, Log: zerolog.Nop()})
+	locker, err := locking.New(memory.New(),
+		locking.Options{Namespace: "test", Lease: 30 * time.Second, Restore: true,
+			Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +36,18 @@ func TestSweepRemovesTheLocksOfJobsThatItsReplicaDoesNotHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := LostRun{Record: Record{ID: uuid.New(), Job: "theirs"}, Held: []locking.Request{{Resource: controlState, Mode: locking.Exclusive}}}
-	if _, err := locker.TryAcquire(t.Context(), locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()}, lost.Held); err != nil {
+	lost := LostRun{Record: Record{ID: uuid.New(), Job: "theirs"},
+		Held: []locking.Request{{Resource: controlState, Mode: locking.Exclusive}}}
+	if _, err := locker.TryAcquire(t.Context(),
+		locking.Owner{Replica: "dead", Job: lost.Job, Run: lost.ID.String()},
+		lost.Held); err != nil {
 		t.Fatal(err)
 	}
-	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()}, table: tableOf()}
+	u := &upkeep{engine: &engine{store: &sweeping{lost: lost}, locker: locker, log: zerolog.Nop()},
+		table: tableOf()}
 	u.sweep(t.Context())
-	if held, err := locker.Inspect(t.Context(), []locking.Resource{controlState}); err != nil || len(held) != 0 {
+	if held, err := locker.Inspect(t.Context(), []locking.Resource{controlState}); err != nil ||
+		len(held) != 0 {
 		t.Errorf("held after the sweep: %+v, %v", held, err)
 	}
 }
@@ -61,7 +68,8 @@ func TestMisfireChecksGoFurthestBehindFirst(t *testing.T) {
 	var order []string
 	for _, c := range checks {
 		order = append(order, c.Job)
-		if !c.ScheduledAt.Equal(c.decided.Add(time.Minute)) || !c.Until.Equal(now.Add(-30*time.Second)) {
+		if !c.ScheduledAt.Equal(c.decided.Add(time.Minute)) ||
+			!c.Until.Equal(now.Add(-30*time.Second)) {
 			t.Errorf("check %+v", c)
 		}
 	}

@@ -14,8 +14,9 @@ type waitPolicy struct {
 	tries   *retry.Series // for locks
 	turn    bool          // it waited for its turn when it was last refused
 	onwards bool          // its tries are over, and it waits on by the job's misfire policy
-	until   time.Time     // by cluster time: when it gives way to the job's next scheduled time; zero: never
-	planned time.Time     // the next try; what is asked before costs none
+	// by cluster time: when it gives way to the job's next scheduled time; zero: never
+	until   time.Time
+	planned time.Time // the next try; what is asked before costs none
 }
 
 // wait begins to wait anew: an attempt has its tries, and its time.
@@ -135,7 +136,8 @@ func (f *firing) goesOnwards(b *blockage, now time.Time) bool {
 			next = f.entry.nextStart(next)
 		}
 	}
-	if age := f.entry.MisfireBy.MaxAge; age > 0 && (next.IsZero() || f.firing.ScheduledAt.Add(age).Before(next)) {
+	if age := f.entry.MisfireBy.MaxAge; age > 0 &&
+		(next.IsZero() || f.firing.ScheduledAt.Add(age).Before(next)) {
 		next = f.firing.ScheduledAt.Add(age)
 	}
 	f.waitPolicy.until = next

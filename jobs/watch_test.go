@@ -28,13 +28,14 @@ func (s keeping) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
 func TestOutputIsKeptWhileSomebodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, kept := newCluster(t), &atomic.Int64{}
-		writes := []jobs.Registration{jobs.Handle("work", func(_ context.Context, run *jobs.Run, _ struct{}) error {
-			for i := range 100 {
-				time.Sleep(time.Second)
-				fmt.Fprintf(run.Output(), "line %d\n", i+1)
-			}
-			return fmt.Errorf("enough")
-		})}
+		writes := []jobs.Registration{jobs.Handle("work",
+			func(_ context.Context, run *jobs.Run, _ struct{}) error {
+				for i := range 100 {
+					time.Sleep(time.Second)
+					fmt.Fprintf(run.Output(), "line %d\n", i+1)
+				}
+				return fmt.Errorf("enough")
+			})}
 		o := c.options("a", writes, job(t, "job", 200*time.Second))
 		o.Store = keeping{c.store, kept}
 		stop := c.start(o)
@@ -57,7 +58,8 @@ func TestOutputIsKeptWhileSomebodyLooks(t *testing.T) {
 		}
 		look()
 		time.Sleep(2 * time.Second)
-		if out := read(); !strings.HasPrefix(out, "line 1\n") || !strings.Contains(out, "line 20\n") {
+		if out := read(); !strings.HasPrefix(out, "line 1\n") ||
+			!strings.Contains(out, "line 20\n") {
 			t.Errorf("two seconds later there is %q", out)
 		}
 		time.Sleep(3 * time.Second)

@@ -16,7 +16,8 @@ import (
 // With Options.Grants it waits for its turn: who has waited longer goes first.
 // It also waits for a session, at most its TTL in each try, and tries again when
 // the grants can't be asked.
-func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request, policy retry.Policy) (*Lock, error) {
+func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request,
+	policy retry.Policy) (*Lock, error) {
 	if l.keeper != nil {
 		return l.acquireInTurn(ctx, owner, requests, policy)
 	}
@@ -39,7 +40,8 @@ func (l *Locker) Acquire(ctx context.Context, owner Owner, requests []Request, p
 }
 
 // acquireInTurn is Acquire with Grants. All tries are one attempt.
-func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Request, policy retry.Policy) (*Lock, error) {
+func (l *Locker) acquireInTurn(ctx context.Context, owner Owner, requests []Request,
+	policy retry.Policy) (*Lock, error) {
 	normalized, err := Normalize(requests)
 	if err != nil {
 		return nil, err
@@ -70,7 +72,8 @@ func worthWaiting(err error) bool {
 	if errors.Is(err, session.ErrEnded) {
 		return false
 	}
-	return errors.Is(err, ErrHeld) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrSessionLost)
+	return errors.Is(err, ErrHeld) || errors.Is(err, ErrUnavailable) ||
+		errors.Is(err, ErrNoSession) || errors.Is(err, ErrSessionLost)
 }
 
 // stillHeld returns who holds the resource, or nil when it is free or unknown.

@@ -22,7 +22,8 @@ type lateReply struct {
 	claim atomic.Bool
 }
 
-func (l *lateReply) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (l *lateReply) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	results, err := l.Grants.Grant(ctx, session, requests)
 	l.claim.Store(true)
 	time.Sleep(l.after)
@@ -38,13 +39,14 @@ func (l *lateReply) Heartbeat(ctx context.Context, session uuid.UUID) (locking.B
 	return beat, err
 }
 
-// TestClaimThatIsBeingAskedForIsNoStranger has heartbeats tell of a claim between the grant's commit
-// and its reply: it must not be given back.
+// TestClaimThatIsBeingAskedForIsNoStranger has heartbeats tell of a claim between the grant's
+// commit and its reply: it must not be given back.
 func TestClaimThatIsBeingAskedForIsNoStranger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grants := &lateReply{Grants: memory.NewGrants(), after: 3 * time.Second}
 		locker := start(t, nil, locking.Options{
-			Grants: grants, Session: locking.Session{Replica: "a", TTL: 3 * time.Second}, Log: zerolog.Nop(),
+			Grants: grants, Session: locking.Session{Replica: "a", TTL: 3 * time.Second},
+			Log: zerolog.Nop(),
 		})
 		if err := locker.Ready(t.Context()); err != nil {
 			t.Fatal(err)

@@ -46,7 +46,8 @@ func (l *Locker) newAttempt(owner Owner, requests []Request) (*attempt, error) {
 	if owner.Replica == "" {
 		owner.Replica = l.options.Session.Replica
 	}
-	return &attempt{Locker: l, owner: owner.cleaned(), requests: requests, resources: resources, began: time.Now()}, nil
+	return &attempt{Locker: l, owner: owner.cleaned(), requests: requests, resources: resources,
+		began: time.Now()}, nil
 }
 
 // try is one try. First stage 1, where what is held is seen cheaply; then the
@@ -146,7 +147,8 @@ func (a *attempt) poll(ctx context.Context) error {
 // none. What can't be added for another reason is left out, and also what is
 // held where it is decided that the lock is ours: renewals add it later.
 func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]held, error) {
-	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(), Session: a.life.ID}
+	as := content{Holder: Holder{Owner: a.owner, Since: sent.UTC()}, Lock: a.id.String(),
+		Session: a.life.ID}
 	entries := make([]held, 0, len(a.resources))
 	for _, resource := range a.resources {
 		added, err := a.addOne(ctx, as, resource)
@@ -170,11 +172,13 @@ func (a *attempt) enter(ctx context.Context, sent time.Time, decided bool) ([]he
 func (a *attempt) ask(ctx context.Context) (Token, error) {
 	a.asked = true
 	request := GrantRequest{
-		ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait, Reserve: ReserveOf(a.options.Reserve),
+		ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait,
+		Reserve: ReserveOf(a.options.Reserve),
 	}
 	result, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: request})
 	if err != nil {
-		a.placed, a.blocker = a.wait, nil // it may be, or may even be granted: the next try asks first
+		// it may be, or may even be granted: the next try asks first
+		a.placed, a.blocker = a.wait, nil
 		if errors.Is(err, ErrSessionLost) {
 			a.life.End(err)
 		}
@@ -184,7 +188,8 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 		return result.Token, nil
 	}
 	b := result.Blocker
-	refused := HeldError{Resource: b.Resource, Holder: Holder{Owner: b.Holder, Since: b.Since}, Waiting: b.Waiting}
+	refused := HeldError{Resource: b.Resource, Holder: Holder{Owner: b.Holder, Since: b.Since},
+		Waiting: b.Waiting}
 	a.placed, a.asked, a.blocker = a.wait, a.wait, nil
 	if !b.Waiting {
 		a.blocker = &blocker{HeldError: refused, lock: b.ID.String()}
@@ -193,13 +198,15 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 }
 
 // begin makes the lock that was granted.
-func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held, token Token) (*Lock, error) {
+func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held,
+	token Token) (*Lock, error) {
 	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, entries)
 	lock.id, lock.session, lock.token, lock.life = a.id.String(), a.life.ID, token, a.life
 	if !a.life.Own.add(lock) {
 		lock.end(nil)
 		a.undo(ctx, a.present(entries))
-		return nil, fmt.Errorf("grant of a lock: %w: %w", ErrNoSession, context.Cause(a.life.Context()))
+		return nil, fmt.Errorf("grant of a lock: %w: %w", ErrNoSession,
+			context.Cause(a.life.Context()))
 	}
 	a.asked = false
 	lock.keep(sent)
@@ -215,7 +222,9 @@ func (a *attempt) end(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	if _, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
-		a.options.Log.Debug().Err(err).Msg("lock that was given up not withdrawn yet, a heartbeat does it")
+	if _, err := a.life.Own.asks.Ask(ctx,
+		plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
+		a.options.Log.Debug().Err(err).
+			Msg("lock that was given up not withdrawn yet, a heartbeat does it")
 	}
 }

@@ -34,7 +34,9 @@ func (l *Locker) ClearReleased(ctx context.Context, released []Released) error {
 			return err
 		}
 		for _, resource := range resources {
-			left = append(left, remnant{resource, func(c content) bool { return c.Lock == r.ID.String() }})
+			left = append(left, remnant{resource, func(c content) bool {
+				return c.Lock == r.ID.String()
+			}})
 		}
 	}
 	if err := l.clear(ctx, left); err != nil {

@@ -18,7 +18,8 @@ const (
 // polling is how a call waits for another's value: the longer it has waited,
 // the oftener it asks, five to twenty times a second. Only ctx limits it.
 func polling() retry.Policy {
-	return retry.Policy{Attempts: math.MaxInt, Backoff: retry.ReverseExponential, MaxDelay: 250 * time.Millisecond, Jitter: 0.5}
+	return retry.Policy{Attempts: math.MaxInt, Backoff: retry.ReverseExponential,
+		MaxDelay: 250 * time.Millisecond, Jitter: 0.5}
 }
 
 // computation is one call of Memo.Do that has the turn of its process.
@@ -181,6 +182,7 @@ func (c *computation) lose(lost *LostError) error {
 
 func (c *computation) release(ctx context.Context, lock *Lock) {
 	if err := lock.Release(ctx); err != nil {
-		c.memo.locker.options.Log.Debug().Err(err).Str("memo", c.name).Msg("lock of a value was not there to release")
+		c.memo.locker.options.Log.Debug().Err(err).Str("memo", c.name).
+			Msg("lock of a value was not there to release")
 	}
 }

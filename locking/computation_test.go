@@ -30,7 +30,9 @@ func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := memo.newComputation("list", time.Minute, func(context.Context) ([]byte, error) { return []byte("stale"), nil })
+	c, err := memo.newComputation("list", time.Minute, func(context.Context) ([]byte, error) {
+		return []byte("stale"), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
 		"computed": func() ([]byte, error) { return c.take(t.Context(), lock) },
 		"stored":   func() ([]byte, error) { return c.store(t.Context(), lock, nil) },
 	} {
-		if value, err := action(); !errors.As(err, &lost) || lost.Reason != LossUnconfirmed || value != nil {
+		if value, err := action(); !errors.As(err, &lost) || lost.Reason != LossUnconfirmed ||
+			value != nil {
 			t.Errorf("%s: got %q, %v", name, value, err)
 		}
 	}
@@ -49,7 +52,8 @@ func TestNothingIsStoredUnderALockWhoseTimeIsOver(t *testing.T) {
 		t.Error("the value was stored")
 	}
 	lock.trusted = time.Now().Add(time.Minute)
-	if value, err := c.take(t.Context(), lock); err != nil || string(value) != "stale" || backend.adds != 1 {
+	if value, err := c.take(t.Context(), lock); err != nil || string(value) != "stale" ||
+		backend.adds != 1 {
 		t.Errorf("under a lock that stands: got %q, %v, and %d adds", value, err, backend.adds)
 	}
 }

@@ -10,13 +10,16 @@ import (
 
 // anyRequest draws a valid request.
 func anyRequest() *rapid.Generator[Request] {
-	return rapid.Custom(func(t *rapid.T) Request { return requestOn(anyResource().Draw(t, "resource")).Draw(t, "request") })
+	return rapid.Custom(func(t *rapid.T) Request {
+		return requestOn(anyResource().Draw(t, "resource")).Draw(t, "request")
+	})
 }
 
 // requestOn draws a valid request for one resource.
 func requestOn(resource Resource) *rapid.Generator[Request] {
 	return rapid.Custom(func(t *rapid.T) Request {
-		r := Request{Resource: resource, Mode: rapid.SampledFrom([]Mode{Exclusive, Shared, Slotted}).Draw(t, "mode")}
+		r := Request{Resource: resource,
+			Mode: rapid.SampledFrom([]Mode{Exclusive, Shared, Slotted}).Draw(t, "mode")}
 		if r.Mode == Slotted {
 			r.Slots = rapid.SampledFrom([]int{1, 2, maxSlots}).Draw(t, "slots")
 		}
@@ -51,7 +54,8 @@ func TestConflictIsSymmetric(t *testing.T) {
 
 func TestAncestorsAndDescendantsConflict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		below := anyResource().Filter(func(r Resource) bool { return len(r.Ancestors()) > 0 }).Draw(t, "below")
+		below := anyResource().Filter(func(r Resource) bool { return len(r.Ancestors()) > 0 }).
+			Draw(t, "below")
 		above := rapid.SampledFrom(below.Ancestors()).Draw(t, "above")
 		a, b := requestOn(above).Draw(t, "request above"), requestOn(below).Draw(t, "request below")
 		if want := a.Mode != Shared || b.Mode != Shared; Conflict(a, b) != want {
@@ -67,7 +71,8 @@ func TestSiblingsNeverConflict(t *testing.T) {
 		kind := anyResource().Draw(t, "kind").kind
 		beneath := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 3)
 		common := beneath.Draw(t, "common")
-		parted := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a b", "b", "A"}), 2, 2, rapid.ID[string]).Draw(t, "parted")
+		parted := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "ab", "a b", "b", "A"}), 2,
+			2, rapid.ID[string]).Draw(t, "parted")
 		named := func(i int) Request {
 			path := slices.Concat(common, parted[i:i+1], beneath.Draw(t, "beneath"))
 			return requestOn(Resource{kind, strings.Join(path, "/")}).Draw(t, "request")
@@ -98,7 +103,8 @@ func TestSlotsConflict(t *testing.T) {
 		if Conflict(a, b) {
 			t.Fatalf("%v conflicts with %v", a, b)
 		}
-		other := requestOn(resource).Filter(func(r Request) bool { return r.Mode != Slotted }).Draw(t, "other")
+		other := requestOn(resource).Filter(func(r Request) bool { return r.Mode != Slotted }).
+			Draw(t, "other")
 		if !Conflict(a, other) {
 			t.Fatalf("%v does not conflict with %v", a, other)
 		}
@@ -126,7 +132,8 @@ func TestKindsNeverCollide(t *testing.T) {
 // TestParsedTextIsItsOwn goes the other way than TestResourcesRoundTrip: from
 // any text that is understood, back to it.
 func TestParsedTextIsItsOwn(t *testing.T) {
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(table|path|slot|job|gate)?:?[a:/. ü]{0,8}`))
+	text := rapid.OneOf(rapid.String(),
+		rapid.StringMatching(`(table|path|slot|job|gate)?:?[a:/. ü]{0,8}`))
 	rapid.Check(t, func(t *rapid.T) {
 		s := text.Draw(t, "text")
 		if r, err := ParseKey(s); err == nil && r.Key() != s {

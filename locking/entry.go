@@ -102,7 +102,8 @@ func notInKeys(r rune) bool {
 func checkNamespace(namespace string) error {
 	const most = 100
 	if namespace == "" || len(namespace) > most || strings.ContainsFunc(namespace, notInKeys) {
-		return fmt.Errorf("namespace: found %q, expected 1 to %d bytes without spaces and control characters", namespace, most)
+		return fmt.Errorf("namespace: found %q, expected 1 to %d bytes without spaces and "+
+			"control characters", namespace, most)
 	}
 	return nil
 }

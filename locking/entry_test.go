@@ -12,7 +12,8 @@ func TestKeys(t *testing.T) {
 	if got := keyOf("cluster", "table:public/orders"); got != "cluster:table:public/orders" {
 		t.Errorf("got %q", got)
 	}
-	for _, name := range []string{"path:with space", "path:" + strings.Repeat("n", 250), "path:a\u00a0b", "gate:a\x00"} {
+	for _, name := range []string{"path:with space", "path:" + strings.Repeat("n", 250),
+		"path:a\u00a0b", "gate:a\x00"} {
 		got := keyOf("cluster", name)
 		if !strings.HasPrefix(got, "cluster:#") || CheckKey(got) != nil {
 			t.Errorf("%.20q gave %q", name, got)
@@ -35,9 +36,12 @@ func TestEveryNameHasAKeyOfItsOwn(t *testing.T) {
 
 func TestValuesRoundTripAndStaySmall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		resource := Resource{KindPath, strings.Repeat(rapid.SampledFrom([]string{`"`, "ü", "<", "\u2028"}).Draw(t, "letter"), rapid.IntRange(1, 341).Draw(t, "length"))}
+		resource := Resource{KindPath,
+			strings.Repeat(rapid.SampledFrom([]string{`"`, "ü", "<", "\u2028"}).Draw(t, "letter"),
+				rapid.IntRange(1, 341).Draw(t, "length"))}
 		c := content{Nonce: "n-1", Resource: resource.Key(), Holder: Holder{
-			Owner: Owner{Replica: rapid.String().Draw(t, "replica"), Job: strings.Repeat(rapid.String().Draw(t, "job"), 50), Run: "r"},
+			Owner: Owner{Replica: rapid.String().Draw(t, "replica"),
+				Job: strings.Repeat(rapid.String().Draw(t, "job"), 50), Run: "r"},
 			Since: time.Unix(1_700_000_000, 123_456_789).UTC(),
 		}}
 		value, err := c.encode()

@@ -64,7 +64,8 @@ type UnsupportedError struct {
 
 // Error names the resource and the mode.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s: a %s lock needs a second stage, and this locker has none", e.Request.Resource, e.Request.Mode)
+	return fmt.Sprintf("%s: a %s lock needs a second stage, and this locker has none",
+		e.Request.Resource, e.Request.Mode)
 }
 
 // Is reports whether target is ErrUnsupported.
@@ -75,11 +76,13 @@ type LossReason string
 
 // The ways to lose a lock.
 const (
-	LossVanished    LossReason = "vanished"    // the entry is gone: the store forgot it, or it ran out
+	// the entry is gone: the store forgot it, or it ran out
+	LossVanished    LossReason = "vanished"
 	LossTaken       LossReason = "taken"       // the entry is another's
 	LossUnconfirmed LossReason = "unconfirmed" // it could not be renewed while it was trusted
-	LossSession     LossReason = "session"     // its session ended; only with Options.Grants, as the next
-	LossClaim       LossReason = "claim"       // its claim is gone: it was taken back by force
+	// its session ended; only with Options.Grants, as the next
+	LossSession LossReason = "session"
+	LossClaim   LossReason = "claim" // its claim is gone: it was taken back by force
 )
 
 // LostError is the cause of a lock's context when the lock was lost, and what

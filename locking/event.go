@@ -5,9 +5,11 @@ type EventKind string
 
 // The kinds of event.
 const (
-	EventRestored EventKind = "restored" // an entry had vanished and was added again; only with Options.Restore
-	EventTaken    EventKind = "taken"    // an entry is another's, and the lock goes on by the second stage; only with Options.Restore
-	EventLost     EventKind = "lost"     // the lock's context has ended
+	// an entry had vanished and was added again; only with Options.Restore
+	EventRestored EventKind = "restored"
+	// an entry is another's, and the lock goes on by the second stage; only with Options.Restore
+	EventTaken EventKind = "taken"
+	EventLost  EventKind = "lost" // the lock's context has ended
 )
 
 // Event is one such happening.

@@ -14,29 +14,34 @@ import (
 
 func Example() {
 	ctx := context.Background()
-	locker, err := locking.New(memory.New(), locking.Options{Namespace: "staging", Lease: 30 * time.Second})
+	locker, err := locking.New(memory.New(),
+		locking.Options{Namespace: "staging", Lease: 30 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	sales, _ := locking.Table("Sales", "public")
 	rollup, _ := locking.Table("sales_rollup", "public")
-	both := []locking.Request{{Resource: sales, Mode: locking.Exclusive}, {Resource: rollup, Mode: locking.Exclusive}}
+	both := []locking.Request{{Resource: sales, Mode: locking.Exclusive},
+		{Resource: rollup, Mode: locking.Exclusive}}
 
-	lock, err := locker.TryAcquire(ctx, locking.Owner{Replica: "replica-1", Job: "prune", Run: "17"}, both[:1])
+	lock, err := locker.TryAcquire(ctx,
+		locking.Owner{Replica: "replica-1", Job: "prune", Run: "17"}, both[:1])
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	policy := retry.Policy{Attempts: 2}
-	_, err = locker.Acquire(ctx, locking.Owner{Replica: "replica-2", Job: "rollup", Run: "18"}, both, policy)
+	_, err = locker.Acquire(ctx, locking.Owner{Replica: "replica-2", Job: "rollup", Run: "18"},
+		both, policy)
 	var held *locking.HeldError
 	if errors.As(err, &held) {
 		fmt.Println(held)
 	}
 
 	fmt.Println(lock.Release(ctx))
-	lock, err = locker.Acquire(ctx, locking.Owner{Replica: "replica-2", Job: "rollup", Run: "18"}, both, policy)
+	lock, err = locker.Acquire(ctx, locking.Owner{Replica: "replica-2", Job: "rollup", Run: "18"},
+		both, policy)
 	fmt.Println(err, lock.Requests()[1].Resource)
 	// Output:
 	// public/sales is held by job prune (run 17) on replica-1
@@ -79,14 +84,18 @@ func Example_grants() {
 		return []locking.Request{{Resource: resource, Mode: mode}}
 	}
 
-	move, err := one.TryAcquire(ctx, locking.Owner{Job: "move"}, path("/shared/marketing/Dallas", locking.Exclusive))
+	move, err := one.TryAcquire(ctx, locking.Owner{Job: "move"},
+		path("/shared/marketing/Dallas", locking.Exclusive))
 	fmt.Println(err, move.Token() > 0)
-	_, err = two.TryAcquire(ctx, locking.Owner{Job: "rename"}, path("/shared/marketing", locking.Exclusive))
+	_, err = two.TryAcquire(ctx, locking.Owner{Job: "rename"},
+		path("/shared/marketing", locking.Exclusive))
 	fmt.Println(err)
-	sibling, err := two.TryAcquire(ctx, locking.Owner{Job: "upload"}, path("/shared/marketing/Austin", locking.Exclusive))
+	sibling, err := two.TryAcquire(ctx, locking.Owner{Job: "upload"},
+		path("/shared/marketing/Austin", locking.Exclusive))
 	fmt.Println(err, sibling.Token() > move.Token())
 
-	_, err = two.Acquire(ctx, locking.Owner{Job: "list"}, path("/shared", locking.Shared), retry.Policy{Attempts: 3, Delay: time.Millisecond})
+	_, err = two.Acquire(ctx, locking.Owner{Job: "list"}, path("/shared", locking.Shared),
+		retry.Policy{Attempts: 3, Delay: time.Millisecond})
 	var gaveUp *retry.ExhaustedError
 	fmt.Println(errors.Is(err, locking.ErrHeld), errors.As(err, &gaveUp) && gaveUp.Attempts == 3)
 

@@ -101,7 +101,8 @@ type gate struct {
 func (g *gate) try(ctx context.Context) (won, sure bool, err error) {
 	nonce := g.locker.nonces.draw()
 	g.locker.nonces.drop(nonce) // gates are never looked at as locks are
-	value, err := content{Nonce: nonce, Resource: g.name, Holder: Holder{Since: time.Now().UTC()}}.encode()
+	value, err := content{Nonce: nonce, Resource: g.name,
+		Holder: Holder{Since: time.Now().UTC()}}.encode()
 	if err != nil {
 		return false, true, err
 	}

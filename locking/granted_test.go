@@ -33,14 +33,16 @@ type duo struct {
 func newDuo() *duo {
 	d := &duo{}
 	d.stores.entries, d.stores.grants = memory.New(), memory.NewGrants()
-	d.entries, d.grants = lockingtest.NewFaulty(d.stores.entries), lockingtest.NewFaultyGrants(d.stores.grants)
+	d.entries, d.grants = lockingtest.NewFaulty(d.stores.entries),
+		lockingtest.NewFaultyGrants(d.stores.grants)
 	return d
 }
 
 // other is another replica on the same stores.
 func (d *duo) other() *duo {
 	o := &duo{stores: d.stores}
-	o.entries, o.grants = lockingtest.NewFaulty(d.stores.entries), lockingtest.NewFaultyGrants(d.stores.grants)
+	o.entries, o.grants = lockingtest.NewFaulty(d.stores.entries),
+		lockingtest.NewFaultyGrants(d.stores.grants)
 	return o
 }
 
@@ -53,7 +55,9 @@ func (d *duo) start(t *testing.T, replica string) *locking.Locker {
 // startFor is start for entries that last so long.
 func (d *duo) startFor(t *testing.T, replica string, lease time.Duration) *locking.Locker {
 	t.Helper()
-	locker := start(t, d.entries, locking.Options{Lease: lease, Grants: d.grants, Session: locking.Session{Replica: replica}, Log: zerolog.Nop()})
+	locker := start(t, d.entries,
+		locking.Options{Lease: lease, Grants: d.grants, Session: locking.Session{Replica: replica},
+			Log: zerolog.Nop()})
 	if err := locker.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +96,13 @@ func TestOptionsWithGrants(t *testing.T) {
 }
 
 func TestLockerWithoutAnythingSaysSo(t *testing.T) {
-	locker, err := locking.New(nil, locking.Options{Grants: memory.NewGrants(), Session: locking.Session{Replica: "a"}})
+	locker, err := locking.New(nil,
+		locking.Options{Grants: memory.NewGrants(), Session: locking.Session{Replica: "a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.Gate(t.Context(), "g", time.Minute); !errors.Is(err, locking.ErrUnavailable) {
+	if _, err := locker.Gate(t.Context(), "g", time.Minute); !errors.Is(err,
+		locking.ErrUnavailable) {
 		t.Errorf("gate: %v", err)
 	}
 	if err := locker.Clear(t.Context(), exclusive(t, "a"), "run"); err != nil {
@@ -114,12 +120,14 @@ func TestLocksEndExactlyWhenTheirSessionIsTrustedNoMore(t *testing.T) {
 		time.Sleep(ttl - time.Nanosecond)
 		synctest.Wait()
 		if k.Context().Err() != nil {
-			t.Fatalf("ended %s after its session was confirmed: %v", time.Since(confirmed), context.Cause(k.Context()))
+			t.Fatalf("ended %s after its session was confirmed: %v", time.Since(confirmed),
+				context.Cause(k.Context()))
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		var lost *locking.LostError
-		if cause := context.Cause(k.Context()); !errors.As(cause, &lost) || lost.Reason != locking.LossSession || !errors.Is(cause, locking.ErrSessionLost) {
+		if cause := context.Cause(k.Context()); !errors.As(cause, &lost) ||
+			lost.Reason != locking.LossSession || !errors.Is(cause, locking.ErrSessionLost) {
 			t.Errorf("cause: %v", cause)
 		}
 		d.grants.Choose(nil)
@@ -159,7 +167,8 @@ func TestPlaceAfterASecond(t *testing.T) {
 		k := lock(t, holder, "m")
 		done := make(chan error, 1)
 		go func() {
-			_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Elapsed: time.Hour, Delay: 100 * time.Millisecond})
+			_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"),
+				retry.Policy{Elapsed: time.Hour, Delay: 100 * time.Millisecond})
 			done <- err
 		}()
 		asked := func(want int) {
@@ -198,7 +207,8 @@ func TestBlockerWithoutAnEntryIsAskedForOnceATry(t *testing.T) {
 		if _, err := holder.TryAcquire(t.Context(), locking.Owner{}, shared); err != nil {
 			t.Fatal(err)
 		}
-		_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
+		_, err := waiter.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"),
+			retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
 		if !errors.Is(err, locking.ErrHeld) {
 			t.Errorf("got %v", err)
 		}
@@ -242,7 +252,8 @@ func TestCallsOfOneMomentGoTogether(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range callers {
 			all.Go(func() {
-				k, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, fmt.Sprint(i), fmt.Sprint(i, "/b"))[:1])
+				k, err := locker.TryAcquire(t.Context(), locking.Owner{},
+					exclusive(t, fmt.Sprint(i), fmt.Sprint(i, "/b"))[:1])
 				if err != nil {
 					t.Error(err)
 					return
@@ -253,7 +264,8 @@ func TestCallsOfOneMomentGoTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if grants, releases := d.grants.Count(lockingtest.OpGrant), d.grants.Count(lockingtest.OpRelease); grants > 3 || releases > 3 {
+		if grants, releases := d.grants.Count(lockingtest.OpGrant),
+			d.grants.Count(lockingtest.OpRelease); grants > 3 || releases > 3 {
 			t.Errorf("%d grants and %d releases for %d locks at once", grants, releases, callers)
 		}
 	})
@@ -262,7 +274,8 @@ func TestCallsOfOneMomentGoTogether(t *testing.T) {
 // slowGrants take a millisecond, as a store does, in which others ask.
 type slowGrants struct{ locking.Grants }
 
-func (s slowGrants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (s slowGrants) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	time.Sleep(time.Millisecond)
 	return s.Grants.Grant(ctx, session, requests)
 }
@@ -277,7 +290,8 @@ func TestBatchesNameNoMoreThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		sizes := &sizes{Grants: slowGrants{d.stores.grants}}
-		locker := start(t, nil, locking.Options{Grants: sizes, Session: locking.Session{Replica: "a"}})
+		locker := start(t, nil, locking.Options{Grants: sizes,
+			Session: locking.Session{Replica: "a"}})
 		if err := locker.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +302,8 @@ func TestBatchesNameNoMoreThanAllowed(t *testing.T) {
 				names = append(names, fmt.Sprintf("%d/%d", i, j))
 			}
 			all.Go(func() {
-				if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, names...)); err != nil {
+				if _, err := locker.TryAcquire(t.Context(), locking.Owner{},
+					exclusive(t, names...)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -306,7 +321,8 @@ type sizes struct {
 	largest int
 }
 
-func (s *sizes) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (s *sizes) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	named := 0
 	for _, r := range requests {
 		named += len(r.Requests)
@@ -321,14 +337,16 @@ func TestHangingGrantsDoNotKeepACallerWhoseContextEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		hang := &stalled{Grants: d.stores.grants}
-		locker := start(t, nil, locking.Options{Grants: hang, Session: locking.Session{Replica: "a"}})
+		locker := start(t, nil, locking.Options{Grants: hang,
+			Session: locking.Session{Replica: "a"}})
 		if err := locker.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, err := locker.TryAcquire(ctx, locking.Owner{}, exclusive(t, "a")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := locker.TryAcquire(ctx, locking.Owner{}, exclusive(t, "a")); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		if took := time.Since(begun); took > 5*time.Second {
@@ -349,17 +367,20 @@ func TestTryThatIsCutShortTellsWhoWasInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		holder := d.start(t, "a")
-		locker := start(t, nil, locking.Options{Grants: &tired{Grants: d.stores.grants}, Session: locking.Session{Replica: "b"}})
+		locker := start(t, nil, locking.Options{Grants: &tired{Grants: d.stores.grants},
+			Session: locking.Session{Replica: "b"}})
 		if err := locker.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		lock(t, holder, "a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := locker.Acquire(ctx, locking.Owner{}, exclusive(t, "a"), retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
+		_, err := locker.Acquire(ctx, locking.Owner{}, exclusive(t, "a"),
+			retry.Policy{Attempts: 10, Delay: 100 * time.Millisecond})
 		var held *locking.HeldError
 		var exhausted *retry.ExhaustedError
-		if !errors.As(err, &held) || !errors.As(err, &exhausted) || exhausted.Attempts != 2 || exhausted.Waited != time.Second || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.As(err, &held) || !errors.As(err, &exhausted) || exhausted.Attempts != 2 ||
+			exhausted.Waited != time.Second || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(ttl) // until the store's call has timed out
@@ -374,12 +395,14 @@ func TestLockWhoseReplyWasLostAsksTheGrantsFirst(t *testing.T) {
 		locker := d.start(t, "a")
 		d.grants.Times(lockingtest.OpGrant, lockingtest.LoseReply, 1)
 		time.AfterFunc(50*time.Millisecond, func() {
-			if err := d.stores.entries.Add(t.Context(), "test:path:m", []byte("other"), time.Minute); err != nil {
+			if err := d.stores.entries.Add(t.Context(), "test:path:m", []byte("other"),
+				time.Minute); err != nil {
 				t.Error(err)
 			}
 		})
 		begun := time.Now()
-		k, err := locker.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"), retry.Policy{Attempts: 100, Delay: 100 * time.Millisecond})
+		k, err := locker.Acquire(t.Context(), locking.Owner{}, exclusive(t, "m"),
+			retry.Policy{Attempts: 100, Delay: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -405,7 +428,8 @@ func TestLockThatIsGrantedAsItsSessionEndsIsNone(t *testing.T) {
 		})
 		time.Sleep(ttl - time.Second)
 		k, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m"))
-		if k != nil || !errors.Is(err, locking.ErrSessionLost) || !errors.Is(err, locking.ErrNoSession) {
+		if k != nil || !errors.Is(err, locking.ErrSessionLost) ||
+			!errors.Is(err, locking.ErrNoSession) {
 			t.Errorf("got %v, %v", k, err)
 		}
 		if n := d.stores.entries.Len(); n != 0 {
@@ -417,7 +441,8 @@ func TestLockThatIsGrantedAsItsSessionEndsIsNone(t *testing.T) {
 // sluggish answers a call for a lock after four seconds.
 type sluggish struct{ locking.Grants }
 
-func (s sluggish) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (s sluggish) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	results, err := s.Grants.Grant(ctx, session, requests)
 	time.Sleep(4 * time.Second)
 	return results, err
@@ -459,7 +484,8 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "n")); !errors.Is(err, locking.ErrSessionLost) {
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{},
+			exclusive(t, "n")); !errors.Is(err, locking.ErrSessionLost) {
 			t.Errorf("got %v", err)
 		}
 		<-k.Context().Done()
@@ -473,7 +499,8 @@ func TestGrantThatFindsTheSessionLostEndsItsLocks(t *testing.T) {
 func TestSweepThatHangsDoesNotKeepTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()}, Session: locking.Session{Replica: "a", TTL: 3 * time.Second}})
+		locker := start(t, nil, locking.Options{Grants: unswept{memory.NewGrants()},
+			Session: locking.Session{Replica: "a", TTL: 3 * time.Second}})
 		if err := locker.Ready(t.Context()); err != nil || time.Since(begun) > time.Second {
 			t.Fatalf("after %s: %v", time.Since(begun), err)
 		}
@@ -497,7 +524,8 @@ type tired struct {
 	asked int
 }
 
-func (g *tired) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g *tired) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	if g.asked++; g.asked == 1 {
 		return g.Grants.Grant(ctx, session, requests)
 	}
@@ -513,7 +541,8 @@ type stalled struct {
 	landed  bool
 }
 
-func (h *stalled) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (h *stalled) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	<-ctx.Done()
 	h.session = session
 	results, err := h.Grants.Grant(context.WithoutCancel(ctx), session, requests)
@@ -525,7 +554,8 @@ func (h *stalled) Grant(ctx context.Context, session uuid.UUID, requests []locki
 func TestStopIsPromptWhenNothingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
-		locker := newLocker(t, d.entries, locking.Options{Grants: d.grants, Session: locking.Session{Replica: "a"}})
+		locker := newLocker(t, d.entries,
+			locking.Options{Grants: d.grants, Session: locking.Session{Replica: "a"}})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- locker.Run(ctx) }()
@@ -569,7 +599,9 @@ func TestPlaceThatIsGrantedDuringAHeartbeatStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuo()
 		first := lock(t, d.start(t, "replica-1"), "a")
-		second := start(t, d.entries, locking.Options{Grants: late{d.grants}, Session: locking.Session{Replica: "replica-2"}, Log: zerolog.Nop()})
+		second := start(t, d.entries,
+			locking.Options{Grants: late{d.grants}, Session: locking.Session{Replica: "replica-2"},
+				Log: zerolog.Nop()})
 		if err := second.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -579,7 +611,8 @@ func TestPlaceThatIsGrantedDuringAHeartbeatStands(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		granted, err := second.Acquire(t.Context(), locking.Owner{}, exclusive(t, "a"), retry.Policy{Elapsed: 10 * time.Second, Delay: 100 * time.Millisecond})
+		granted, err := second.Acquire(t.Context(), locking.Owner{}, exclusive(t, "a"),
+			retry.Policy{Elapsed: 10 * time.Second, Delay: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

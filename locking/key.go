@@ -17,7 +17,8 @@ func CheckKey(key string) error {
 	}
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] == 0x7f {
-			return fmt.Errorf("%w: %q has a space or control character at byte %d", ErrBadKey, key, i)
+			return fmt.Errorf("%w: %q has a space or control character at byte %d", ErrBadKey, key,
+				i)
 		}
 	}
 	return nil

@@ -41,7 +41,8 @@ type Lock struct {
 	lost    *LostError
 	trusted time.Time   // until when the entries are relied on; unused with Options.Restore
 	expiry  *time.Timer // ends the lock then; nil with Options.Restore
-	failure error       // of the last renewal, if it failed; counted in Locker.failing while not ended
+	// of the last renewal, if it failed; counted in Locker.failing while not ended
+	failure error
 }
 
 // held is one entry of a lock.
@@ -73,8 +74,10 @@ func (l *Locker) present(entries []held) []entry {
 	return all
 }
 
-func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request, entries []held) *Lock {
-	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries, work: make(chan struct{}, 1), place: -1}
+func newLock(ctx context.Context, l *Locker, owner Owner, since time.Time, requests []Request,
+	entries []held) *Lock {
+	lock := &Lock{locker: l, owner: owner, since: since, requests: requests, entries: entries,
+		work: make(chan struct{}, 1), place: -1}
 	lock.ctx, lock.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return lock
 }
@@ -215,7 +218,8 @@ func (k *Lock) lose(lost *LostError) {
 		return
 	}
 	k.warn().Err(lost).Msg("lock lost")
-	k.locker.emit(Event{Kind: EventLost, Resource: lost.Resource, Owner: k.owner, Holder: lost.Holder, Err: lost})
+	k.locker.emit(Event{Kind: EventLost, Resource: lost.Resource, Owner: k.owner,
+		Holder: lost.Holder, Err: lost})
 }
 
 // asLost returns the *LostError in err, or nil.

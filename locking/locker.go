@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	minLease    = 10 * time.Second
-	maxLease    = 24 * time.Hour
-	trustMargin = 2 * time.Second // how much earlier than asked an item may vanish: measured on memcached 1.6.18
-	addTries    = 4               // of one key, where it vanishes while it is looked at, or replies are lost
+	minLease = 10 * time.Second
+	maxLease = 24 * time.Hour
+	// how much earlier than asked an item may vanish: measured on memcached 1.6.18
+	trustMargin = 2 * time.Second
+	addTries    = 4 // of one key, where it vanishes while it is looked at, or replies are lost
 )
 
 // Options are what a Locker needs besides its backend.
@@ -150,7 +151,8 @@ func (l *Locker) TryAcquire(ctx context.Context, owner Owner, requests []Request
 // TryAcquireIn is TryAcquire for a Locker without Grants whose caller has a second
 // stage of its own, in a session of that. Once Options.Sessions says that the
 // session is dead, any replica may remove the lock's entries.
-func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner, requests []Request) (*Lock, error) {
+func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owner,
+	requests []Request) (*Lock, error) {
 	normalized, err := Normalize(requests)
 	if err != nil {
 		return nil, err
@@ -159,7 +161,8 @@ func (l *Locker) TryAcquireIn(ctx context.Context, session uuid.UUID, owner Owne
 }
 
 // tryAlone is TryAcquire without Grants.
-func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner, normalized []Request) (*Lock, error) {
+func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner,
+	normalized []Request) (*Lock, error) {
 	resources, err := l.stageOne(normalized)
 	if err != nil {
 		return nil, err
@@ -168,7 +171,8 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner, n
 		return nil, context.Cause(ctx)
 	}
 	sent := time.Now() // the lease counts from here, before the first request
-	entries, err := l.addAll(ctx, content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
+	entries, err := l.addAll(ctx,
+		content{Holder: Holder{Owner: owner, Since: sent.UTC()}, Session: session}, resources)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +181,8 @@ func (l *Locker) tryAlone(ctx context.Context, session uuid.UUID, owner Owner, n
 	if !lock.keep(sent) {
 		lock.end(nil)
 		l.undo(ctx, entries)
-		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(entries), ErrUnavailable)
+		return nil, fmt.Errorf("lock of %d resources took longer than its lease: %w", len(entries),
+			ErrUnavailable)
 	}
 	return lock, nil
 }

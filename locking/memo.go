@@ -35,7 +35,8 @@ type Memo struct {
 // matter, give the Memo a Locker on servers of its own.
 func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 	if l.options.Restore {
-		return nil, errors.New("memo: its locker leaves the decision to a second stage, expected one that stands alone")
+		return nil, errors.New("memo: its locker leaves the decision to a second stage, expected " +
+			"one that stands alone")
 	}
 	return &Memo{locker: l, owner: owner, flights: newFlights()}, nil
 }
@@ -71,7 +72,8 @@ func NewMemo(l *Locker, owner Owner) (*Memo, error) {
 //     could not be asked, and nothing was computed: computing for oneself then
 //     is the caller's decision, because all the others will do the same,
 //   - ErrForeignValue, ErrBadName, or an error about ttl.
-func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration, compute func(context.Context) ([]byte, error)) ([]byte, error) {
+func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration,
+	compute func(context.Context) ([]byte, error)) ([]byte, error) {
 	c, err := m.newComputation(key, ttl, compute)
 	if err != nil {
 		return nil, err
@@ -86,7 +88,8 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration, compute fu
 		return bytes.Clone(f.value), nil
 	case <-f.turn:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("memo %s: waiting for another caller of this process: %w", key, context.Cause(ctx))
+		return nil, fmt.Errorf("memo %s: waiting for another caller of this process: %w", key,
+			context.Cause(ctx))
 	}
 	landed := false
 	defer func() {
@@ -103,7 +106,8 @@ func (m *Memo) Do(ctx context.Context, key string, ttl time.Duration, compute fu
 	return value, nil
 }
 
-func (m *Memo) newComputation(key string, ttl time.Duration, compute func(context.Context) ([]byte, error)) (*computation, error) {
+func (m *Memo) newComputation(key string, ttl time.Duration,
+	compute func(context.Context) ([]byte, error)) (*computation, error) {
 	if err := checkTTL("memo", key, ttl); err != nil {
 		return nil, err
 	}
@@ -115,7 +119,8 @@ func (m *Memo) newComputation(key string, ttl time.Duration, compute func(contex
 	return &computation{
 		memo: m, name: key, ttl: wholeSeconds(ttl), compute: compute,
 		request: Request{Resource: resource, Mode: Exclusive},
-		keys:    [2]string{keyOf(namespace, memoValueKind+":"+key), keyOf(namespace, resource.Key())},
+		keys: [2]string{keyOf(namespace, memoValueKind+":"+key),
+			keyOf(namespace, resource.Key())},
 	}, nil
 }
 
@@ -124,7 +129,8 @@ const memoValueKind = "value" // of the keys that hold values; their locks are o
 // memoResource returns what is locked while a key's value is computed. It has
 // one segment, so that it is related to no other: computing a/b may ask for a.
 func memoResource(key string) (Resource, error) {
-	return newResource(KindMemo, strings.ReplaceAll(strings.ReplaceAll(key, "%", "%25"), "/", "%2F"))
+	return newResource(KindMemo,
+		strings.ReplaceAll(strings.ReplaceAll(key, "%", "%25"), "/", "%2F"))
 }
 
 // memoHeader stands before a value. It has the key in full, because what is
@@ -133,7 +139,8 @@ func memoHeader(key string) string { return "memo 1 " + key + "\n" }
 
 func encodeMemo(key string, value []byte) ([]byte, error) {
 	if len(value) > MaxMemoBytes {
-		return nil, fmt.Errorf("%w: found %d bytes, expected at most %d", ErrTooLarge, len(value), MaxMemoBytes)
+		return nil, fmt.Errorf("%w: found %d bytes, expected at most %d", ErrTooLarge, len(value),
+			MaxMemoBytes)
 	}
 	header := memoHeader(key)
 	item := make([]byte, 0, len(header)+len(value))

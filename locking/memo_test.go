@@ -28,9 +28,11 @@ func fixed(value string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(value), nil }
 }
 
-func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]byte, error), want string) {
+func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]byte, error),
+	want string) {
 	t.Helper()
-	if got, err := m.Do(t.Context(), "list", time.Hour, compute); err != nil || string(got) != want {
+	if got, err := m.Do(t.Context(), "list", time.Hour, compute); err != nil ||
+		string(got) != want {
 		t.Errorf("got %q, %v; expected %q", got, err, want)
 	}
 }
@@ -40,7 +42,8 @@ func checkMemo(t *testing.T, m *locking.Memo, compute func(context.Context) ([]b
 func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
-		dead, living := newMemo(t, newLocker(t, backend, locking.Options{})), newMemo(t, start(t, backend, locking.Options{}))
+		dead, living := newMemo(t, newLocker(t, backend, locking.Options{})),
+			newMemo(t, start(t, backend, locking.Options{}))
 		begun := time.Now()
 		wake := make(chan struct{})
 		var all sync.WaitGroup
@@ -55,7 +58,8 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 				if took := time.Since(begun); took != trust {
 					t.Errorf("the context ended after %v, expected %v", took, trust)
 				}
-				if lost := new(locking.LostError); !errors.As(context.Cause(ctx), &lost) || lost.Reason != locking.LossUnconfirmed {
+				if lost := new(locking.LostError); !errors.As(context.Cause(ctx), &lost) ||
+					lost.Reason != locking.LossUnconfirmed {
 					t.Errorf("cause: %v", context.Cause(ctx))
 				}
 				<-wake
@@ -66,8 +70,10 @@ func TestMemoHandsOverWhenTheLockRunsOut(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				checkMemo(t, living, func(context.Context) ([]byte, error) {
-					if took := time.Since(begun); took < lease || took > lease+250*time.Millisecond {
-						t.Errorf("handed over after %v, expected %v and one poll at most", took, lease)
+					if took := time.Since(begun); took < lease ||
+						took > lease+250*time.Millisecond {
+						t.Errorf("handed over after %v, expected %v and one poll at most", took,
+							lease)
 					}
 					return []byte("fresh"), nil
 				}, "fresh")
@@ -84,18 +90,20 @@ func TestMemoGivesUpAfterThreeLostLocks(t *testing.T) {
 		backend := memory.New()
 		memo := newMemo(t, start(t, backend, locking.Options{}))
 		begun := 0
-		_, err := memo.Do(t.Context(), "list", time.Hour, func(ctx context.Context) ([]byte, error) {
-			begun++
-			found, err := backend.Get(ctx, "test:memo:list")
-			if err != nil || len(found) != 1 {
-				t.Errorf("the lock: %v, %v", found, err)
-			}
-			if err := backend.Delete(ctx, "test:memo:list", found["test:memo:list"]); err != nil {
-				t.Error(err)
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
+		_, err := memo.Do(t.Context(), "list", time.Hour,
+			func(ctx context.Context) ([]byte, error) {
+				begun++
+				found, err := backend.Get(ctx, "test:memo:list")
+				if err != nil || len(found) != 1 {
+					t.Errorf("the lock: %v, %v", found, err)
+				}
+				if err := backend.Delete(ctx, "test:memo:list",
+					found["test:memo:list"]); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
 		lost := new(locking.LostError)
 		if !errors.As(err, &lost) || lost.Reason != locking.LossVanished || begun != 3 {
 			t.Errorf("got %v after %d turns, expected a lost lock after 3", err, begun)
@@ -108,7 +116,8 @@ func TestMemoPollsOftenerTheLongerItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := memory.New()
 		faulty := lockingtest.NewFaulty(backend)
-		computer, waiter := newMemo(t, start(t, backend, locking.Options{})), newMemo(t, newLocker(t, faulty, locking.Options{}))
+		computer, waiter := newMemo(t, start(t, backend, locking.Options{})),
+			newMemo(t, newLocker(t, faulty, locking.Options{}))
 		var all sync.WaitGroup
 		all.Go(func() {
 			checkMemo(t, computer, func(context.Context) ([]byte, error) {
@@ -136,7 +145,8 @@ func TestMemoPollsOftenerTheLongerItWaits(t *testing.T) {
 func TestMemoTimeIsCutToWholeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memo := newMemo(t, newLocker(t, memory.New(), locking.Options{}))
-		if _, err := memo.Do(t.Context(), "list", 2900*time.Millisecond, fixed("first")); err != nil {
+		if _, err := memo.Do(t.Context(), "list", 2900*time.Millisecond,
+			fixed("first")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2*time.Second - time.Nanosecond)
@@ -155,7 +165,8 @@ func TestMemoComputesUnderItsCallersContext(t *testing.T) {
 	if _, err := memo.Do(ctx, "list", time.Hour, func(inner context.Context) ([]byte, error) {
 		kept = inner
 		want, _ := ctx.Deadline()
-		if got, has := inner.Deadline(); !has || !got.Equal(want) || inner.Value(key{}) != "value" || inner.Err() != nil {
+		if got, has := inner.Deadline(); !has || !got.Equal(want) ||
+			inner.Value(key{}) != "value" || inner.Err() != nil {
 			t.Errorf("deadline %v, value %v, %v", got, inner.Value(key{}), inner.Err())
 		}
 		return nil, nil
@@ -170,7 +181,8 @@ func TestMemoComputesUnderItsCallersContext(t *testing.T) {
 func ExampleMemo() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	locker, err := locking.New(memory.New(), locking.Options{Namespace: "staging", Lease: 30 * time.Second})
+	locker, err := locking.New(memory.New(),
+		locking.Options{Namespace: "staging", Lease: 30 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -182,10 +194,11 @@ func ExampleMemo() {
 		return
 	}
 	for range 2 {
-		list, err := lists.Do(ctx, "orders?sort=name", time.Minute, func(context.Context) ([]byte, error) {
-			fmt.Println("computing")
-			return []byte("the list"), nil
-		})
+		list, err := lists.Do(ctx, "orders?sort=name", time.Minute,
+			func(context.Context) ([]byte, error) {
+				fmt.Println("computing")
+				return []byte("the list"), nil
+			})
 		fmt.Println(string(list), err)
 	}
 	// Output:

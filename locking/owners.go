@@ -10,7 +10,8 @@ import (
 
 const (
 	ownersEvery = 2 * time.Second // between two questions about owners of entries
-	maxDead     = 4096            // dead sessions that are kept in mind; others are asked about again
+	// dead sessions that are kept in mind; others are asked about again
+	maxDead = 4096
 )
 
 // Sessions tells which sessions are alive.
@@ -39,7 +40,8 @@ type owners struct {
 }
 
 func newOwners(sessions Sessions) *owners {
-	return &owners{sessions: sessions, news: make(chan struct{}, 1), met: map[uuid.UUID]struct{}{}, dead: map[uuid.UUID]struct{}{}}
+	return &owners{sessions: sessions, news: make(chan struct{}, 1), met: map[uuid.UUID]struct{}{},
+		dead: map[uuid.UUID]struct{}{}}
 }
 
 // isDead reports whether the session is known to be dead. Otherwise it is asked

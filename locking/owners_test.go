@@ -46,7 +46,8 @@ func (d *duo) killAfterAdd() {
 func until(t *testing.T, locker *locking.Locker, requests []locking.Request) time.Duration {
 	t.Helper()
 	for begun := time.Now(); ; {
-		k, err := locker.Acquire(t.Context(), locking.Owner{}, requests, retry.Policy{Attempts: 10, Delay: 10 * time.Millisecond})
+		k, err := locker.Acquire(t.Context(), locking.Owner{}, requests,
+			retry.Policy{Attempts: 10, Delay: 10 * time.Millisecond})
 		if err == nil {
 			release(t, k)
 			return time.Since(begun)
@@ -65,13 +66,15 @@ func TestEntryOfADeadSessionIsTakenOver(t *testing.T) {
 		victim, other := d.startFor(t, "a", longLease), d.other()
 		heir, begun := other.startFor(t, "b", longLease), time.Now()
 		d.killAfterAdd()
-		if _, err := victim.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
+		if _, err := victim.TryAcquire(t.Context(), locking.Owner{},
+			exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		until(t, heir, exclusive(t, "m"))
 		took := time.Since(begun)
 		if least, most := ttl-time.Second, ttl+3*time.Second; took < least || took > most {
-			t.Errorf("granted after %s, expected %s to %s: when its owner's session had expired", took, least, most)
+			t.Errorf("granted after %s, expected %s to %s: when its owner's session had expired",
+				took, least, most)
 		}
 	})
 }
@@ -84,15 +87,18 @@ func TestGrantedLockReplacesTheEntryOfADeadSession(t *testing.T) {
 		victim, other := d.startFor(t, "a", longLease), d.other()
 		heir := other.startFor(t, "b", longLease)
 		d.killAfterAdd()
-		if _, err := victim.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
+		if _, err := victim.TryAcquire(t.Context(), locking.Owner{},
+			exclusive(t, "m")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		owner := locking.Owner{Replica: "b", Job: "heir"}
-		k, err := heir.Acquire(t.Context(), owner, exclusive(t, "m"), retry.Policy{Elapsed: time.Minute, Delay: 100 * time.Millisecond})
+		k, err := heir.Acquire(t.Context(), owner, exclusive(t, "m"),
+			retry.Policy{Elapsed: time.Minute, Delay: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2*longLease/3 + 5*time.Second) // the second renewal knows that the session is dead
+		// the second renewal knows that the session is dead
+		time.Sleep(2*longLease/3 + 5*time.Second)
 		found, err := heir.Inspect(t.Context(), []locking.Resource{exclusive(t, "m")[0].Resource})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("found %v, %v", found, err)
@@ -115,7 +121,8 @@ func TestWaitingBehindALivingEntryAsksLittle(t *testing.T) {
 		waiter := other.start(t, "b")
 		k := lock(t, holder, "m")
 		for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(10 * time.Millisecond) {
-			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
+			if _, err := waiter.TryAcquire(t.Context(), locking.Owner{},
+				exclusive(t, "m")); !errors.Is(err, locking.ErrHeld) {
 				t.Fatalf("behind a living holder: %v", err)
 			}
 		}
@@ -133,7 +140,8 @@ func TestEntryStandsWhileNobodyCanTellWhetherItsSessionLives(t *testing.T) {
 		sessions := &register{fail: true}
 		options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}
 		dead := newLocker(t, backend, options) // without Run nothing is renewed
-		if _, err := dead.TryAcquireIn(t.Context(), uuid.New(), locking.Owner{}, exclusive(t, "m")); err != nil {
+		if _, err := dead.TryAcquireIn(t.Context(), uuid.New(), locking.Owner{},
+			exclusive(t, "m")); err != nil {
 			t.Fatal(err)
 		}
 		took := until(t, start(t, backend, options), exclusive(t, "m"))
@@ -161,7 +169,9 @@ func TestEntryOfACallersSession(t *testing.T) {
 					sessions.living = []uuid.UUID{test.session}
 				}
 				options := locking.Options{Restore: true, Sessions: sessions, Log: zerolog.Nop()}
-				if _, err := newLocker(t, backend, options).TryAcquireIn(t.Context(), test.session, locking.Owner{}, exclusive(t, "m")); err != nil {
+				if _, err := newLocker(t, backend, options).
+					TryAcquireIn(t.Context(), test.session, locking.Owner{},
+						exclusive(t, "m")); err != nil {
 					t.Fatal(err)
 				}
 				took := until(t, start(t, backend, options), exclusive(t, "m"))
@@ -186,5 +196,7 @@ func (r *register) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID,
 	if r.fail {
 		return nil, locking.ErrUnavailable
 	}
-	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool { return !slices.Contains(r.living, id) }), nil
+	return slices.DeleteFunc(slices.Clone(sessions), func(id uuid.UUID) bool {
+		return !slices.Contains(r.living, id)
+	}), nil
 }

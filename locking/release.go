@@ -65,7 +65,8 @@ func (l *Locker) ReleaseAll(ctx context.Context) error {
 
 func newReleases(grants Grants) *batch.Batch[Token, bool] {
 	return batch.New(batch.Options[Token, bool]{
-		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants, Whole: func(error, time.Duration) bool { return true },
+		Send: grants.Release, Timeout: callTimeout, Most: MaxGrants,
+		Whole: func(error, time.Duration) bool { return true },
 	})
 }
 
@@ -87,7 +88,8 @@ func (k *Lock) giveBack(ctx context.Context) error {
 	case !stood && k.life.Context().Err() != nil:
 		return &LostError{Reason: LossSession, Err: context.Cause(k.life.Context())}
 	case !stood:
-		return &LostError{Reason: LossClaim, Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
+		return &LostError{Reason: LossClaim,
+			Err: fmt.Errorf("%w: token %d", ErrSuperseded, k.token)}
 	}
 	return nil
 }

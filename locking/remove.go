@@ -98,7 +98,8 @@ func (l *Locker) asRemoved(ctx context.Context, e entry, err error) error {
 	case errors.Is(err, ErrMissing):
 		return &LostError{Resource: e.resource, Reason: LossVanished}
 	case errors.Is(err, ErrNotOwner):
-		return &LostError{Resource: e.resource, Reason: LossTaken, Holder: l.holderOf(ctx, e.resource)}
+		return &LostError{Resource: e.resource, Reason: LossTaken,
+			Holder: l.holderOf(ctx, e.resource)}
 	}
 	return fmt.Errorf("release of %s: %w", e.resource, err)
 }

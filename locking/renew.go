@@ -98,7 +98,8 @@ func (k *Lock) renewEntry(ctx context.Context, e *held) error {
 	case errors.Is(err, ErrMissing) && !k.locker.options.Restore:
 		return &LostError{Resource: e.resource, Reason: LossVanished}
 	case errors.Is(err, ErrNotOwner) && !k.locker.options.Restore:
-		return &LostError{Resource: e.resource, Reason: LossTaken, Holder: k.locker.holderOf(ctx, e.resource)}
+		return &LostError{Resource: e.resource, Reason: LossTaken,
+			Holder: k.locker.holderOf(ctx, e.resource)}
 	case errors.Is(err, ErrMissing), errors.Is(err, ErrNotOwner):
 		return k.restore(ctx, e)
 	}
@@ -108,14 +109,17 @@ func (k *Lock) renewEntry(ctx context.Context, e *held) error {
 // restore adds an entry that vanished, under a nonce of its own. Another's
 // entry is left alone, and looked at again with the next renewal.
 func (k *Lock) restore(ctx context.Context, e *held) error {
-	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id, Session: k.session}
+	as := content{Holder: Holder{Owner: k.owner, Since: k.since.UTC()}, Lock: k.id,
+		Session: k.session}
 	added, err := k.locker.add(ctx, as, e.resource)
 	var taken *HeldError
 	if errors.As(err, &taken) {
 		if !e.taken {
 			e.taken = true
-			k.warn().Stringer("resource", e.resource).Stringer("holder", taken.Holder).Msg("lock entry is another's")
-			k.locker.emit(Event{Kind: EventTaken, Resource: e.resource, Owner: k.owner, Holder: taken.Holder})
+			k.warn().Stringer("resource", e.resource).Stringer("holder", taken.Holder).
+				Msg("lock entry is another's")
+			k.locker.emit(Event{Kind: EventTaken, Resource: e.resource, Owner: k.owner,
+				Holder: taken.Holder})
 		}
 		return nil
 	}

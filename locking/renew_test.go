@@ -79,7 +79,8 @@ func TestLostWhenTheTrustEnds(t *testing.T) {
 		synctest.Wait()
 		cause := context.Cause(k.Context())
 		var lost *locking.LostError
-		if !errors.As(cause, &lost) || lost.Reason != locking.LossUnconfirmed || !errors.Is(cause, locking.ErrUnavailable) {
+		if !errors.As(cause, &lost) || lost.Reason != locking.LossUnconfirmed ||
+			!errors.Is(cause, locking.ErrUnavailable) {
 			t.Errorf("cause: %v", cause)
 		}
 		if len(events) != 1 || events[0].Kind != locking.EventLost || events[0].Owner.Job != "job" {
@@ -118,7 +119,8 @@ func TestOutageThatEndsInTime(t *testing.T) {
 		if k.Context().Err() != nil {
 			t.Errorf("ended: %v", context.Cause(k.Context()))
 		}
-		if fails, works := strings.Count(log.String(), "renewal fails"), strings.Count(log.String(), "works again"); fails != 5 || works != 5 {
+		if fails, works := strings.Count(log.String(), "renewal fails"),
+			strings.Count(log.String(), "works again"); fails != 5 || works != 5 {
 			t.Errorf("logged %d failures and %d recoveries of 5:\n%s", fails, works, log.String())
 		}
 		release(t, k)
@@ -163,10 +165,12 @@ func TestSlowRepliesDontStretchTheTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := &slow{Backend: memory.New(), add: 6 * time.Second}
 		locker := newLocker(t, backend, locking.Options{})
-		if _, err := locker.TryAcquire(t.Context(), locking.Owner{}, exclusive(t, "a", "b")); !errors.Is(err, locking.ErrUnavailable) {
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{},
+			exclusive(t, "a", "b")); !errors.Is(err, locking.ErrUnavailable) {
 			t.Errorf("a lock that took longer than its trust: %v", err)
 		}
-		if found, err := locker.Inspect(t.Context(), resources(t, "a", "b")); err != nil || len(found) != 0 {
+		if found, err := locker.Inspect(t.Context(), resources(t, "a", "b")); err != nil ||
+			len(found) != 0 {
 			t.Errorf("left behind: %v, %v", found, err)
 		}
 	})
@@ -218,7 +222,8 @@ func (h *hanging) Renew(context.Context, string, []byte, time.Duration) error {
 
 func TestReleaseDuringARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := &hanging{Backend: memory.New(), asked: make(chan struct{}), let: make(chan struct{})}
+		backend := &hanging{Backend: memory.New(), asked: make(chan struct{}),
+			let: make(chan struct{})}
 		locker := start(t, backend, locking.Options{Restore: true})
 		k := lock(t, locker, "a", "b")
 		<-backend.asked

@@ -29,7 +29,8 @@ func (l *Locker) Run(ctx context.Context) error {
 	if l.options.Sessions != nil {
 		keeping.Go(func() {
 			l.owners.run(ctx, func(err error) {
-				l.options.Log.Debug().Err(err).Msg("owners of lock entries not asked about, their leases decide")
+				l.options.Log.Debug().Err(err).
+					Msg("owners of lock entries not asked about, their leases decide")
 			})
 		})
 	}

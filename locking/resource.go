@@ -64,8 +64,10 @@ func Group(name string) (Resource, error) {
 // ParseKey is the inverse of Resource.Key.
 func ParseKey(key string) (Resource, error) {
 	kind, path, ok := strings.Cut(key, ":")
-	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindGroup, KindMemo}, Kind(kind)) {
-		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName, key)
+	if !ok || !slices.Contains([]Kind{KindTable, KindPath, KindSlot, KindJob, KindGroup, KindMemo},
+		Kind(kind)) {
+		return Resource{}, fmt.Errorf("%w: key %q has no known kind before a colon", ErrBadName,
+			key)
 	}
 	return newResource(Kind(kind), path)
 }
@@ -75,17 +77,20 @@ func newResource(kind Kind, path string) (Resource, error) {
 		return Resource{}, fmt.Errorf("%w: a %s needs a name, found an empty one", ErrBadName, kind)
 	}
 	if len(path) > maxNameBytes {
-		return Resource{}, fmt.Errorf("%w: a %s name has at most %d bytes, found %d", ErrBadName, kind, maxNameBytes, len(path))
+		return Resource{}, fmt.Errorf("%w: a %s name has at most %d bytes, found %d", ErrBadName,
+			kind, maxNameBytes, len(path))
 	}
 	if !utf8.ValidString(path) {
 		return Resource{}, fmt.Errorf("%w: %s name %q is not valid UTF-8", ErrBadName, kind, path)
 	}
 	if i := strings.IndexFunc(path, unicode.IsControl); i >= 0 {
-		return Resource{}, fmt.Errorf("%w: %s name %q has a control character at byte %d", ErrBadName, kind, path, i)
+		return Resource{}, fmt.Errorf("%w: %s name %q has a control character at byte %d",
+			ErrBadName, kind, path, i)
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "" || segment == "." || segment == ".." {
-			return Resource{}, fmt.Errorf("%w: %s name %q has an empty, %q or %q segment", ErrBadName, kind, path, ".", "..")
+			return Resource{}, fmt.Errorf("%w: %s name %q has an empty, %q or %q segment",
+				ErrBadName, kind, path, ".", "..")
 		}
 	}
 	return Resource{kind: kind, path: path}, nil
@@ -171,10 +176,13 @@ func Conflict(a, b Request) bool {
 // for a zero resource.
 func Normalize(requests []Request) ([]Request, error) {
 	if len(requests) > maxRequests {
-		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d", maxRequests, len(requests))}
+		return nil, &RequestError{Problem: fmt.Sprintf("at most %d resources in one lock, found %d",
+			maxRequests, len(requests))}
 	}
 	sorted := slices.Clone(requests)
-	slices.SortFunc(sorted, func(a, b Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
+	slices.SortFunc(sorted, func(a, b Request) int {
+		return strings.Compare(a.Resource.Key(), b.Resource.Key())
+	})
 	for i, r := range sorted {
 		if err := r.check(); err != nil {
 			return nil, err

@@ -44,7 +44,8 @@ func TestNames(t *testing.T) {
 		got, err := makers[test.kind](test.name)
 		if test.want == "" {
 			if !errors.Is(err, ErrBadName) || !got.IsZero() {
-				t.Errorf("%s %.30q gave %v, %v; expected it to be refused", test.kind, test.name, got, err)
+				t.Errorf("%s %.30q gave %v, %v; expected it to be refused", test.kind, test.name,
+					got, err)
 			}
 			continue
 		}
@@ -55,7 +56,8 @@ func TestNames(t *testing.T) {
 }
 
 func TestParseKeyRefuses(t *testing.T) {
-	for _, key := range []string{"", "path", "path:", "gate:a", "#:a", ":a", "path:a//b", "PATH:a"} {
+	for _, key := range []string{"", "path", "path:", "gate:a", "#:a", ":a", "path:a//b",
+		"PATH:a"} {
 		if r, err := ParseKey(key); !errors.Is(err, ErrBadName) {
 			t.Errorf("%q gave %v, %v", key, r, err)
 		}
@@ -141,7 +143,8 @@ func TestNormalizeRefuses(t *testing.T) {
 	for name, requests := range tests {
 		got, err := Normalize(requests)
 		var bad *RequestError
-		if want := errors.As(err, &bad) && errors.Is(err, ErrBadRequest); got != nil || want == (name == "no resource") || !want && !errors.Is(err, ErrBadName) {
+		if want := errors.As(err, &bad) && errors.Is(err, ErrBadRequest); got != nil ||
+			want == (name == "no resource") || !want && !errors.Is(err, ErrBadName) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
@@ -159,7 +162,8 @@ func parsed(t *testing.T, key string) Resource {
 // anyResource draws from few names, so that relations are common.
 func anyResource() *rapid.Generator[Resource] {
 	return rapid.Custom(func(t *rapid.T) Resource {
-		segments := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "a:b", " ", "ü"}), 1, 4).Draw(t, "segments")
+		segments := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "a:b", " ", "ü"}), 1,
+			4).Draw(t, "segments")
 		kind := rapid.SampledFrom([]Kind{KindTable, KindPath, KindSlot, KindJob}).Draw(t, "kind")
 		return Resource{kind, strings.Join(segments, "/")}
 	})
@@ -241,7 +245,8 @@ func TestNormalizeIsANormalForm(t *testing.T) {
 }
 
 func FuzzPath(f *testing.F) {
-	for _, seed := range []string{"a", "/a/b/", "a//b", "..", "a\x00", "\xff", "table:a", strings.Repeat("n", 1025)} {
+	for _, seed := range []string{"a", "/a/b/", "a//b", "..", "a\x00", "\xff", "table:a",
+		strings.Repeat("n", 1025)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -266,7 +271,8 @@ func FuzzPath(f *testing.F) {
 }
 
 func FuzzParseDisplay(f *testing.F) {
-	for _, seed := range []string{"public/orders", "path:a/b", "slot:vendor-api", "job:a b", "group:%2F", "memo:x", ":", "table:", "x:y", "a//b", "\xff"} {
+	for _, seed := range []string{"public/orders", "path:a/b", "slot:vendor-api", "job:a b",
+		"group:%2F", "memo:x", ":", "table:", "x:y", "a//b", "\xff"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -29,7 +29,8 @@ func (o *Options) checkSession() error {
 		o.Session.TTL = defaultTTL
 	}
 	if o.Session.TTL < minTTL || o.Session.TTL > maxTTL {
-		return fmt.Errorf("session's TTL: found %s, expected %s to %s", o.Session.TTL, minTTL, maxTTL)
+		return fmt.Errorf("session's TTL: found %s, expected %s to %s", o.Session.TTL, minTTL,
+			maxTTL)
 	}
 	return nil
 }
@@ -77,11 +78,13 @@ func (l *Locker) beat(ctx context.Context, s *life) (func(context.Context), erro
 	return func(ctx context.Context) {
 		for token, lock := range known {
 			if _, stands := beat.Claims[token]; !stands {
-				lock.lose(&LostError{Reason: LossClaim, Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
+				lock.lose(&LostError{Reason: LossClaim,
+					Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
 			}
 		}
 		if err := l.giveBackStrangers(ctx, s, beat); err != nil {
-			l.options.Log.Warn().Err(err).Msg("claims of locks that were given up stand, the next heartbeat tries again")
+			l.options.Log.Warn().Err(err).
+				Msg("claims of locks that were given up stand, the next heartbeat tries again")
 		}
 	}, nil
 }
@@ -123,7 +126,8 @@ func (l *Locker) keepSession(ctx context.Context) {
 		left = append(left, lock.drop()...)
 	}
 	if err := l.removeAll(ctx, left); err != nil {
-		l.options.Log.Debug().Err(err).Msg("entries of locks were not all removed at the end of their session")
+		l.options.Log.Debug().Err(err).
+			Msg("entries of locks were not all removed at the end of their session")
 	}
 }
 
@@ -140,7 +144,8 @@ func (l *Locker) sweepGrants(ctx context.Context) {
 		return
 	}
 	for _, r := range swept {
-		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).Str("run", r.Owner.Run).
+		l.options.Log.Warn().Str("dead_replica", r.Owner.Replica).Str("job", r.Owner.Job).
+			Str("run", r.Owner.Run).
 			Int64("token", int64(r.Token)).Msg("lock of a dead session taken back")
 	}
 	if err := l.ClearReleased(ctx, swept); err != nil {

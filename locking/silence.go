@@ -32,7 +32,8 @@ func (l *Locker) unheard(key string, err error) {
 	}
 	silent := errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnclear)
 	server := l.backend.Server(key)
-	l.outages.Of(server).Note(l.options.Log.With().Str("server", server).Logger(), err, silent, meaning)
+	l.outages.Of(server).Note(l.options.Log.With().Str("server", server).Logger(), err, silent,
+		meaning)
 }
 
 // addOne is add for a try, which asks no server that did not answer a moment ago.

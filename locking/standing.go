@@ -35,7 +35,8 @@ type plea struct {
 }
 
 func newStanding(grants Grants, session uuid.UUID) *standing {
-	s := &standing{grants: grants, session: session, asking: map[uuid.UUID]struct{}{}, held: map[Token]*Lock{}}
+	s := &standing{grants: grants, session: session, asking: map[uuid.UUID]struct{}{},
+		held: map[Token]*Lock{}}
 	s.asks = batch.New(batch.Options[plea, GrantResult]{
 		Send: s.send, Timeout: callTimeout, Most: MaxGrants,
 		Weigh: func(p plea) int { return max(1, len(p.Requests)) },

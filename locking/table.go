@@ -33,7 +33,8 @@ func Table(name, defaultSchema string) (Resource, error) {
 	case len(parts) == 1:
 		return Resource{}, fmt.Errorf("%w: table %q needs its schema: schema.*", ErrBadName, name)
 	default:
-		return Resource{}, fmt.Errorf("%w: table %q has %d parts, expected table or schema.table", ErrBadName, name, len(parts))
+		return Resource{}, fmt.Errorf("%w: table %q has %d parts, expected table or schema.table",
+			ErrBadName, name, len(parts))
 	}
 	for _, part := range path {
 		if strings.Contains(part, "/") {
@@ -85,7 +86,8 @@ func quotedPart(name, rest string) (part identifier, after string, err error) {
 	}
 	part, after = identifier{strings.ReplaceAll(rest[1:end], `""`, `"`), true}, rest[end+1:]
 	if after != "" && after[0] != '.' {
-		return identifier{}, "", fmt.Errorf("%w: table %q has text after a closing quote", ErrBadName, name)
+		return identifier{}, "", fmt.Errorf("%w: table %q has text after a closing quote",
+			ErrBadName, name)
 	}
 	return part, after, nil
 }
@@ -97,10 +99,12 @@ func plainPart(name, rest string) (part identifier, after string, err error) {
 	}
 	part, after = identifier{strings.Map(foldASCII, rest[:end]), false}, rest[end:]
 	if strings.ContainsAny(part.text, "\" \t") {
-		return identifier{}, "", fmt.Errorf("%w: table %q needs double quotes around a part with spaces or quotes", ErrBadName, name)
+		return identifier{}, "", fmt.Errorf("%w: table %q needs double quotes around a part with "+
+			"spaces or quotes", ErrBadName, name)
 	}
 	if strings.Contains(part.text, "*") && (part.text != "*" || after != "") {
-		return identifier{}, "", fmt.Errorf("%w: table %q has a star that is not schema.*", ErrBadName, name)
+		return identifier{}, "", fmt.Errorf("%w: table %q has a star that is not schema.*",
+			ErrBadName, name)
 	}
 	return part, after, nil
 }

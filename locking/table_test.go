@@ -80,7 +80,8 @@ func TestEverySpellingOfATableIsOneLock(t *testing.T) {
 		want := Resource{KindTable, schema + "/" + table}
 		for _, spelling := range []string{
 			table, strings.ToUpper(table), quote(table),
-			schema + "." + table, strings.ToUpper(schema) + "." + table, quote(schema) + "." + quote(table),
+			schema + "." + table, strings.ToUpper(schema) + "." + table,
+			quote(schema) + "." + quote(table),
 		} {
 			if got, err := Table(spelling, schema); err != nil || got != want {
 				t.Fatalf("%s gave %v, %v; expected %v", spelling, got, err, want)
@@ -94,7 +95,8 @@ func TestEverySpellingOfATableIsOneLock(t *testing.T) {
 }
 
 func FuzzTable(f *testing.F) {
-	for _, seed := range []string{"orders", `"Or""ders"`, "a.b", "a.*", `"`, `"a"b`, "..", "\xff", `"a/b"`, "İ"} {
+	for _, seed := range []string{"orders", `"Or""ders"`, "a.b", "a.*", `"`, `"a"b`, "..", "\xff",
+		`"a/b"`, "İ"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

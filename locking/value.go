@@ -15,7 +15,8 @@ const MaxValueBytes = MaxMemoBytes + 4096
 // takes all take, however their servers are set.
 func CheckValue(value []byte) error {
 	if len(value) > MaxValueBytes {
-		return fmt.Errorf("%w: found %d bytes, expected at most %d", ErrTooLarge, len(value), MaxValueBytes)
+		return fmt.Errorf("%w: found %d bytes, expected at most %d", ErrTooLarge, len(value),
+			MaxValueBytes)
 	}
 	return nil
 }

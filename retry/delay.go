@@ -21,7 +21,8 @@ func (p Policy) After(failures int, waited time.Duration) (delay time.Duration, 
 	return p.after(failures, waited, rand.Float64)
 }
 
-func (p Policy) after(failures int, waited time.Duration, random func() float64) (delay time.Duration, ok bool) {
+func (p Policy) after(failures int, waited time.Duration,
+	random func() float64) (delay time.Duration, ok bool) {
 	if !p.allows(failures) {
 		return 0, false
 	}

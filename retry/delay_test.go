@@ -41,7 +41,8 @@ func TestDelays(t *testing.T) {
 func TestReverseExponentialShortensAndStartsOver(t *testing.T) {
 	got := delays(Policy{Backoff: ReverseExponential}, 31)
 	want := []time.Duration{
-		1024 * time.Millisecond, 512 * time.Millisecond, 1024 * time.Millisecond / 3, 256 * time.Millisecond,
+		1024 * time.Millisecond, 512 * time.Millisecond, 1024 * time.Millisecond / 3,
+		256 * time.Millisecond,
 	}
 	if !slices.Equal(got[:4], want) {
 		t.Errorf("got %v, expected %v", got[:4], want)

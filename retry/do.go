@@ -34,7 +34,8 @@ func (e *ExhaustedError) Error() string {
 	if e.End != nil {
 		why = fmt.Sprintf(" (%v)", e.End)
 	}
-	return fmt.Sprintf("gave up after %s in %s%s: %v", tries, e.Waited.Round(time.Millisecond), why, e.Cause)
+	return fmt.Sprintf("gave up after %s in %s%s: %v", tries, e.Waited.Round(time.Millisecond), why,
+		e.Cause)
 }
 
 // Unwrap returns Cause and, if there is one, End.
@@ -49,7 +50,8 @@ func (e *ExhaustedError) Unwrap() []error {
 // between. It returns nil, or op's error as it is when If says that it is not
 // worth another try, or the context's cause when that ended before the first
 // try, or an *ExhaustedError.
-func Do(ctx context.Context, policy Policy, op func(context.Context) error, options ...Option) error {
+func Do(ctx context.Context, policy Policy, op func(context.Context) error,
+	options ...Option) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -79,7 +81,8 @@ func (s *settings) report(series *Series, err error, next time.Duration, last bo
 		return nil
 	}
 	return s.onFailure(Failure{
-		Attempt: series.Attempts(), Err: err, Waited: series.Waited(time.Now()), Next: next, Last: last,
+		Attempt: series.Attempts(), Err: err, Waited: series.Waited(time.Now()), Next: next,
+		Last: last,
 	})
 }
 

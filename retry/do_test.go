@@ -18,7 +18,8 @@ func TestDoWaitsBetweenTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var at []time.Duration
-		policy := retry.Policy{Attempts: 5, Delay: 100 * time.Millisecond, Backoff: retry.Exponential}
+		policy := retry.Policy{Attempts: 5, Delay: 100 * time.Millisecond,
+			Backoff: retry.Exponential}
 		err := retry.Do(t.Context(), policy, func(context.Context) error {
 			at = append(at, time.Since(start))
 			if len(at) < 4 {
@@ -26,7 +27,8 @@ func TestDoWaitsBetweenTries(t *testing.T) {
 			}
 			return nil
 		})
-		want := []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}
+		want := []time.Duration{0, 100 * time.Millisecond, 300 * time.Millisecond,
+			700 * time.Millisecond}
 		if err != nil || !slices.Equal(at, want) {
 			t.Errorf("tries at %v (%v), expected %v", at, err, want)
 		}
@@ -37,17 +39,19 @@ func TestDoExhausts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := errors.New("still busy")
 		tries := 0
-		err := retry.Do(t.Context(), retry.Policy{Attempts: 3, Delay: time.Second}, func(context.Context) error {
-			if tries++; tries == 3 {
-				return last
-			}
-			return errBusy
-		})
+		err := retry.Do(t.Context(), retry.Policy{Attempts: 3, Delay: time.Second},
+			func(context.Context) error {
+				if tries++; tries == 3 {
+					return last
+				}
+				return errBusy
+			})
 		var exhausted *retry.ExhaustedError
 		if !errors.As(err, &exhausted) {
 			t.Fatalf("got %v", err)
 		}
-		if exhausted.Attempts != 3 || exhausted.Waited != 2*time.Second || !errors.Is(err, last) || errors.Is(err, errBusy) {
+		if exhausted.Attempts != 3 || exhausted.Waited != 2*time.Second || !errors.Is(err, last) ||
+			errors.Is(err, errBusy) {
 			t.Errorf("%+v", exhausted)
 		}
 	})
@@ -90,12 +94,14 @@ func TestHookSeesEachFailure(t *testing.T) {
 func TestHookEndsIt(t *testing.T) {
 	stop := errors.New("job was removed")
 	tries := 0
-	err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Delay: time.Hour}, func(context.Context) error {
-		tries++
-		return errBusy
-	}, retry.OnFailure(func(retry.Failure) error { return stop }))
+	err := retry.Do(t.Context(), retry.Policy{Attempts: 5, Delay: time.Hour},
+		func(context.Context) error {
+			tries++
+			return errBusy
+		}, retry.OnFailure(func(retry.Failure) error { return stop }))
 	var exhausted *retry.ExhaustedError
-	if !errors.As(err, &exhausted) || exhausted.End != stop || tries != 1 || !errors.Is(err, errBusy) || !errors.Is(err, stop) {
+	if !errors.As(err, &exhausted) || exhausted.End != stop || tries != 1 ||
+		!errors.Is(err, errBusy) || !errors.Is(err, stop) {
 		t.Errorf("%v after %d tries", err, tries)
 	}
 	if !strings.Contains(err.Error(), "job was removed") {
@@ -108,9 +114,11 @@ func TestDoEndsWithItsContext(t *testing.T) {
 		shutdown := errors.New("shutdown")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(90*time.Second, func() { cancel(shutdown) })
-		err := retry.Do(ctx, retry.Policy{Attempts: 100, Delay: time.Minute}, func(context.Context) error { return errBusy })
+		err := retry.Do(ctx, retry.Policy{Attempts: 100, Delay: time.Minute},
+			func(context.Context) error { return errBusy })
 		var exhausted *retry.ExhaustedError
-		if !errors.As(err, &exhausted) || exhausted.Attempts != 2 || exhausted.Waited != 90*time.Second {
+		if !errors.As(err, &exhausted) || exhausted.Attempts != 2 ||
+			exhausted.Waited != 90*time.Second {
 			t.Fatalf("got %+v", err)
 		}
 		if !errors.Is(err, shutdown) || !errors.Is(err, errBusy) {

@@ -7,18 +7,22 @@ type Backoff string
 
 // The backoffs.
 const (
-	Constant           Backoff = "constant"            // Delay, each time
-	Exponential        Backoff = "exponential"         // Delay, doubled at each failure, at most MaxDelay
-	ReverseExponential Backoff = "reverse_exponential" // max(10 ms, 1024 ms / (n mod 15)), whatever Delay is: long waiters poll oftener
+	Constant Backoff = "constant" // Delay, each time
+	// Delay, doubled at each failure, at most MaxDelay
+	Exponential Backoff = "exponential"
+	// max(10 ms, 1024 ms / (n mod 15)), whatever Delay is: long waiters poll oftener
+	ReverseExponential Backoff = "reverse_exponential"
 )
 
 // Policy says how often and how long something is tried. The zero Policy tries
 // once. Policies are values; they may be shared and compared.
 type Policy struct {
-	Attempts int           // tries in all, the first included; 0 means no limit by count, or one try if Elapsed is 0 too
+	// tries in all, the first included; 0 means no limit by count, or one try if Elapsed is 0 too
+	Attempts int
 	Delay    time.Duration // before the second try, before jitter
 	MaxDelay time.Duration // no delay is longer; 0 means no limit
 	Elapsed  time.Duration // no try begins later than this after the first; 0 means no limit
 	Backoff  Backoff       // "" means Constant
-	Jitter   float64       // 0 to 1: the share of each delay that is random; 1 is full jitter: between 0 and the delay
+	// 0 to 1: the share of each delay that is random; 1 is full jitter: between 0 and the delay
+	Jitter float64
 }

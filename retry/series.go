@@ -58,7 +58,8 @@ func (p Policy) Longest(limit time.Duration) time.Duration {
 	var waited time.Duration
 	for failures := 1; failures < p.Attempts && waited < limit; failures++ {
 		if failures == counted {
-			return time.Duration(min(float64(waited)/(counted-1)*float64(p.Attempts-1), float64(limit)))
+			return time.Duration(min(float64(waited)/(counted-1)*float64(p.Attempts-1),
+				float64(limit)))
 		}
 		waited += min(p.delay(failures), limit)
 	}

@@ -54,8 +54,10 @@ func TestElapsedLimitsWhenATryBegins(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			series := Policy{Elapsed: 5 * time.Second, Delay: time.Second}.Start(start)
-			if delay, more := series.Next(start.Add(test.at)); more != test.more || delay != test.delay {
-				t.Errorf("another try: %v in %v, expected %v in %v", more, delay, test.more, test.delay)
+			if delay, more := series.Next(start.Add(test.at)); more != test.more ||
+				delay != test.delay {
+				t.Errorf("another try: %v in %v, expected %v in %v", more, delay, test.more,
+					test.delay)
 			}
 		})
 	}
@@ -68,8 +70,9 @@ func TestSeriesEnds(t *testing.T) {
 			Attempts: rapid.IntRange(0, 50).Draw(t, "attempts"),
 			Delay:    time.Duration(rapid.IntRange(1, 1000).Draw(t, "delay")) * time.Millisecond,
 			MaxDelay: time.Duration(rapid.IntRange(0, 1000).Draw(t, "max")) * time.Millisecond,
-			Elapsed:  time.Duration(rapid.IntRange(0, 10_000).Draw(t, "elapsed")) * time.Millisecond,
-			Backoff:  rapid.SampledFrom(Backoffs()).Draw(t, "backoff"),
+			Elapsed: time.Duration(rapid.IntRange(0, 10_000).
+				Draw(t, "elapsed")) * time.Millisecond,
+			Backoff: rapid.SampledFrom(Backoffs()).Draw(t, "backoff"),
 		}
 		if policy.Validate() != nil {
 			return

@@ -14,7 +14,8 @@ func Backoffs() []Backoff { return []Backoff{Constant, Exponential, ReverseExpon
 func (p Policy) Validate() error {
 	return errors.Join(
 		p.checkBackoff(),
-		notNegative("delay", p.Delay), notNegative("max_delay", p.MaxDelay), notNegative("elapsed", p.Elapsed),
+		notNegative("delay", p.Delay), notNegative("max_delay", p.MaxDelay),
+		notNegative("elapsed", p.Elapsed),
 		p.checkAttempts(), p.checkJitter(), p.checkLimits(),
 	)
 }

@@ -48,7 +48,8 @@ const (
 )
 
 // Expected says what Parse takes, for messages about what it does not.
-const Expected = "an argon2id hash of 7 to 256 MiB as `scheduler hash-password` prints it, or a bcrypt hash of cost 15 at most"
+const Expected = "an argon2id hash of 7 to 256 MiB as `scheduler hash-password` prints it, or a " +
+	"bcrypt hash of cost 15 at most"
 
 // ErrHash is returned for what is not such a hash. The text that was found is
 // never in the error.
@@ -71,7 +72,8 @@ func New(password string) (string, error) {
 	salt := make([]byte, newSalt)
 	_, _ = rand.Read(salt) // never fails, by its documentation
 	key := argon2.IDKey([]byte(password), salt, newPasses, newMemory, newLanes, newKey)
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, newMemory, newPasses, newLanes,
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, newMemory, newPasses,
+		newLanes,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(key)), nil
 }
 
@@ -116,7 +118,8 @@ func parseArgon2id(text string) (h Hash, err error) {
 	var errSalt, errKey error
 	h.salt, errSalt = base64.RawStdEncoding.Strict().DecodeString(parts[2])
 	h.key, errKey = base64.RawStdEncoding.Strict().DecodeString(parts[3])
-	if errSalt != nil || errKey != nil || len(h.salt) < leastSalt || len(h.salt) > mostBytes || len(h.key) < leastKey || len(h.key) > mostBytes {
+	if errSalt != nil || errKey != nil || len(h.salt) < leastSalt || len(h.salt) > mostBytes ||
+		len(h.key) < leastKey || len(h.key) > mostBytes {
 		return Hash{}, ErrHash
 	}
 	return h, nil

@@ -28,7 +28,8 @@ func TestNewIsParsedAndMatches(t *testing.T) {
 	if !hash.Matches("correct horse") {
 		t.Error("the right password does not match")
 	}
-	for _, wrong := range []string{"", "correct horsf", "correct horse ", strings.Repeat("x", Longest+1)} {
+	for _, wrong := range []string{"", "correct horsf", "correct horse ",
+		strings.Repeat("x", Longest+1)} {
 		if hash.Matches(wrong) {
 			t.Errorf("%q matches", wrong)
 		}
@@ -36,7 +37,8 @@ func TestNewIsParsedAndMatches(t *testing.T) {
 	if _, err := New(strings.Repeat("x", Longest+1)); err == nil {
 		t.Error("a password that never matches was hashed")
 	}
-	for _, shown := range []string{fmt.Sprint(hash), fmt.Sprintf("%+v %#v %x %q", hash, hash, hash, []Hash{hash})} {
+	for _, shown := range []string{fmt.Sprint(hash),
+		fmt.Sprintf("%+v %#v %x %q", hash, hash, hash, []Hash{hash})} {
 		if strings.Trim(strings.ReplaceAll(shown, "[redacted]", ""), " []") != "" {
 			t.Errorf("a hash prints as %q", shown)
 		}
@@ -117,7 +119,8 @@ func TestWorkOrdersHashes(t *testing.T) {
 	}
 	const salted = "$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
 	const crypted = "$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe"
-	ordered := []string{"$2y$04" + crypted, "$argon2id$v=19$m=19456,t=2,p=1" + salted, "$2y$10" + crypted, "$argon2id$v=19$m=65536,t=3,p=4" + salted, "$2y$12" + crypted}
+	ordered := []string{"$2y$04" + crypted, "$argon2id$v=19$m=19456,t=2,p=1" + salted,
+		"$2y$10" + crypted, "$argon2id$v=19$m=65536,t=3,p=4" + salted, "$2y$12" + crypted}
 	for i := range len(ordered) - 1 {
 		if work(ordered[i]) >= work(ordered[i+1]) {
 			t.Errorf("%s counts as no less work than %s", ordered[i], ordered[i+1])

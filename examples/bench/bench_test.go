@@ -27,7 +27,8 @@ func TestEachFiringRunsOnce(t *testing.T) {
 	}
 	for _, mode := range soak.Pick([][]string{nil}, [][]string{nil, {"-no-op"}}) {
 		t.Run(strings.Join(append([]string{"bench"}, mode...), " "), func(t *testing.T) {
-			args := append([]string{"-jobs", "20", "-seconds", "3", "-warm-up", "1s", "-grace", "1m"}, mode...)
+			args := append([]string{"-jobs", "20", "-seconds", "3", "-warm-up", "1s", "-grace",
+				"1m"}, mode...)
 			o, err := parseOptions(args, io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -37,20 +38,24 @@ func TestEachFiringRunsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := results[0]
-			if got := r.tally; got.firings != 60 || got.once != 60 || got.more != 0 || got.never != 0 {
-				t.Errorf("of %d firings %d ran once, %d more often, %d never (%v), want 60 and all once", got.firings, got.once, got.more, got.never, got.neverBy)
+			if got := r.tally; got.firings != 60 || got.once != 60 || got.more != 0 ||
+				got.never != 0 {
+				t.Errorf("of %d firings %d ran once, %d more often, %d never (%v), want 60 and "+
+					"all once", got.firings, got.once, got.more, got.never, got.neverBy)
 			}
 			if err := r.verdict(); err != nil {
 				t.Error(err)
 			}
 			if len(r.tally.started) != 60 || len(r.tally.finished) != 60 {
-				t.Errorf("lateness of %d starts and %d ends", len(r.tally.started), len(r.tally.finished))
+				t.Errorf("lateness of %d starts and %d ends", len(r.tally.started),
+					len(r.tally.finished))
 			}
 			var out strings.Builder
 			if err := printResults(&out, o, results); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{"ran once", "lateness of the start", "transactions a firing", "River 0.51"} {
+			for _, want := range []string{"ran once", "lateness of the start",
+				"transactions a firing", "River 0.51"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%q is not in\n%s", want, &out)
 				}
@@ -64,7 +69,8 @@ func TestTally(t *testing.T) {
 	w := window{jobs: 3, from: from, until: from.Add(2 * time.Second)}
 	at := func(ms int) *time.Time { t := from.Add(time.Duration(ms) * time.Millisecond); return &t }
 	ran := func(job, scheduledAt, ms int) pair {
-		return pair{job: jobName(job), scheduledAt: at(scheduledAt * 1000), state: "succeeded", started: at(ms), inserted: at(ms + 1), finished: at(ms + 2)}
+		return pair{job: jobName(job), scheduledAt: at(scheduledAt * 1000), state: "succeeded",
+			started: at(ms), inserted: at(ms + 1), finished: at(ms + 2)}
 	}
 	pairs := []pair{
 		ran(0, 0, 5), ran(0, 1, 1005), ran(1, 0, 10), ran(1, 0, 12),
@@ -76,18 +82,22 @@ func TestTally(t *testing.T) {
 	}
 	got := tallyOf(pairs, w)
 	if got.firings != 6 || got.once != 2 || got.more != 1 || got.never != 3 {
-		t.Errorf("%d firings, %d once, %d more often, %d never; want 6, 2, 1, 3", got.firings, got.once, got.more, got.never)
+		t.Errorf("%d firings, %d once, %d more often, %d never; want 6, 2, 1, 3", got.firings,
+			got.once, got.more, got.never)
 	}
-	if want := map[string]int{"skipped": 1, "succeeded": 1, "": 1}; fmt.Sprint(got.neverBy) != fmt.Sprint(want) {
+	if want := map[string]int{"skipped": 1, "succeeded": 1,
+		"": 1}; fmt.Sprint(got.neverBy) != fmt.Sprint(want) {
 		t.Errorf("never by %v, want %v", got.neverBy, want)
 	}
 	if got.orphans != 1 || got.unbacked != 1 || got.foreign != 1 {
-		t.Errorf("%d orphans, %d unbacked, %d foreign; want one of each", got.orphans, got.unbacked, got.foreign)
+		t.Errorf("%d orphans, %d unbacked, %d foreign; want one of each", got.orphans, got.unbacked,
+			got.foreign)
 	}
 	if p := got.started.percentile(0.99); p != 12*time.Millisecond {
 		t.Errorf("p99 %s", p)
 	}
-	for what, bad := range map[string]tally{"twice": {more: 1}, "orphan": {orphans: 1}, "unbacked": {unbacked: 1}, "foreign": {foreign: 1}} {
+	for what, bad := range map[string]tally{"twice": {more: 1}, "orphan": {orphans: 1},
+		"unbacked": {unbacked: 1}, "foreign": {foreign: 1}} {
 		if (result{tally: bad}).verdict() == nil {
 			t.Errorf("%s is let through", what)
 		}
@@ -113,11 +123,13 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestParseProcess(t *testing.T) {
-	got, err := parseProcess("12 (a b) c)) S 7 12 12 0 -1 4194560 1 2 3 4 100 50 20 10 20 0 1 0 99 1 1")
+	got, err :=
+		parseProcess("12 (a b) c)) S 7 12 12 0 -1 4194560 1 2 3 4 100 50 20 10 20 0 1 0 99 1 1")
 	if want := (process{parent: 7, used: 1500 * time.Millisecond, ended: 300 * time.Millisecond}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	for _, bad := range []string{"", "12 (x) S 7", "12 (x) S x 12 12 0 -1 4194560 1 2 3 4 100 50 20 10 20 0"} {
+	for _, bad := range []string{"", "12 (x) S 7",
+		"12 (x) S x 12 12 0 -1 4194560 1 2 3 4 100 50 20 10 20 0"} {
 		if _, err := parseProcess(bad); err == nil {
 			t.Errorf("%q went through", bad)
 		}
@@ -125,15 +137,18 @@ func TestParseProcess(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-jobs", "10, 30", "-fsync", "-postgres", "wal_level=minimal"}, io.Discard)
+	o, err := parseOptions([]string{"-jobs", "10, 30", "-fsync", "-postgres", "wal_level=minimal"},
+		io.Discard)
 	if err != nil || o.jobs.String() != "10,30" {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	settings := strings.Join(o.settings(), " ")
-	if strings.LastIndex(settings, "fsync=on") < strings.LastIndex(settings, "fsync=off") || !strings.HasSuffix(settings, "wal_level=minimal") {
+	if strings.LastIndex(settings, "fsync=on") < strings.LastIndex(settings, "fsync=off") ||
+		!strings.HasSuffix(settings, "wal_level=minimal") {
 		t.Errorf("settings %q", settings)
 	}
-	for _, bad := range [][]string{{"-jobs", "0"}, {"-jobs", "x"}, {"-seconds", "0"}, {"-replicas", "0"}, {"-connections", "1"}, {"-warm-up", "-1s"}, {"more"}} {
+	for _, bad := range [][]string{{"-jobs", "0"}, {"-jobs", "x"}, {"-seconds", "0"},
+		{"-replicas", "0"}, {"-connections", "1"}, {"-warm-up", "-1s"}, {"more"}} {
 		if _, err := parseOptions(bad, io.Discard); err == nil {
 			t.Errorf("%q went through", bad)
 		}

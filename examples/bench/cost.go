@@ -18,13 +18,16 @@ type cost struct {
 	replicas, postgres, memcached time.Duration // processor time, user and system
 	transactions                  int64         // committed or rolled back in the database
 	wal                           int64         // bytes of write-ahead log
-	commands                      int64         // that memcached was asked, gets and sets of all kinds
+	// that memcached was asked, gets and sets of all kinds
+	commands int64
 }
 
 func (c cost) since(before cost) cost {
 	return cost{
-		replicas: c.replicas - before.replicas, postgres: c.postgres - before.postgres, memcached: c.memcached - before.memcached,
-		transactions: c.transactions - before.transactions, wal: c.wal - before.wal, commands: c.commands - before.commands,
+		replicas: c.replicas - before.replicas, postgres: c.postgres - before.postgres,
+		memcached:    c.memcached - before.memcached,
+		transactions: c.transactions - before.transactions, wal: c.wal - before.wal,
+		commands: c.commands - before.commands,
 	}
 }
 

@@ -112,7 +112,8 @@ func (l load) window(ctx context.Context, db *pgx.Conn) (window, error) {
 		return window{}, fmt.Errorf("clock: %w", err)
 	}
 	from := now.Add(l.options.warmUp + beforeBurst + time.Second).Truncate(time.Second)
-	return window{jobs: l.jobs, noOp: l.options.noOp, from: from.UTC(), until: from.UTC().Add(time.Duration(l.options.seconds) * time.Second)}, nil
+	return window{jobs: l.jobs, noOp: l.options.noOp, from: from.UTC(),
+		until: from.UTC().Add(time.Duration(l.options.seconds) * time.Second)}, nil
 }
 
 // awaitLate waits until every firing of the window has ended, or the grace has.
@@ -120,7 +121,8 @@ func (l load) awaitLate(ctx context.Context, db *pgx.Conn, w window) error {
 	deadline := time.Now().Add(time.Until(w.until) + l.options.grace)
 	for time.Now().Before(deadline) {
 		var ended int
-		err := db.QueryRow(ctx, "SELECT count(*) FROM holdfast.runs WHERE scheduled_at >= $1 AND scheduled_at < $2 AND finished_at IS NOT NULL", w.from, w.until).Scan(&ended)
+		err := db.QueryRow(ctx, "SELECT count(*) FROM holdfast.runs WHERE scheduled_at >= $1 AND "+
+			"scheduled_at < $2 AND finished_at IS NOT NULL", w.from, w.until).Scan(&ended)
 		if err != nil {
 			return fmt.Errorf("runs that ended: %w", err)
 		}

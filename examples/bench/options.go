@@ -46,7 +46,8 @@ func (l *loads) Set(text string) error {
 	for field := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || n < 1 || n > 9999 {
-			return fmt.Errorf("expected numbers from 1 to 9999 separated by commas, found %q", field)
+			return fmt.Errorf("expected numbers from 1 to 9999 separated by commas, found %q",
+				field)
 		}
 		*l = append(*l, n)
 	}
@@ -60,18 +61,23 @@ func parseOptions(args []string, errOut io.Writer) (options, error) {
 	flags.Var(&o.jobs, "jobs", "jobs every second, one `number` a load")
 	flags.IntVar(&o.seconds, "seconds", 20, "how many seconds to measure at each load")
 	flags.DurationVar(&o.warmUp, "warm-up", 5*time.Second, "how long the replicas run before that")
-	flags.DurationVar(&o.grace, "grace", 10*time.Second, "how long to wait for late firings after that")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second,
+		"how long to wait for late firings after that")
 	flags.IntVar(&o.replicas, "replicas", 3, "how many replica processes")
 	flags.IntVar(&o.workers, "workers", 32, "runs at the same time on each replica")
 	flags.IntVar(&o.pool, "connections", 20, "connections of each replica to PostgreSQL")
-	flags.BoolVar(&o.noOp, "no-op", false, "run a Go handler that does nothing, as the peers' figures do, in place of the insert")
+	flags.BoolVar(&o.noOp, "no-op", false,
+		"run a Go handler that does nothing, as the peers' figures do, in place of the insert")
 	flags.BoolVar(&o.fsync, "fsync", false, "have PostgreSQL wait for the disk at each commit")
-	flags.Func("postgres", "a further `setting` of PostgreSQL, name=value; may be given again", func(text string) error {
-		o.postgres = append(o.postgres, text)
-		return nil
-	})
-	flags.StringVar(&o.profile, "profile", "", "write a processor profile of each replica to this `folder`")
-	flags.BoolVar(&o.statements, "statements", false, "print PostgreSQL's most expensive statements")
+	flags.Func("postgres", "a further `setting` of PostgreSQL, name=value; may be given again",
+		func(text string) error {
+			o.postgres = append(o.postgres, text)
+			return nil
+		})
+	flags.StringVar(&o.profile, "profile", "",
+		"write a processor profile of each replica to this `folder`")
+	flags.BoolVar(&o.statements, "statements", false,
+		"print PostgreSQL's most expensive statements")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -87,10 +93,12 @@ func (o options) check(rest []string) error {
 		problems = append(problems, fmt.Errorf("expected only flags, found %q", rest))
 	}
 	for name, value := range map[string][3]int{
-		"-seconds": {o.seconds, 1, 3600}, "-replicas": {o.replicas, 1, 9}, "-workers": {o.workers, 1, 10_000}, "-connections": {o.pool, 4, 200},
+		"-seconds": {o.seconds, 1, 3600}, "-replicas": {o.replicas, 1, 9},
+		"-workers": {o.workers, 1, 10_000}, "-connections": {o.pool, 4, 200},
 	} {
 		if value[0] < value[1] || value[0] > value[2] {
-			problems = append(problems, fmt.Errorf("%s: expected %d to %d, found %d", name, value[1], value[2], value[0]))
+			problems = append(problems,
+				fmt.Errorf("%s: expected %d to %d, found %d", name, value[1], value[2], value[0]))
 		}
 	}
 	if o.warmUp < 0 || o.grace < 0 {
@@ -116,14 +124,16 @@ func (o *options) prepareProfile() (err error) {
 // would choose for a small server, but for the disk.
 func (o options) settings() []string {
 	settings := []string{
-		"max_connections=" + strconv.Itoa(o.replicas*o.pool+20), "shared_buffers=256MB", "max_wal_size=4GB",
+		"max_connections=" + strconv.Itoa(o.replicas*o.pool+20), "shared_buffers=256MB",
+		"max_wal_size=4GB",
 		"full_page_writes=on", "synchronous_commit=on", "fsync=off",
 	}
 	if o.fsync {
 		settings = append(settings, "fsync=on")
 	}
 	if o.statements {
-		settings = append(settings, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on")
+		settings = append(settings, "shared_preload_libraries=pg_stat_statements",
+			"pg_stat_statements.track_planning=on")
 	}
 	return append(settings, o.postgres...)
 }
@@ -137,8 +147,10 @@ func (o options) work() string {
 }
 
 func (o options) describe() string {
-	return fmt.Sprintf(`%d replica processes with %d workers and %d connections each; their jobs: %s.
+	return fmt.Sprintf(
+		`%d replica processes with %d workers and %d connections each; their jobs: %s.
 PostgreSQL: %s; all else as it comes.
 memcached: as it comes. Each load: %s of warm-up, %d s of measuring, late firings get %s more.`,
-		o.replicas, o.workers, o.pool, o.work(), strings.Join(o.settings(), " "), o.warmUp, o.seconds, o.grace)
+		o.replicas, o.workers, o.pool, o.work(), strings.Join(o.settings(), " "), o.warmUp,
+		o.seconds, o.grace)
 }

@@ -62,7 +62,8 @@ func startCluster(ctx context.Context, l load, dir string) (cluster, error) {
 	for i := range l.options.replicas {
 		name := "replica-" + strconv.Itoa(i+1)
 		process, err := replicas.Start(ctx, replicas.Spec{
-			Program: l.program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir, Env: l.environment(name),
+			Program: l.program, Name: name, Config: configuration(l.options, l.jobs), Dir: dir,
+			Env: l.environment(name),
 		})
 		if err != nil {
 			return nil, errors.Join(err, c.kill())
@@ -80,9 +81,11 @@ func startCluster(ctx context.Context, l load, dir string) (cluster, error) {
 }
 
 func (l load) environment(replica string) []string {
-	env := []string{"DATABASE_URL=" + l.servers.postgres.URL(l.database()), "MEMCACHED=" + l.servers.memcached.Addr()}
+	env := []string{"DATABASE_URL=" + l.servers.postgres.URL(l.database()),
+		"MEMCACHED=" + l.servers.memcached.Addr()}
 	if l.options.profile != "" {
-		env = append(env, profileVariable+"="+filepath.Join(l.options.profile, fmt.Sprintf("load-%d-%s.pprof", l.number, replica)))
+		env = append(env, profileVariable+"="+filepath.Join(l.options.profile,
+			fmt.Sprintf("load-%d-%s.pprof", l.number, replica)))
 	}
 	return env
 }
@@ -104,7 +107,8 @@ func (c cluster) stop(ctx context.Context) error {
 	for _, process := range c {
 		all.Go(func() error {
 			if err := process.Stop(bounded); err != nil {
-				return fmt.Errorf("replica %s ended badly: %w\n%s", process.Name, err, process.Tail(2000))
+				return fmt.Errorf("replica %s ended badly: %w\n%s", process.Name, err,
+					process.Tail(2000))
 			}
 			return nil
 		})

@@ -40,7 +40,8 @@ func printResults(out io.Writer, o options, results []result) error {
 	}
 	for _, r := range results {
 		if r.tally.never > 0 {
-			fmt.Fprintf(out, "%d jobs: what is recorded of the firings that never ran: %s\n", r.jobs, describeNever(r.tally.neverBy))
+			fmt.Fprintf(out, "%d jobs: what is recorded of the firings that never ran: %s\n",
+				r.jobs, describeNever(r.tally.neverBy))
 		}
 	}
 	return printPeers(out, o, results)
@@ -57,26 +58,42 @@ var lines = []line{
 	{"ran once", func(r result) string { return fmt.Sprint(r.tally.once) }},
 	{"ran twice or more", func(r result) string { return fmt.Sprint(r.tally.more) }},
 	{"ran never", func(r result) string { return fmt.Sprint(r.tally.never) }},
-	{"rows and history that disagree", func(r result) string { return fmt.Sprint(r.tally.orphans + r.tally.unbacked + r.tally.foreign) }},
-	{"lateness of the start, p50 / p99, ms", func(r result) string { return milliseconds(r.tally.started) }},
-	{"lateness of the row, p50 / p99, ms", func(r result) string { return milliseconds(r.tally.inserted) }},
-	{"lateness of the end, p50 / p99, ms", func(r result) string { return milliseconds(r.tally.finished) }},
-	{"processor time of the replicas, ms/s", func(r result) string { return r.busy(r.cost.replicas) }},
+	{"rows and history that disagree", func(r result) string {
+		return fmt.Sprint(r.tally.orphans + r.tally.unbacked + r.tally.foreign)
+	}},
+	{"lateness of the start, p50 / p99, ms", func(r result) string {
+		return milliseconds(r.tally.started)
+	}},
+	{"lateness of the row, p50 / p99, ms", func(r result) string {
+		return milliseconds(r.tally.inserted)
+	}},
+	{"lateness of the end, p50 / p99, ms", func(r result) string {
+		return milliseconds(r.tally.finished)
+	}},
+	{"processor time of the replicas, ms/s", func(r result) string {
+		return r.busy(r.cost.replicas)
+	}},
 	{"of PostgreSQL, ms/s", func(r result) string { return r.busy(r.cost.postgres) }},
 	{"of memcached, ms/s", func(r result) string { return r.busy(r.cost.memcached) }},
 	{"of all, µs a firing", func(r result) string {
-		return r.each(int64((r.cost.replicas + r.cost.postgres + r.cost.memcached) / time.Microsecond))
+		return r.each(int64((r.cost.replicas + r.cost.postgres +
+			r.cost.memcached) / time.Microsecond))
 	}},
 	{"transactions a firing", func(r result) string {
 		return fmt.Sprintf("%.2f", float64(r.cost.transactions)/float64(r.tally.firings))
 	}},
 	{"write-ahead log, bytes a firing", func(r result) string { return r.each(r.cost.wal) }},
-	{"memcached commands a firing", func(r result) string { return fmt.Sprintf("%.2f", float64(r.cost.commands)/float64(r.tally.firings)) }},
-	{"memory of a replica, MB", func(r result) string { return fmt.Sprintf("%.0f", float64(r.memory)/(1<<20)) }},
+	{"memcached commands a firing", func(r result) string {
+		return fmt.Sprintf("%.2f", float64(r.cost.commands)/float64(r.tally.firings))
+	}},
+	{"memory of a replica, MB", func(r result) string {
+		return fmt.Sprintf("%.0f", float64(r.memory)/(1<<20))
+	}},
 }
 
 func milliseconds(l lateness) string {
-	return fmt.Sprintf("%d / %d", l.percentile(0.5).Milliseconds(), l.percentile(0.99).Milliseconds())
+	return fmt.Sprintf("%d / %d", l.percentile(0.5).Milliseconds(),
+		l.percentile(0.99).Milliseconds())
 }
 
 func (r result) busy(d time.Duration) string {
@@ -106,8 +123,10 @@ Those figures are of another day, on another machine of 2 cores; compare ratios,
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\tjobs/s\tfired\tmore than once\tlate p50 ms\tp99 ms")
 	for _, r := range results {
-		fmt.Fprintf(table, "Holdfast, %d replicas, %s\t%d\t%s\t%d\t%d\t%d\n", o.replicas, o.work(), r.jobs, r.tally.fired(), r.tally.more,
-			r.tally.started.percentile(0.5).Milliseconds(), r.tally.started.percentile(0.99).Milliseconds())
+		fmt.Fprintf(table, "Holdfast, %d replicas, %s\t%d\t%s\t%d\t%d\t%d\n", o.replicas, o.work(),
+			r.jobs, r.tally.fired(), r.tally.more,
+			r.tally.started.percentile(0.5).Milliseconds(),
+			r.tally.started.percentile(0.99).Milliseconds())
 	}
 	for _, p := range peers {
 		fmt.Fprintln(table, strings.Join(p, "\t"))

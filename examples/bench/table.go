@@ -22,12 +22,14 @@ jobs:
 `, o.pool, o.workers)
 	for i := range jobs {
 		name := jobName(i)
-		fmt.Fprintf(&b, "  - name: %[1]s\n    schedule: {every: 1s}\n    tables: [bench.%[1]s]\n    timeout: 20s\n", name)
+		fmt.Fprintf(&b, "  - name: %[1]s\n    schedule: {every: 1s}\n    tables: [bench.%[1]s]\n "+
+			"   timeout: 20s\n", name)
 		if o.noOp {
 			b.WriteString("    handler: no-op\n")
 			continue
 		}
-		fmt.Fprintf(&b, "    handler: sql\n    params: {statement: INSERT INTO bench.%s DEFAULT VALUES}\n", name)
+		fmt.Fprintf(&b, "    handler: sql\n    params: {statement: INSERT INTO bench.%s DEFAULT "+
+			"VALUES}\n", name)
 	}
 	return b.String()
 }
@@ -36,7 +38,8 @@ jobs:
 // all can be read as one; that costs their inserts nothing.
 func jobTables(jobs int) string {
 	var b strings.Builder
-	b.WriteString("CREATE SCHEMA bench;\nCREATE TABLE bench.inserted (at timestamptz NOT NULL DEFAULT clock_timestamp());\n")
+	b.WriteString("CREATE SCHEMA bench;\nCREATE TABLE bench.inserted (at timestamptz NOT NULL " +
+		"DEFAULT clock_timestamp());\n")
 	for i := range jobs {
 		fmt.Fprintf(&b, "CREATE TABLE bench.%s () INHERITS (bench.inserted);\n", jobName(i))
 	}

@@ -13,8 +13,10 @@ import (
 // were last written by that transaction, so they carry its number.
 const runsAndRows = `
 SELECT job, scheduled_at, coalesce(state, ''), started_at, finished_at, at
-FROM (SELECT job::text COLLATE "C" AS job, scheduled_at, state, started_at, finished_at, xmin AS xact FROM holdfast.runs) r
-FULL JOIN (SELECT c.relname::text COLLATE "C" AS job, i.xmin AS xact, i.at FROM bench.inserted i JOIN pg_class c ON c.oid = i.tableoid) i
+FROM (SELECT job::text COLLATE "C" AS job, scheduled_at, state, started_at, finished_at,
+    xmin AS xact FROM holdfast.runs) r
+FULL JOIN (SELECT c.relname::text COLLATE "C" AS job, i.xmin AS xact, i.at FROM bench.inserted i
+    JOIN pg_class c ON c.oid = i.tableoid) i
 USING (job, xact)`
 
 // window is the measured seconds: the scheduled times from the first, included, to the
@@ -22,7 +24,8 @@ USING (job, xact)`
 type window struct {
 	jobs        int
 	from, until time.Time
-	noOp        bool // the jobs insert nothing: a run recorded as succeeded counts in place of its row
+	// the jobs insert nothing: a run recorded as succeeded counts in place of its row
+	noOp bool
 }
 
 func (w window) firings() int { return w.jobs * int(w.until.Sub(w.from)/time.Second) }
@@ -97,7 +100,8 @@ func tallyOf(pairs []pair, w window) tally {
 		}
 	}
 	for i := range w.jobs {
-		for scheduledAt := w.from; scheduledAt.Before(w.until); scheduledAt = scheduledAt.Add(time.Second) {
+		for scheduledAt := w.from; scheduledAt.Before(w.until); scheduledAt =
+			scheduledAt.Add(time.Second) {
 			f := firing{jobName(i), scheduledAt.Unix()}
 			switch rows[f] {
 			case 0:

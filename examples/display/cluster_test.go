@@ -41,9 +41,11 @@ func startCluster(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("starts memcached, HAProxy and four replicas")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // replicas outlive the test, to be stopped in good order
+	// replicas outlive the test, to be stopped in good order
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	c := &cluster{t: t, ctx: ctx, memcached: servertest.NewMemcached(t), source: newPlannedSource(t), replicas: map[string]*replicas.Process{}}
+	c := &cluster{t: t, ctx: ctx, memcached: servertest.NewMemcached(t),
+		source: newPlannedSource(t), replicas: map[string]*replicas.Process{}}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +132,8 @@ func (c *cluster) awaitAsked(list string, want int) {
 		asked := 0
 		for _, replica := range c.replicas {
 			for line := range strings.Lines(replica.Log()) {
-				if strings.Contains(line, "list asked for") && strings.Contains(line, `"list":"`+list+`"`) {
+				if strings.Contains(line, "list asked for") &&
+					strings.Contains(line, `"list":"`+list+`"`) {
 					asked++
 				}
 			}
@@ -161,7 +164,8 @@ type plannedSource struct {
 }
 
 func newPlannedSource(t *testing.T) *plannedSource {
-	s := &plannedSource{asked: map[string][]string{}, let: map[string]chan struct{}{}, news: make(chan struct{})}
+	s := &plannedSource{asked: map[string][]string{}, let: map[string]chan struct{}{},
+		news: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL

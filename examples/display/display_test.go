@@ -69,7 +69,8 @@ func TestTheComputingReplicaIsKilled(t *testing.T) {
 	took := time.Since(killed)
 	t.Logf("handed over %v after kill -9", took.Round(time.Millisecond))
 	if heir == dead || took > lease+5*time.Second {
-		t.Errorf("%s computes in the place of %s after %v, expected at most the lease of %v", heir, dead, took, lease)
+		t.Errorf("%s computes in the place of %s after %v, expected at most the lease of %v", heir,
+			dead, took, lease)
 	}
 	c.source.release("orders")
 
@@ -81,7 +82,8 @@ func TestTheComputingReplicaIsKilled(t *testing.T) {
 	for _, answer := range all {
 		checkSame(t, answer, first)
 		if answer.ComputedBy != heir || answer.ServedBy == dead {
-			t.Errorf("computed by %s, expected %s; served by %s, which is not to be %s", answer.ComputedBy, heir, answer.ServedBy, dead)
+			t.Errorf("computed by %s, expected %s; served by %s, which is not to be %s",
+				answer.ComputedBy, heir, answer.ServedBy, dead)
 		}
 	}
 	checkSame(t, c.get("orders"), first)
@@ -96,7 +98,8 @@ func TestListThatIsTooLargeToShare(t *testing.T) {
 	for range 2 {
 		answer := c.get("large")
 		if answer.ServedBy != answer.ComputedBy || len(answer.Rows) < 1_000_000 {
-			t.Errorf("%d bytes computed by %s, served by %s", len(answer.Rows), answer.ComputedBy, answer.ServedBy)
+			t.Errorf("%d bytes computed by %s, served by %s", len(answer.Rows), answer.ComputedBy,
+				answer.ServedBy)
 		}
 	}
 	if made := c.source.requests("large"); len(made) != 2 {
@@ -120,7 +123,8 @@ func TestNothingIsComputedWithoutMemcached(t *testing.T) {
 
 func TestBadNamesAndBadSources(t *testing.T) {
 	c := startCluster(t)
-	for path, want := range map[string]int{"/list/a%0Ab": http.StatusBadRequest, "/list/missing": http.StatusServiceUnavailable} {
+	for path, want := range map[string]int{"/list/a%0Ab": http.StatusBadRequest,
+		"/list/missing": http.StatusServiceUnavailable} {
 		c.source.release("missing")
 		if status, body := fetch(t.Context(), t, c.proxy.URL()+path); status != want {
 			t.Errorf("%s: got %d, %s; expected %d", path, status, body, want)
@@ -145,7 +149,8 @@ func TestConfigurationOfHAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.Command(program, "-c", "-f", "haproxy.cfg").CombinedOutput(); err != nil {
+	if output, err := exec.Command(program, "-c", "-f", "haproxy.cfg").
+		CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, output)
 	}
 }
@@ -153,7 +158,8 @@ func TestConfigurationOfHAProxy(t *testing.T) {
 // checkSame checks that two answers are one list.
 func checkSame(t *testing.T, got, want reply) {
 	t.Helper()
-	if got.Name != want.Name || got.ComputedBy != want.ComputedBy || !got.ComputedAt.Equal(want.ComputedAt) || string(got.Rows) != string(want.Rows) {
+	if got.Name != want.Name || got.ComputedBy != want.ComputedBy ||
+		!got.ComputedAt.Equal(want.ComputedAt) || string(got.Rows) != string(want.Rows) {
 		t.Errorf("got %+v, expected the list of %+v", got, want)
 	}
 }

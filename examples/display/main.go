@@ -50,11 +50,13 @@ func runSource(ctx context.Context, args []string, log zerolog.Logger) error {
 func runReplica(ctx context.Context, args []string, log zerolog.Logger) error {
 	flags := flag.NewFlagSet("display", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:8000", "own `address`")
-	servers := flags.String("memcached", "127.0.0.1:11211", "`addresses` of memcached, the same list on all replicas")
+	servers := flags.String("memcached", "127.0.0.1:11211",
+		"`addresses` of memcached, the same list on all replicas")
 	from := flags.String("source", "http://127.0.0.1:9000", "`URL` beneath which the lists are")
 	name := flags.String("name", "", "own `name` (default: the address)")
 	ttl := flags.Duration("ttl", time.Minute, "how long a list is good for, 1s to 720h")
-	lease := flags.Duration("lease", 10*time.Second, "after which another replica computes in the place of one that died, 10s to 24h")
+	lease := flags.Duration("lease", 10*time.Second,
+		"after which another replica computes in the place of one that died, 10s to 24h")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -66,7 +68,8 @@ func runReplica(ctx context.Context, args []string, log zerolog.Logger) error {
 		return err
 	}
 	defer backend.Close()
-	locker, err := locking.New(backend, locking.Options{Namespace: "display", Lease: *lease, Log: log})
+	locker, err := locking.New(backend,
+		locking.Options{Namespace: "display", Lease: *lease, Log: log})
 	if err != nil {
 		return err
 	}
@@ -74,7 +77,8 @@ func runReplica(ctx context.Context, args []string, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	r := &replica{name: *name, lists: lists, ttl: *ttl, source: *from, ready: backend.Ping, log: log}
+	r := &replica{name: *name, lists: lists, ttl: *ttl, source: *from, ready: backend.Ping,
+		log: log}
 
 	// The locks are renewed until the last request has been answered.
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -58,9 +58,10 @@ func (r *replica) routes() http.Handler {
 func (r *replica) serveList(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("name")
 	r.log.Info().Str("list", name).Msg("list asked for")
-	value, err := r.lists.Do(request.Context(), name, r.ttl, func(ctx context.Context) ([]byte, error) {
-		return r.compute(ctx, name)
-	})
+	value, err := r.lists.Do(request.Context(), name, r.ttl,
+		func(ctx context.Context) ([]byte, error) {
+			return r.compute(ctx, name)
+		})
 	var unshared *locking.UnsharedError
 	switch {
 	case errors.As(err, &unshared):
@@ -90,7 +91,8 @@ func (r *replica) serveList(w http.ResponseWriter, request *http.Request) {
 // compute has the source make the list.
 func (r *replica) compute(ctx context.Context, name string) ([]byte, error) {
 	r.log.Info().Str("list", name).Msg("list is being computed")
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.source+"/"+url.PathEscape(name), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		r.source+"/"+url.PathEscape(name), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -107,5 +109,6 @@ func (r *replica) compute(ctx context.Context, name string) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("source of list %s: %s", name, response.Status)
 	}
-	return json.Marshal(list{Name: name, ComputedBy: r.name, ComputedAt: time.Now().UTC(), Rows: rows})
+	return json.Marshal(list{Name: name, ComputedBy: r.name, ComputedAt: time.Now().UTC(),
+		Rows: rows})
 }

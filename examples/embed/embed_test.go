@@ -39,7 +39,9 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(config), "sqlite://", "sqlite://"+dir+"/", 1)
-	p, err := replicas.Start(ctx, replicas.Spec{Program: program, Name: "one", Config: text, Dir: dir, Env: []string{asProgram + "=1"}})
+	p, err := replicas.Start(ctx,
+		replicas.Spec{Program: program, Name: "one", Config: text, Dir: dir,
+			Env: []string{asProgram + "=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func TestExample(t *testing.T) {
 		expectSales(ctx, t, p, job)
 	}
 	// The commands are there too, with the program's own handlers known.
-	cmd := exec.CommandContext(ctx, program, "runs", "--job", "take-orders", "-o", "json", "-c", filepath.Join(dir, "one.yaml"))
+	cmd := exec.CommandContext(ctx, program, "runs", "--job", "take-orders", "-o", "json", "-c",
+		filepath.Join(dir, "one.yaml"))
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LISTEN=127.0.0.1:0")
 	output, err := cmd.Output()
 	var runs []jobs.Record
@@ -102,7 +105,8 @@ func TestParamsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "wrong.yaml")
-	text := "jobs:\n  - {name: a, handler: refresh-sales, params: {region: west}}\n  - {name: b, handler: take-orders, params: {orders: 0, shops: 1}}\n"
+	text := "jobs:\n  - {name: a, handler: refresh-sales, params: {region: west}}\n  - {name: b, " +
+		"handler: take-orders, params: {orders: 0, shops: 1}}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +116,8 @@ func TestParamsAreChecked(t *testing.T) {
 	if err == nil {
 		t.Error("it was accepted")
 	}
-	for _, want := range []string{`wrong.yaml:2:`, `found "west", expected one of ["north" "south"]`, `wrong.yaml:3:`, `unknown key "shops"`} {
+	for _, want := range []string{`wrong.yaml:2:`,
+		`found "west", expected one of ["north" "south"]`, `wrong.yaml:3:`, `unknown key "shops"`} {
 		if !strings.Contains(string(output), want) {
 			t.Errorf("found %q, expected %q in it", output, want)
 		}

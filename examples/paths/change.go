@@ -20,7 +20,8 @@ type change struct {
 
 // String is the line that a node prints.
 func (c change) String() string {
-	return fmt.Sprintf("change %s %d %d %s", c.customer, c.from, c.until, strings.Join(c.paths, " "))
+	return fmt.Sprintf("change %s %d %d %s", c.customer, c.from, c.until,
+		strings.Join(c.paths, " "))
 }
 
 // parseChange is the inverse of String, without its first word.

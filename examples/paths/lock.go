@@ -20,7 +20,8 @@ type locker struct {
 // lockPaths locks the paths of a customer and all beneath them, all or none. It
 // waits while one is held, and then returns an error that wraps
 // locking.ErrHeld and says who holds what.
-func (l *locker) lockPaths(ctx context.Context, customer string, paths ...string) (*locking.Lock, error) {
+func (l *locker) lockPaths(ctx context.Context, customer string,
+	paths ...string) (*locking.Lock, error) {
 	requests := make([]locking.Request, len(paths))
 	for i, path := range paths {
 		resource, err := resourceOf(customer, path)
@@ -29,7 +30,8 @@ func (l *locker) lockPaths(ctx context.Context, customer string, paths ...string
 		}
 		requests[i] = locking.Request{Resource: resource, Mode: locking.Exclusive}
 	}
-	patience := retry.Policy{Delay: 5 * time.Millisecond, MaxDelay: 80 * time.Millisecond, Backoff: retry.Exponential, Elapsed: l.timeout, Jitter: 0.5}
+	patience := retry.Policy{Delay: 5 * time.Millisecond, MaxDelay: 80 * time.Millisecond,
+		Backoff: retry.Exponential, Elapsed: l.timeout, Jitter: 0.5}
 	return l.Locker.Acquire(ctx, l.Owner("customer "+customer), requests, patience)
 }
 
@@ -37,7 +39,8 @@ func (l *locker) lockPaths(ctx context.Context, customer string, paths ...string
 // spellings.
 func resourceOf(customer, path string) (locking.Resource, error) {
 	if !strings.HasPrefix(path, "/") {
-		return locking.Resource{}, fmt.Errorf("%w: found %q, expected a path from the root, such as /shared", locking.ErrBadName, path)
+		return locking.Resource{}, fmt.Errorf("%w: found %q, expected a path from the root, such "+
+			"as /shared", locking.ErrBadName, path)
 	}
 	return locking.Path("customers/" + customer + strings.ToLower(path))
 }

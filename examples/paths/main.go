@@ -70,8 +70,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d nodes, %d customers, %.0f requests a second asked for\n", o.nodes, o.customers, float64(o.customers)*o.rate)
-	fmt.Fprintf(out, "served %.0f/s, lock held by another %.1f/s, not begun in time %.1f/s\n", r.served, r.timedOut, r.shed)
+	fmt.Fprintf(out, "%d nodes, %d customers, %.0f requests a second asked for\n", o.nodes,
+		o.customers, float64(o.customers)*o.rate)
+	fmt.Fprintf(out, "served %.0f/s, lock held by another %.1f/s, not begun in time %.1f/s\n",
+		r.served, r.timedOut, r.shed)
 	fmt.Fprintf(out, "lock and release of a request: p50 %s, p99 %s\n", r.p50, r.p99)
 	fmt.Fprintf(out, "changes of related paths that overlapped: %d\n", r.overlaps)
 	if r.overlaps > 0 {

@@ -23,7 +23,8 @@ func measure(ctx context.Context, f *fleet.Fleet, o options) (*result, error) {
 	defer cancel()
 	var nodes []*fleet.Process
 	for i := range o.nodes {
-		p, err := f.Spawn(ctx, fmt.Sprintf("node-%d", i+1), "load", fmt.Sprint(o.customers), fmt.Sprint(o.rate/float64(o.nodes)), o.duration.String())
+		p, err := f.Spawn(ctx, fmt.Sprintf("node-%d", i+1), "load", fmt.Sprint(o.customers),
+			fmt.Sprint(o.rate/float64(o.nodes)), o.duration.String())
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +62,8 @@ func (r *result) add(ctx context.Context, p *fleet.Process) ([]change, error) {
 				return nil, fmt.Errorf("report %q: %w", text, err)
 			}
 			seconds := time.Duration(took).Seconds()
-			r.served, r.timedOut, r.shed = r.served+float64(served)/seconds, r.timedOut+float64(timedOut)/seconds, r.shed+float64(shed)/seconds
+			r.served, r.timedOut, r.shed = r.served+float64(served)/seconds,
+				r.timedOut+float64(timedOut)/seconds, r.shed+float64(shed)/seconds
 			r.p50, r.p99 = max(r.p50, time.Duration(p50)), max(r.p99, time.Duration(p99))
 		}
 	}

@@ -26,12 +26,14 @@ const (
 //
 //	load CUSTOMERS RATE SECONDS  or  hold CUSTOMER PATH…
 func serve(ctx context.Context, args []string) (err error) {
-	m, err := fleet.Join(ctx, fleet.Settings{Lease: 10 * time.Second, SessionTTL: sessionTTL, Connections: 8})
+	m, err := fleet.Join(ctx, fleet.Settings{Lease: 10 * time.Second, SessionTTL: sessionTTL,
+		Connections: 8})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Leave()) }()
-	n := &node{locker: locker{Member: m, timeout: requestTimeout}, places: make(chan struct{}, atWork)}
+	n := &node{locker: locker{Member: m, timeout: requestTimeout},
+		places: make(chan struct{}, atWork)}
 	switch {
 	case len(args) >= 3 && args[0] == "hold":
 		return n.hold(ctx, args[1], args[2:])
@@ -151,7 +153,8 @@ func (n *node) report(took time.Duration) error {
 		fmt.Println(c)
 	}
 	slices.Sort(n.times)
-	fmt.Println("report", n.counts.served.Load(), n.counts.timedOut.Load(), n.counts.shed.Load(), int64(took), int64(percentile(n.times, 50)), int64(percentile(n.times, 99)))
+	fmt.Println("report", n.counts.served.Load(), n.counts.timedOut.Load(), n.counts.shed.Load(),
+		int64(took), int64(percentile(n.times, 50)), int64(percentile(n.times, 99)))
 	return nil
 }
 

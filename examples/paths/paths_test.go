@@ -44,7 +44,8 @@ func newFleet(t *testing.T) *fleet.Fleet {
 // join makes the test a node of the fleet too.
 func join(t *testing.T, f *fleet.Fleet, timeout time.Duration) *locker {
 	t.Helper()
-	m, err := f.Join(t.Context(), "test", fleet.Settings{Lease: 10 * time.Second, SessionTTL: sessionTTL})
+	m, err := f.Join(t.Context(), "test",
+		fleet.Settings{Lease: 10 * time.Second, SessionTTL: sessionTTL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,15 +145,18 @@ func TestALockTimesOut(t *testing.T) {
 	if !errors.Is(err, locking.ErrHeld) || !errors.As(err, &gaveUp) {
 		t.Fatalf("%v, want that it is held, and for how long it was tried", err)
 	}
-	if gaveUp.Waited < here.timeout || gaveUp.Attempts < 1 { // on a busy machine one try may take all of it
-		t.Errorf("gave up after %d tries in %s, want to have waited %s", gaveUp.Attempts, gaveUp.Waited, here.timeout)
+	if gaveUp.Waited < here.timeout || gaveUp.Attempts < 1 {
+		// on a busy machine one try may take all of it
+		t.Errorf("gave up after %d tries in %s, want to have waited %s", gaveUp.Attempts,
+			gaveUp.Waited, here.timeout)
 	}
 	t.Log(err)
 }
 
 func TestChangesOfRelatedPathsNeverOverlap(t *testing.T) {
 	f := newFleet(t)
-	r, err := measure(t.Context(), f, options{nodes: 3, customers: 10, rate: 20, duration: 3 * time.Second})
+	r, err := measure(t.Context(), f,
+		options{nodes: 3, customers: 10, rate: 20, duration: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +185,8 @@ func TestOverlapsAreSeen(t *testing.T) {
 		if got, err := overlaps([]change{a, test.b}); err != nil || got != test.want {
 			t.Errorf("%v: %d, %v, want %d", test.b, got, err, test.want)
 		}
-		if parsed, err := parseChange(test.b.String()[len("change "):]); err != nil || parsed.String() != test.b.String() {
+		if parsed, err := parseChange(test.b.String()[len("change "):]); err != nil ||
+			parsed.String() != test.b.String() {
 			t.Errorf("%v is read as %v, %v", test.b, parsed, err)
 		}
 	}

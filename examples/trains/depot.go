@@ -50,7 +50,8 @@ func (d *depot) fill(ctx context.Context) error {
 	if _, err := d.db.Exec(ctx, schema); err != nil {
 		return err
 	}
-	_, err := d.db.CopyFrom(ctx, pgx.Identifier{"messages"}, []string{"id", "train", "number", "kind", "from_location", "to_location"},
+	_, err := d.db.CopyFrom(ctx, pgx.Identifier{"messages"},
+		[]string{"id", "train", "number", "kind", "from_location", "to_location"},
 		pgx.CopyFromSlice(len(d.messages), func(i int) ([]any, error) {
 			m := d.messages[i]
 			return []any{m.id, m.train, m.number, string(m.kind), m.from, m.to}, nil
@@ -117,7 +118,8 @@ func (d *depot) spawn(ctx context.Context, name string) (*fleet.Process, error) 
 func (d *depot) await(ctx context.Context, n int) error {
 	for {
 		var done int
-		if err := d.db.QueryRow(ctx, `SELECT count(*) FROM messages WHERE done_at IS NOT NULL`).Scan(&done); err != nil || done >= n {
+		if err := d.db.QueryRow(ctx, `SELECT count(*) FROM messages
+			WHERE done_at IS NOT NULL`).Scan(&done); err != nil || done >= n {
 			return err
 		}
 		if err := pause(ctx, idleTime); err != nil {
@@ -136,7 +138,8 @@ func (r *result) add(ctx context.Context, p *fleet.Process) error {
 	if _, err := fmt.Sscan(text, &refused, &postponed, &changed, &early); err != nil {
 		return fmt.Errorf("what %s tells: %q: %w", p.Name, text, err)
 	}
-	r.refused, r.postponed, r.changed, r.early = r.refused+refused, r.postponed+postponed, r.changed+changed, r.early+early
+	r.refused, r.postponed, r.changed, r.early = r.refused+refused, r.postponed+postponed,
+		r.changed+changed, r.early+early
 	return p.Wait(ctx)
 }
 
@@ -148,10 +151,11 @@ func (d *depot) read(ctx context.Context) (map[string]counts, error) {
 	found := map[string]counts{}
 	var name string
 	var c counts
-	_, err = pgx.ForEachRow(rows, []any{&name, &c.created, &c.arrived, &c.departed, &c.deleted}, func() error {
-		found[name] = c
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&name, &c.created, &c.arrived, &c.departed, &c.deleted},
+		func() error {
+			found[name] = c
+			return nil
+		})
 	return found, err
 }
 
@@ -159,19 +163,24 @@ func (d *depot) read(ctx context.Context) (map[string]counts, error) {
 // a single pass gives.
 func (r *result) check(out io.Writer) error {
 	var problems []error
-	fmt.Fprintf(out, "%-12s %8s %8s %8s %8s\n", "location", "created", "arrived", "departed", "deleted")
+	fmt.Fprintf(out, "%-12s %8s %8s %8s %8s\n", "location", "created", "arrived", "departed",
+		"deleted")
 	for _, name := range slices.Sorted(maps.Keys(r.found)) {
 		c := r.found[name]
-		fmt.Fprintf(out, "%-12s %8d %8d %8d %8d\n", name, c.created, c.arrived, c.departed, c.deleted)
+		fmt.Fprintf(out, "%-12s %8d %8d %8d %8d\n", name, c.created, c.arrived, c.departed,
+			c.deleted)
 		if c != r.wanted[name] {
-			problems = append(problems, fmt.Errorf("%s shows %+v, a single pass gives %+v", name, c, r.wanted[name]))
+			problems = append(problems,
+				fmt.Errorf("%s shows %+v, a single pass gives %+v", name, c, r.wanted[name]))
 		}
 	}
 	if len(r.wanted) > len(r.found) {
-		problems = append(problems, fmt.Errorf("%d locations, a single pass gives %d", len(r.found), len(r.wanted)))
+		problems = append(problems,
+			fmt.Errorf("%d locations, a single pass gives %d", len(r.found), len(r.wanted)))
 	}
 	if r.changed > 0 {
-		problems = append(problems, fmt.Errorf("%d saves found that another had changed what was locked", r.changed))
+		problems = append(problems,
+			fmt.Errorf("%d saves found that another had changed what was locked", r.changed))
 	}
 	return errors.Join(problems...)
 }

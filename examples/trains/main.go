@@ -78,9 +78,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d messages in %s by %d processes with %d workers each, one of them killed midway\n",
+	fmt.Fprintf(out, "%d messages in %s by %d processes with %d workers each, one of them killed "+
+		"midway\n",
 		r.messages, r.took.Round(time.Millisecond), o.processes, o.workers)
-	fmt.Fprintf(out, "locks refused after 10 tries: %d; messages left alone for a while: %d; changed meanwhile: %d; out of order: %d\n",
+	fmt.Fprintf(out, "locks refused after 10 tries: %d; messages left alone for a while: %d; "+
+		"changed meanwhile: %d; out of order: %d\n",
 		r.refused, r.postponed, r.changed, r.early)
 	return r.check(out)
 }

@@ -46,7 +46,8 @@ func traffic(o options) []message {
 	all := make([]message, len(order))
 	for i, train := range order {
 		next[train]++
-		m := message{id: int64(i + 1), train: train, number: next[train], kind: moved, from: at[train]}
+		m := message{id: int64(i + 1), train: train, number: next[train], kind: moved,
+			from: at[train]}
 		switch m.number {
 		case 1:
 			m.kind = created

@@ -13,7 +13,8 @@ CREATE TABLE messages (
     id bigint PRIMARY KEY, train text NOT NULL, number int NOT NULL, kind text NOT NULL, from_location text NOT NULL,
     to_location text NOT NULL, tries int NOT NULL DEFAULT 0, hidden_until timestamptz NOT NULL DEFAULT '-infinity', done_at timestamptz);
 CREATE INDEX messages_open ON messages (id) WHERE done_at IS NULL;
-CREATE TABLE trains (name text PRIMARY KEY, done int NOT NULL DEFAULT 0, place text NOT NULL DEFAULT '', version int NOT NULL DEFAULT 0);
+CREATE TABLE trains (name text PRIMARY KEY, done int NOT NULL DEFAULT 0,
+    place text NOT NULL DEFAULT '', version int NOT NULL DEFAULT 0);
 CREATE TABLE locations (
     name text PRIMARY KEY, created int NOT NULL DEFAULT 0, arrived int NOT NULL DEFAULT 0, departed int NOT NULL DEFAULT 0,
     deleted int NOT NULL DEFAULT 0, version int NOT NULL DEFAULT 0)`
@@ -22,15 +23,18 @@ CREATE TABLE locations (
 	// process that died come back.
 	takeMessage = `
 UPDATE messages SET hidden_until = clock_timestamp() + interval '5 s', tries = tries + 1
-WHERE id = (SELECT id FROM messages WHERE done_at IS NULL AND hidden_until < clock_timestamp() ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+WHERE id = (SELECT id FROM messages WHERE done_at IS NULL AND hidden_until < clock_timestamp()
+    ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id, train, number, kind, from_location, to_location, tries`
 
 	messagesLeft = `SELECT EXISTS (SELECT FROM messages WHERE done_at IS NULL)`
 
 	// Who comes back keeps its place: behind later messages of its train it
 	// would only make them wait.
-	showAgain = `UPDATE messages SET hidden_until = clock_timestamp() + interval '5 ms' WHERE id = $1 AND done_at IS NULL`
-	showLater = `UPDATE messages SET hidden_until = clock_timestamp() + interval '100 ms', tries = 0 WHERE id = $1 AND done_at IS NULL`
+	showAgain = `UPDATE messages SET hidden_until = clock_timestamp() + interval '5 ms'
+		WHERE id = $1 AND done_at IS NULL`
+	showLater = `UPDATE messages SET hidden_until = clock_timestamp() + interval '100 ms', tries = 0
+		WHERE id = $1 AND done_at IS NULL`
 )
 
 // queueState is what take found.
@@ -45,7 +49,8 @@ const (
 // take takes the first message that nobody works on.
 func (c *crew) take(ctx context.Context) (message, queueState, error) {
 	var m message
-	err := c.Store.Pool().QueryRow(ctx, takeMessage).Scan(&m.id, &m.train, &m.number, &m.kind, &m.from, &m.to, &m.tries)
+	err := c.Store.Pool().QueryRow(ctx, takeMessage).
+		Scan(&m.id, &m.train, &m.number, &m.kind, &m.from, &m.to, &m.tries)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return m, queueGave, err
 	}

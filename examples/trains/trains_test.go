@@ -26,7 +26,8 @@ func TestLocationsShowWhatOnePassGives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and memcached: run without -short")
 	}
-	d, err := newDepot(t.Context(), options{trains: 40, locations: 5, moves: 5, processes: 3, workers: 3, seed: 7})
+	d, err := newDepot(t.Context(),
+		options{trains: 40, locations: 5, moves: 5, processes: 3, workers: 3, seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func TestLocationsShowWhatOnePassGives(t *testing.T) {
 	if err := r.check(&table); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d messages in %s; refused %d, postponed %d, early %d\n%s", r.messages, r.took, r.refused, r.postponed, r.early, &table)
+	t.Logf("%d messages in %s; refused %d, postponed %d, early %d\n%s", r.messages, r.took,
+		r.refused, r.postponed, r.early, &table)
 	if r.refused+r.early == 0 {
 		t.Error("nobody was ever in another's way: the traffic proves nothing")
 	}
@@ -57,14 +59,16 @@ func TestTraffic(t *testing.T) {
 	}
 	at, number := map[string]string{}, map[string]int{}
 	for _, m := range messages {
-		if m.number != number[m.train]+1 || m.from != at[m.train] || m.kind == moved && m.from == m.to {
+		if m.number != number[m.train]+1 || m.from != at[m.train] ||
+			m.kind == moved && m.from == m.to {
 			t.Fatalf("%+v follows message %d at %q", m, number[m.train], at[m.train])
 		}
 		number[m.train], at[m.train] = m.number, m.to
 	}
 	var sum counts
 	for _, c := range onePass(messages) {
-		sum.created, sum.arrived, sum.departed, sum.deleted = sum.created+c.created, sum.arrived+c.arrived, sum.departed+c.departed, sum.deleted+c.deleted
+		sum.created, sum.arrived, sum.departed, sum.deleted = sum.created+c.created,
+			sum.arrived+c.arrived, sum.departed+c.departed, sum.deleted+c.deleted
 	}
 	if want := (counts{30, 180, 180, 30}); sum != want {
 		t.Errorf("in all %+v, want %+v", sum, want)

@@ -55,7 +55,8 @@ func work(ctx context.Context, args []string) (err error) {
 		workers.Go(func() { ended[i] = crew.work(ctx) })
 	}
 	workers.Wait()
-	fmt.Println("done", crew.refused.Load(), crew.postponed.Load(), crew.changed.Load(), crew.early.Load())
+	fmt.Println("done", crew.refused.Load(), crew.postponed.Load(), crew.changed.Load(),
+		crew.early.Load())
 	return errors.Join(ended...)
 }
 
@@ -124,7 +125,8 @@ func releaseError(err error) error {
 // wanted is the train and its one or two locations.
 func (m message) wanted() ([]locking.Request, error) {
 	var requests []locking.Request
-	for _, name := range append([]string{"trains/" + m.train}, prefixed("locations/", m.locations())...) {
+	for _, name := range append([]string{"trains/" + m.train},
+		prefixed("locations/", m.locations())...) {
 		resource, err := locking.Path(name)
 		if err != nil {
 			return nil, err
@@ -145,11 +147,14 @@ func prefixed(prefix string, names []string) []string {
 const (
 	readTrain    = `SELECT done, version FROM trains WHERE name = $1`
 	readLocation = `SELECT version FROM locations WHERE name = $1`
-	saveTrain    = `UPDATE trains SET done = $2, place = $3, version = version + 1 WHERE name = $1 AND version = $4`
+	saveTrain    = `UPDATE trains SET done = $2, place = $3, version = version + 1
+		WHERE name = $1 AND version = $4`
 	saveLocation = `
-UPDATE locations SET created = created + $2, arrived = arrived + $3, departed = departed + $4, deleted = deleted + $5, version = version + 1
+UPDATE locations SET created = created + $2, arrived = arrived + $3, departed = departed + $4,
+    deleted = deleted + $5, version = version + 1
 WHERE name = $1 AND version = $6`
-	saveMessage = `UPDATE messages SET done_at = clock_timestamp() WHERE id = $1 AND done_at IS NULL`
+	saveMessage = `UPDATE messages SET done_at = clock_timestamp()
+		WHERE id = $1 AND done_at IS NULL`
 )
 
 // save applies the message in one transaction that commits only while the lock
@@ -158,13 +163,15 @@ func (c *crew) save(lock *locking.Lock, m message) error {
 	versions := map[string]int{}
 	for _, name := range m.locations() { // as an author would: read, decide, save
 		var version int
-		if err := c.Store.Pool().QueryRow(lock.Context(), readLocation, name).Scan(&version); err != nil {
+		if err := c.Store.Pool().QueryRow(lock.Context(), readLocation, name).
+			Scan(&version); err != nil {
 			return fmt.Errorf("read of %s: %w", name, err)
 		}
 		versions[name] = version
 	}
 	var done, trainVersion int
-	if err := c.Store.Pool().QueryRow(lock.Context(), readTrain, m.train).Scan(&done, &trainVersion); err != nil {
+	if err := c.Store.Pool().QueryRow(lock.Context(), readTrain, m.train).
+		Scan(&done, &trainVersion); err != nil {
 		return fmt.Errorf("read of %s: %w", m.train, err)
 	}
 	if done >= m.number {
@@ -182,7 +189,8 @@ func (c *crew) save(lock *locking.Lock, m message) error {
 			return err
 		}
 		for name, e := range m.effects() {
-			if err := one(tx.Exec(ctx, saveLocation, name, e.created, e.arrived, e.departed, e.deleted, versions[name])); err != nil {
+			if err := one(tx.Exec(ctx, saveLocation, name, e.created, e.arrived, e.departed,
+				e.deleted, versions[name])); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,8 @@ func (c cluster) stop(ctx context.Context) error {
 	for _, process := range c {
 		all.Go(func() error {
 			if err := process.Stop(bounded); err != nil {
-				return fmt.Errorf("replica %s ended badly: %w\n%s", process.Name, err, process.Tail(2000))
+				return fmt.Errorf("replica %s ended badly: %w\n%s", process.Name, err,
+					process.Tail(2000))
 			}
 			return nil
 		})

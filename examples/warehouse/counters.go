@@ -48,7 +48,8 @@ func (c counters) of(sqlstate string) int64 {
 func readCounters(ctx context.Context, db *pgx.Conn, logPath string) (counters, error) {
 	var c counters
 	var name string
-	err := db.QueryRow(ctx, "SELECT datname, deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&name, &c.deadlocks)
+	err := db.QueryRow(ctx, "SELECT datname, deadlocks FROM pg_stat_database WHERE datname = "+
+		"current_database()").Scan(&name, &c.deadlocks)
 	if err != nil {
 		return c, fmt.Errorf("pg_stat_database: %w", err)
 	}
@@ -67,7 +68,8 @@ func countErrors(log io.Reader, database string) (map[failure]int64, error) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		if match := errorLine.FindStringSubmatch(lines.Text()); match != nil && match[1] == database {
+		if match := errorLine.FindStringSubmatch(lines.Text()); match != nil &&
+			match[1] == database {
 			counts[failure{application: match[2], sqlstate: match[3]}]++
 		}
 	}
@@ -81,7 +83,8 @@ const aloneLimit = 30 * time.Second
 
 const othersConnected = `
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> current_setting('application_name')`
+WHERE datname = current_database() AND backend_type = 'client backend'
+    AND application_name <> current_setting('application_name')`
 
 var errNotAlone = errors.New("connections of the replicas have not ended")
 

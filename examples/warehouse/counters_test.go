@@ -7,7 +7,8 @@ import (
 )
 
 func TestCountErrors(t *testing.T) {
-	log := `2026-01-31 09:00:00.000 UTC db= app= code=00000 LOG:  database system is ready to accept connections
+	log :=
+		`2026-01-31 09:00:00.000 UTC db= app= code=00000 LOG:  database system is ready to accept connections
 2026-01-31 09:00:01.000 UTC db=with_locks app=holdfast code=40P01 ERROR:  deadlock detected
 2026-01-31 09:00:01.000 UTC db=with_locks app=holdfast code=40P01 DETAIL:  Process 1 waits for ShareLock on transaction 2; blocked by process 3.
 	Process 3 waits for ShareLock on transaction 4; blocked by process 1.

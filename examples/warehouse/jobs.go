@@ -32,20 +32,23 @@ func (p pauseParams) in(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	readMark = `SELECT done::text, pg_snapshot_xmin(pg_current_snapshot())::text FROM marks WHERE rollup = 'withdrawals'`
+	readMark = `SELECT done::text, pg_snapshot_xmin(pg_current_snapshot())::text FROM marks
+		WHERE rollup = 'withdrawals'`
 	moveMark = `UPDATE marks SET done = $1::text::xid8 WHERE rollup = 'withdrawals'`
 
 	addToTellers = `
 INSERT INTO teller_totals AS t (tid, entries, amount)
 SELECT tid, count(*), sum(delta) FROM pgbench_history
 WHERE xact >= $1::text::xid8 AND xact < $2::text::xid8 AND delta < 0 GROUP BY tid
-ON CONFLICT (tid) DO UPDATE SET entries = t.entries + EXCLUDED.entries, amount = t.amount + EXCLUDED.amount`
+ON CONFLICT (tid) DO UPDATE SET entries = t.entries + EXCLUDED.entries,
+    amount = t.amount + EXCLUDED.amount`
 
 	addToBranches = `
 INSERT INTO branch_totals AS t (bid, entries, amount)
 SELECT bid, count(*), sum(delta) FROM pgbench_history
 WHERE xact >= $1::text::xid8 AND xact < $2::text::xid8 AND delta < 0 GROUP BY bid
-ON CONFLICT (bid) DO UPDATE SET entries = t.entries + EXCLUDED.entries, amount = t.amount + EXCLUDED.amount`
+ON CONFLICT (bid) DO UPDATE SET entries = t.entries + EXCLUDED.entries,
+    amount = t.amount + EXCLUDED.amount`
 )
 
 // rollupWithdrawals adds what is new since its mark. Effects, mark and the
@@ -75,7 +78,8 @@ func rollupWithdrawals(ctx context.Context, run *jobs.Run, p pauseParams) error 
 // writeShares is in millionths.
 const writeShares = `
 UPDATE branch_totals t SET share = s.share
-FROM (SELECT bid, entries * 1000000 / greatest(sum(entries) OVER (), 1) AS share FROM branch_totals) s
+FROM (SELECT bid, entries * 1000000 / greatest(sum(entries) OVER (), 1) AS share
+    FROM branch_totals) s
 WHERE t.bid = s.bid`
 
 // refreshShares needs all branches as of one moment, so it has a transaction
@@ -85,22 +89,24 @@ func refreshShares(ctx context.Context, run *jobs.Run, p pauseParams) error {
 	if !ok {
 		return fmt.Errorf("shares: the store is %T, expected PostgreSQL", run.Store())
 	}
-	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if err := postgres.Fence(ctx, tx, run.Token); err != nil {
-			return err
-		}
-		if err := p.in(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, writeShares); err != nil {
-			return fmt.Errorf("shares: %w", err)
-		}
-		return nil
-	})
+	return pgx.BeginTxFunc(ctx, store.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead},
+		func(tx pgx.Tx) error {
+			if err := postgres.Fence(ctx, tx, run.Token); err != nil {
+				return err
+			}
+			if err := p.in(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, writeShares); err != nil {
+				return fmt.Errorf("shares: %w", err)
+			}
+			return nil
+		})
 }
 
 const sumAccounts = `
-INSERT INTO account_totals (bid, entries, amount) SELECT bid, count(*), sum(abalance) FROM pgbench_accounts GROUP BY bid`
+INSERT INTO account_totals (bid, entries, amount) SELECT bid, count(*), sum(abalance)
+    FROM pgbench_accounts GROUP BY bid`
 
 // rebuildAccounts writes its table anew, so that it may be run again at will.
 func rebuildAccounts(ctx context.Context, run *jobs.Run, _ struct{}) error {

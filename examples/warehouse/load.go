@@ -35,7 +35,8 @@ var processed = regexp.MustCompile(`number of transactions actually processed: (
 
 // load runs the tpcb-like transactions for whole seconds and returns how many
 // were committed. It does not vacuum first (-n), which would empty the history.
-func (p pgbench) load(ctx context.Context, url string, clients int, lasts time.Duration) (int64, error) {
+func (p pgbench) load(ctx context.Context, url string, clients int,
+	lasts time.Duration) (int64, error) {
 	output, err := p.run(ctx, "-n", "-b", "tpcb-like", "-c", strconv.Itoa(clients), "-j", "1",
 		"-T", strconv.Itoa(int(lasts.Seconds())), "-R", strconv.Itoa(transactionRate), url)
 	if err != nil {
@@ -43,7 +44,8 @@ func (p pgbench) load(ctx context.Context, url string, clients int, lasts time.D
 	}
 	match := processed.FindSubmatch(output)
 	if match == nil {
-		return 0, fmt.Errorf("pgbench said nothing about its transactions: %s", bytes.TrimSpace(output))
+		return 0, fmt.Errorf("pgbench said nothing about its transactions: %s",
+			bytes.TrimSpace(output))
 	}
 	return strconv.ParseInt(string(match[1]), 10, 64)
 }

@@ -17,7 +17,8 @@ func measure(ctx context.Context, o options, out io.Writer) (_ measurement, err 
 	if err != nil {
 		return m, err
 	}
-	fmt.Fprintf(out, `PostgreSQL and memcached start on free loopback ports. deadlock_timeout is %s instead of 1s: deadlocks
+	fmt.Fprintf(out,
+		`PostgreSQL and memcached start on free loopback ports. deadlock_timeout is %s instead of 1s: deadlocks
 are found sooner, there are not more of them. pgbench has scale %d, %d clients and %d transactions a second.
 `, deadlockTimeout, o.scale, o.clients, transactionRate)
 	s, err := startServers(ctx)
@@ -26,11 +27,13 @@ are found sooner, there are not more of them. pgbench has scale %d, %d clients a
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	f := field{servers: s, options: o, load: load, out: out}
-	m.without, err = f.run(ctx, phase{name: "Without locks", database: "without_locks", table: withoutLocks(cronTable), lasts: o.without})
+	m.without, err = f.run(ctx, phase{name: "Without locks", database: "without_locks",
+		table: withoutLocks(cronTable), lasts: o.without})
 	if err != nil {
 		return m, fmt.Errorf("without locks: %w", err)
 	}
-	m.with, err = f.run(ctx, phase{name: "With locks", database: "with_locks", table: cronTable, lasts: o.with})
+	m.with, err = f.run(ctx, phase{name: "With locks", database: "with_locks", table: cronTable,
+		lasts: o.with})
 	if err != nil {
 		return m, fmt.Errorf("with locks: %w", err)
 	}
@@ -41,7 +44,9 @@ are found sooner, there are not more of them. pgbench has scale %d, %d clients a
 // everything that speaks against it.
 func (m measurement) verdict() error {
 	var problems []error
-	say := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	say := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf(format, args...))
+	}
 	if n := m.without.after.deadlocks - m.without.before.deadlocks; n == 0 {
 		say("without locks there was no deadlock: nothing is shown")
 	}
@@ -56,7 +61,8 @@ func (m measurement) verdict() error {
 	}
 	for _, t := range m.with.totals {
 		if !t.equal() {
-			say("with locks %s is not what a single pass gives: %d of %d rows differ", t.name, t.differing, t.rows)
+			say("with locks %s is not what a single pass gives: %d of %d rows differ", t.name,
+				t.differing, t.rows)
 		}
 	}
 	if n := m.with.audits.differing; n != 0 {

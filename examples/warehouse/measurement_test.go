@@ -13,12 +13,14 @@ func telling() measurement {
 	right := total{name: "branch_totals", rows: 2, written: sums{5, 70}, single: sums{5, 70}}
 	return measurement{
 		without: result{
-			settled: true, after: counters{deadlocks: 3, errors: map[failure]int64{{"holdfast", deadlockDetected}: 3}},
+			settled: true, after: counters{deadlocks: 3,
+				errors: map[failure]int64{{"holdfast", deadlockDetected}: 3}},
 			outcomes: outcomes{{jobs.Failed, "deadlock"}: 3}, totals: []total{right},
 		},
 		with: result{
-			settled: true, after: counters{errors: map[failure]int64{}}, outcomes: outcomes{{state: jobs.Succeeded}: 9},
-			audits: audits{made: 4}, totals: []total{right},
+			settled: true, after: counters{errors: map[failure]int64{}},
+			outcomes: outcomes{{state: jobs.Succeeded}: 9},
+			audits:   audits{made: 4}, totals: []total{right},
 		},
 	}
 }
@@ -80,7 +82,8 @@ func TestOptions(t *testing.T) {
 	if err != nil || o.check(nil) != nil {
 		t.Errorf("the defaults %+v are refused: %v", o, err)
 	}
-	_, err = parseOptions([]string{"-without", "500ms", "-with", "1500ms", "-scale", "0", "-clients", "51", "more"}, nil)
+	_, err = parseOptions([]string{"-without", "500ms", "-with", "1500ms", "-scale", "0",
+		"-clients", "51", "more"}, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}

@@ -35,7 +35,8 @@ func (o options) check(rest []string) error {
 	if len(rest) > 0 {
 		problems = append(problems, fmt.Errorf("expected only flags, found %q", rest))
 	}
-	problems = append(problems, checkDuration("-without", o.without), checkDuration("-with", o.with))
+	problems = append(problems, checkDuration("-without", o.without),
+		checkDuration("-with", o.with))
 	if o.scale < 1 {
 		problems = append(problems, fmt.Errorf("-scale: expected at least 1, found %d", o.scale))
 	}

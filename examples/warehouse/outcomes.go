@@ -87,7 +87,8 @@ func kinds(counts ...outcomes) []outcome {
 	}
 	order := jobs.States()
 	slices.SortFunc(all, func(a, b outcome) int {
-		return cmp.Or(slices.Index(order, a.state)-slices.Index(order, b.state), cmp.Compare(a.why, b.why))
+		return cmp.Or(slices.Index(order, a.state)-slices.Index(order, b.state),
+			cmp.Compare(a.why, b.why))
 	})
 	return all
 }

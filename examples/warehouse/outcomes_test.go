@@ -28,7 +28,8 @@ func TestOutcomeOf(t *testing.T) {
 
 func TestKindsAreInTheOrderOfARunsLife(t *testing.T) {
 	skipped, failed := outcome{jobs.Skipped, "overlap"}, outcome{jobs.Failed, "deadlock"}
-	got := kinds(outcomes{skipped: 1, {jobs.Skipped, "lock_held"}: 2}, outcomes{skipped: 1, failed: 1})
+	got := kinds(outcomes{skipped: 1, {jobs.Skipped, "lock_held"}: 2},
+		outcomes{skipped: 1, failed: 1})
 	want := []outcome{{state: jobs.Succeeded}, failed, {jobs.Skipped, "lock_held"}, skipped}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, expected %v", got, want)

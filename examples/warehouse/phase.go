@@ -100,14 +100,17 @@ func (f field) prepare(ctx context.Context, p phase) (*pgx.Conn, error) {
 func (f field) drive(ctx context.Context, p phase, db *pgx.Conn, r *result) (err error) {
 	members, err := startCluster(ctx, replicas.Spec{
 		Program: f.program, Config: p.table, Dir: f.dir,
-		Env: []string{"DATABASE_URL=" + f.postgres.URL(p.database), "MEMCACHED=" + f.memcached.Addr()},
+		Env: []string{"DATABASE_URL=" + f.postgres.URL(p.database),
+			"MEMCACHED=" + f.memcached.Addr()},
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, members.kill()) }()
-	fmt.Fprintf(f.out, "%s: three replicas run the jobs, pgbench writes for %s. To watch: %s\n", p.name, p.lasts, members[0].URL)
-	if r.transactions, err = f.load.load(ctx, f.postgres.URL(p.database), f.clients, p.lasts); err != nil {
+	fmt.Fprintf(f.out, "%s: three replicas run the jobs, pgbench writes for %s. To watch: %s\n",
+		p.name, p.lasts, members[0].URL)
+	if r.transactions, err = f.load.load(ctx, f.postgres.URL(p.database), f.clients,
+		p.lasts); err != nil {
 		return err
 	}
 	history, err := postgres.Open(ctx, postgres.Options{URL: f.url(p.database), Log: zerolog.Nop()})
@@ -118,7 +121,8 @@ func (f field) drive(ctx context.Context, p phase, db *pgx.Conn, r *result) (err
 	return f.finish(ctx, db, history, members, r)
 }
 
-func (f field) finish(ctx context.Context, db *pgx.Conn, history jobs.History, members cluster, r *result) error {
+func (f field) finish(ctx context.Context, db *pgx.Conn, history jobs.History, members cluster,
+	r *result) error {
 	fmt.Fprintln(f.out, "  pgbench has ended, the jobs catch up")
 	err := settle(ctx, db, history)
 	if r.settled = err == nil; err != nil && !errors.Is(err, errNotSettled) {

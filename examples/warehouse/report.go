@@ -32,8 +32,12 @@ func (m measurement) printCounts(out io.Writer) error {
 	row("deadlocks, after", func(r result) any { return r.after.deadlocks })
 	row("  that ended a replica's transaction", func(r result) any { return r.victims("holdfast") })
 	row("  that ended one of pgbench", func(r result) any { return r.victims("pgbench") })
-	row("serialization failures (40001), before", func(r result) any { return r.before.of(serializationFailure) })
-	row("serialization failures, after", func(r result) any { return r.after.of(serializationFailure) })
+	row("serialization failures (40001), before", func(r result) any {
+		return r.before.of(serializationFailure)
+	})
+	row("serialization failures, after", func(r result) any {
+		return r.after.of(serializationFailure)
+	})
 	for _, o := range kinds(m.without.outcomes, m.with.outcomes) {
 		row("runs "+o.String(), func(r result) any { return r.outcomes[o] })
 	}
@@ -44,14 +48,16 @@ func (m measurement) printCounts(out io.Writer) error {
 
 // printTotals writes each total beside what a single pass gives.
 func (r result) printTotals(out io.Writer, phase string) error {
-	fmt.Fprintf(out, "\n%s, what the jobs wrote beside what a single pass over the data gives:\n", phase)
+	fmt.Fprintf(out, "\n%s, what the jobs wrote beside what a single pass over the data gives:\n",
+		phase)
 	if !r.settled {
 		fmt.Fprintf(out, "%v: the totals lack its last rows\n", errNotSettled)
 	}
 	table := newTable(out)
 	table.row("", "rows", "entries", "single pass", "amount", "single pass", "rows that differ")
 	for _, t := range r.totals {
-		table.row(t.name, t.rows, t.written.entries, t.single.entries, t.written.amount, t.single.amount, t.words())
+		table.row(t.name, t.rows, t.written.entries, t.single.entries, t.written.amount,
+			t.single.amount, t.words())
 	}
 	return table.Flush()
 }

@@ -33,7 +33,8 @@ func startServers(ctx context.Context) (_ *servers, err error) {
 	if s.memcached, err = servertest.StartMemcached(ctx); err != nil {
 		return nil, err
 	}
-	s.postgres, err = servertest.StartPostgres(ctx, "", "deadlock_timeout="+deadlockTimeout, "log_line_prefix="+logLinePrefix)
+	s.postgres, err = servertest.StartPostgres(ctx, "", "deadlock_timeout="+deadlockTimeout,
+		"log_line_prefix="+logLinePrefix)
 	return s, err
 }
 

@@ -57,15 +57,18 @@ func waitForHorizon(ctx context.Context, deadline time.Time, db *pgx.Conn) error
 		return fmt.Errorf("horizon: %w", err)
 	}
 	return poll(ctx, deadline, errNotSettled, func() (passed bool, err error) {
-		err = db.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8", mine).Scan(&passed)
+		err = db.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8",
+			mine).Scan(&passed)
 		return passed, err
 	})
 }
 
 // waitForRun waits for a run of the job that began after since and succeeded.
-func waitForRun(ctx context.Context, deadline time.Time, history jobs.History, job string, since time.Time) error {
+func waitForRun(ctx context.Context, deadline time.Time, history jobs.History, job string,
+	since time.Time) error {
 	return poll(ctx, deadline, errNotSettled, func() (bool, error) {
-		runs, err := history.Runs(ctx, jobs.RunFilter{Job: job, States: []jobs.State{jobs.Succeeded}, Limit: 1})
+		runs, err := history.Runs(ctx,
+			jobs.RunFilter{Job: job, States: []jobs.State{jobs.Succeeded}, Limit: 1})
 		return err == nil && len(runs) == 1 && runs[0].StartedAt.After(since), err
 	})
 }

@@ -18,10 +18,11 @@ func parse(t *testing.T, table string) *configs.Config {
 		"DATABASE_URL": "postgres://postgres@127.0.0.1:5432/warehouse", "MEMCACHED": "127.0.0.1:11211",
 		"REPLICA": "replica-a", "LISTEN": "127.0.0.1:0",
 	}
-	config, err := configs.Parse("warehouse.yaml", []byte(table), configs.WithEnv(func(name string) (string, bool) {
-		value, set := env[name]
-		return value, set
-	}))
+	config, err := configs.Parse("warehouse.yaml", []byte(table),
+		configs.WithEnv(func(name string) (string, bool) {
+			value, set := env[name]
+			return value, set
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,9 @@ func parse(t *testing.T, table string) *configs.Config {
 
 func TestEachJobLocksWhatItWrites(t *testing.T) {
 	for _, job := range parse(t, cronTable).Jobs {
-		if !slices.ContainsFunc(job.Requests, func(r locking.Request) bool { return r.Mode == locking.Exclusive }) {
+		if !slices.ContainsFunc(job.Requests, func(r locking.Request) bool {
+			return r.Mode == locking.Exclusive
+		}) {
 			t.Errorf("%s locks nothing exclusively", job.Name)
 		}
 		if job.Overlap != "skip" {
@@ -50,9 +53,11 @@ func TestWithoutLocksOnlyTheLocksAreGone(t *testing.T) {
 	for i, job := range without.Jobs {
 		same := with.Jobs[i]
 		if len(job.Requests) != 0 || job.Overlap != "allow" {
-			t.Errorf("%s locks %v and has overlap %q, expected nothing and allow", job.Name, job.Requests, job.Overlap)
+			t.Errorf("%s locks %v and has overlap %q, expected nothing and allow", job.Name,
+				job.Requests, job.Overlap)
 		}
-		if job.Name != same.Name || !reflect.DeepEqual(job.Spec, same.Spec) || job.Handler != same.Handler || job.Timeout != same.Timeout ||
+		if job.Name != same.Name || !reflect.DeepEqual(job.Spec, same.Spec) ||
+			job.Handler != same.Handler || job.Timeout != same.Timeout ||
 			string(job.Params.JSON()) != string(same.Params.JSON()) {
 			t.Errorf("%s differs from %s in more than its locks", job.Name, same.Name)
 		}
@@ -68,8 +73,11 @@ func TestSettlingKnowsItsJobs(t *testing.T) {
 		}
 	}
 	for _, job := range config.Jobs {
-		writes := slices.ContainsFunc(job.Tables, func(table string) bool { return strings.HasSuffix(table, "_totals") })
-		if writes && job.Name != "catch-up-withdrawals" && !slices.Contains(slices.Concat(settleRounds()...), job.Name) {
+		writes := slices.ContainsFunc(job.Tables, func(table string) bool {
+			return strings.HasSuffix(table, "_totals")
+		})
+		if writes && job.Name != "catch-up-withdrawals" &&
+			!slices.Contains(slices.Concat(settleRounds()...), job.Name) {
 			t.Errorf("%s writes totals and is not waited for", job.Name)
 		}
 	}

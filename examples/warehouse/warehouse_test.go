@@ -28,7 +28,8 @@ func TestLocksEndDeadlocksAndWrongTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options{without: soak.Pick(8*time.Second, 20*time.Second), with: soak.Pick(6*time.Second, 20*time.Second), scale: 2, clients: 4, program: program}
+	o := options{without: soak.Pick(8*time.Second, 20*time.Second),
+		with: soak.Pick(6*time.Second, 20*time.Second), scale: 2, clients: 4, program: program}
 	m, err := measure(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -48,8 +49,10 @@ func checkWithout(t *testing.T, r result) {
 	if r.after.deadlocks+r.after.of(serializationFailure) == 0 {
 		t.Error("without locks: neither a deadlock nor a serialization failure")
 	}
-	if n := r.outcomes[outcome{jobs.Failed, "deadlock"}]; int64(n) != r.victims("holdfast") || r.victims("pgbench") != 0 {
-		t.Errorf("without locks: %d runs failed by deadlock, the server's log has %d victims among the replicas and %d among pgbench",
+	if n := r.outcomes[outcome{jobs.Failed, "deadlock"}]; int64(n) != r.victims("holdfast") ||
+		r.victims("pgbench") != 0 {
+		t.Errorf("without locks: %d runs failed by deadlock, the server's log has %d victims "+
+			"among the replicas and %d among pgbench",
 			n, r.victims("holdfast"), r.victims("pgbench"))
 	}
 }
@@ -57,7 +60,8 @@ func checkWithout(t *testing.T, r result) {
 func checkWith(t *testing.T, r result) {
 	t.Helper()
 	if r.after.deadlocks != 0 || r.after.of(deadlockDetected) != 0 {
-		t.Errorf("with locks: %d deadlocks by the statistics, %d by the log", r.after.deadlocks, r.after.of(deadlockDetected))
+		t.Errorf("with locks: %d deadlocks by the statistics, %d by the log", r.after.deadlocks,
+			r.after.of(deadlockDetected))
 	}
 	if n := r.after.of(serializationFailure); n != 0 {
 		t.Errorf("with locks: %d serialization failures", n)
@@ -79,6 +83,7 @@ func checkWith(t *testing.T, r result) {
 		}
 	}
 	if r.audits.made == 0 || r.audits.differing != 0 {
-		t.Errorf("with locks: %d of %d audits saw the totals disagree", r.audits.differing, r.audits.made)
+		t.Errorf("with locks: %d of %d audits saw the totals disagree", r.audits.differing,
+			r.audits.made)
 	}
 }

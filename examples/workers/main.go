@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
-	fmt.Fprintf(out, "killed: its slot was taken by another %s later; sessions expire after %s\n", freed.Round(10e6), sessionTTL)
+	fmt.Fprintf(out, "killed: its slot was taken by another %s later; sessions expire after %s\n",
+		freed.Round(10e6), sessionTTL)
 	return nil
 }

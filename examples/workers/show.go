@@ -13,7 +13,8 @@ import (
 )
 
 const createVisits = `
-CREATE TABLE visits (part text NOT NULL, worker text NOT NULL, token bigint PRIMARY KEY, entered timestamptz NOT NULL, left_at timestamptz)`
+CREATE TABLE visits (part text NOT NULL, worker text NOT NULL, token bigint PRIMARY KEY,
+    entered timestamptz NOT NULL, left_at timestamptz)`
 
 // show starts the workers and reads what they wrote down.
 type show struct {
@@ -87,7 +88,8 @@ type seen struct {
 	workers  int // that came in at all
 	most     int // inside at the same time
 	refused  int
-	handOver time.Duration // the middle of the times from a going out to the coming in that it made room for
+	// the middle of the times from a going out to the coming in that it made room for
+	handOver time.Duration
 }
 
 // How many are inside changes by one at each coming and going; of two at one
@@ -96,18 +98,22 @@ const readVisits = `
 WITH v AS (
     SELECT * FROM visits WHERE part = $1
 ), steps AS (
-    SELECT entered AS at, 1 AS step FROM v UNION ALL SELECT left_at, -1 FROM v WHERE left_at IS NOT NULL
+    SELECT entered AS at, 1 AS step FROM v UNION ALL SELECT left_at, -1 FROM v
+        WHERE left_at IS NOT NULL
 ), inside AS (
     SELECT sum(step) OVER (ORDER BY at, step) AS n FROM steps
 ), gaps AS (
     SELECT entered - lag(left_at, $2) OVER (ORDER BY entered) AS gap FROM v
 )
-SELECT (SELECT count(*) FROM v WHERE left_at IS NOT NULL), (SELECT count(DISTINCT worker) FROM v), (SELECT coalesce(max(n), 0) FROM inside),
-    coalesce((SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY gap) FROM gaps WHERE gap > interval '0'), interval '0')`
+SELECT (SELECT count(*) FROM v WHERE left_at IS NOT NULL), (SELECT count(DISTINCT worker) FROM v),
+    (SELECT coalesce(max(n), 0) FROM inside),
+    coalesce((SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY gap) FROM gaps
+        WHERE gap > interval '0'), interval '0')`
 
 func (s *show) look(ctx context.Context, part string) (seen, error) {
 	v := seen{part: part}
-	err := s.db.QueryRow(ctx, readVisits, part, v.limit()).Scan(&v.visits, &v.workers, &v.most, &v.handOver)
+	err := s.db.QueryRow(ctx, readVisits, part, v.limit()).
+		Scan(&v.visits, &v.workers, &v.most, &v.handOver)
 	return v, err
 }
 
@@ -121,14 +127,17 @@ func (v seen) limit() int {
 
 // String is the line that is printed.
 func (v seen) String() string {
-	return fmt.Sprintf("%s: %d visits of %d workers, at most %d inside (limit %d), refused %d times, %s from one to the next",
-		v.part, v.visits, v.workers, v.most, v.limit(), v.refused, v.handOver.Round(100*time.Microsecond))
+	return fmt.Sprintf("%s: %d visits of %d workers, at most %d inside (limit %d), refused %d "+
+		"times, %s from one to the next",
+		v.part, v.visits, v.workers, v.most, v.limit(), v.refused,
+		v.handOver.Round(100*time.Microsecond))
 }
 
 // check returns an error when too many were inside, or somebody never was.
 func (v seen) check() error {
 	if v.most > v.limit() {
-		return fmt.Errorf("%s: %d were inside at once, expected at most %d", v.part, v.most, v.limit())
+		return fmt.Errorf("%s: %d were inside at once, expected at most %d", v.part, v.most,
+			v.limit())
 	}
 	if v.visits != v.expected {
 		return fmt.Errorf("%s: %d visits, expected %d", v.part, v.visits, v.expected)

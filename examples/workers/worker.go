@@ -84,7 +84,8 @@ func (w *worker) comeIn(ctx context.Context) (*locking.Lock, error) {
 	for {
 		lock, err := w.Locker.TryAcquire(ctx, w.Owner(w.part), wanted)
 		switch {
-		case errors.Is(err, locking.ErrUnavailable): // nobody answered in time: nothing is held, ask again
+		case errors.Is(err, locking.ErrUnavailable):
+			// nobody answered in time: nothing is held, ask again
 		case errors.Is(err, locking.ErrHeld):
 			w.refused++
 		default:
@@ -107,7 +108,8 @@ func wanted(part string) ([]locking.Request, error) {
 }
 
 const (
-	enter = `INSERT INTO visits (part, worker, token, entered) VALUES ($1, $2, $3, clock_timestamp())`
+	enter = `INSERT INTO visits (part, worker, token, entered)
+		VALUES ($1, $2, $3, clock_timestamp())`
 	leave = `UPDATE visits SET left_at = clock_timestamp() WHERE token = $1`
 )
 

@@ -63,7 +63,8 @@ func TestDeadWorkersSlotIsFreed(t *testing.T) {
 	}
 	t.Logf("freed after %s", took)
 	if early := sessionTTL / 3; took < early {
-		t.Errorf("the slot was taken %s after its holder died, before its session can have expired", took)
+		t.Errorf("the slot was taken %s after its holder died, before its session can have expired",
+			took)
 	}
 }
 
@@ -71,7 +72,8 @@ func TestTooManyInsideIsSeen(t *testing.T) {
 	s := startShow(t, 5, 1)
 	at := time.Now()
 	for token := range 4 {
-		if _, err := s.db.Exec(t.Context(), `INSERT INTO visits VALUES ($1, 'w', $2, $3, $4)`, semaphore, token+1, at, at.Add(time.Second)); err != nil {
+		if _, err := s.db.Exec(t.Context(), `INSERT INTO visits VALUES ($1, 'w', $2, $3, $4)`,
+			semaphore, token+1, at, at.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}

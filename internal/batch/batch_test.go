@@ -146,10 +146,13 @@ func TestCallEndsAfterItsTimeout(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
-			Timeout: 5 * time.Second, Most: 10, Whole: func(error, time.Duration) bool { return true },
+			Timeout: 5 * time.Second, Most: 10, Whole: func(error, time.Duration) bool {
+				return true
+			},
 		})
 		start := time.Now()
-		if _, err := b.Ask(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 5*time.Second {
+		if _, err := b.Ask(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(start) != 5*time.Second {
 			t.Errorf("got %v after %s", err, time.Since(start))
 		}
 	})
@@ -158,7 +161,8 @@ func TestCallEndsAfterItsTimeout(t *testing.T) {
 // TestRefusedBatchIsSplit also shows that a call that failed as a whole is
 // made once: there is no point in asking for each part.
 func TestRefusedBatchIsSplit(t *testing.T) {
-	for name, refusal := range map[string]error{"a bad question fails alone": errors.New("refused"), "but all fail together": fmt.Errorf("start: %w", errAway)} {
+	for name, refusal := range map[string]error{"a bad question fails alone": errors.New("refused"),
+		"but all fail together": fmt.Errorf("start: %w", errAway)} {
 		t.Run(name, func(t *testing.T) { testRefusal(t, refusal) })
 	}
 }
@@ -180,7 +184,9 @@ func testRefusal(t *testing.T, refusal error) {
 				}
 				return answers, nil
 			},
-			Timeout: time.Minute, Most: 100, Whole: func(err error, _ time.Duration) bool { return errors.Is(err, errAway) },
+			Timeout: time.Minute, Most: 100, Whole: func(err error, _ time.Duration) bool {
+				return errors.Is(err, errAway)
+			},
 		})
 		whole := errors.Is(refusal, errAway)
 		var all sync.WaitGroup

@@ -26,7 +26,8 @@ func TestOutage(t *testing.T) {
 		note := func(silent bool, lines int) {
 			t.Helper()
 			o.Note(zerolog.New(&log), errors.New("refused"), silent, "decided elsewhere")
-			if got := strings.Count(log.String(), `"error":"refused","message":"decided elsewhere"`); got != lines {
+			if got := strings.Count(log.String(),
+				`"error":"refused","message":"decided elsewhere"`); got != lines {
 				t.Errorf("%d lines, expected %d: %s", got, lines, log.String())
 			}
 		}

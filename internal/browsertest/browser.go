@@ -122,12 +122,14 @@ func skipShort(t testing.TB) {
 
 // launch starts a browser. The function returned ends it, and returns when its
 // processes have ended and its profile is removed.
-func launch(parent context.Context, options ...chromedp.ExecAllocatorOption) (context.Context, func() error, error) {
+func launch(parent context.Context,
+	options ...chromedp.ExecAllocatorOption) (context.Context, func() error, error) {
 	path, err := servertest.FindBinary("chromium", "chromium")
 	if err != nil {
 		return nil, nil, err
 	}
-	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
+	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
+		chromedp.NoSandbox, chromedp.DisableGPU)
 	allocated, freed := chromedp.NewExecAllocator(parent, append(all, options...)...)
 	ctx, end := chromedp.NewContext(allocated)
 	if err := chromedp.Do(ctx); err != nil {
@@ -156,7 +158,8 @@ func Tab(t testing.TB, browser context.Context, expected ...string) context.Cont
 	return open(t, browser, expected)
 }
 
-func open(t testing.TB, browser context.Context, expected []string, options ...chromedp.ContextOption) context.Context {
+func open(t testing.TB, browser context.Context, expected []string,
+	options ...chromedp.ContextOption) context.Context {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, options...)
 	t.Cleanup(cancel)
@@ -165,7 +168,8 @@ func open(t testing.TB, browser context.Context, expected []string, options ...c
 	}
 	// Only one window of a browser has the focus. Pages of tests in parallel each
 	// believe that theirs has it.
-	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +184,8 @@ func open(t testing.TB, browser context.Context, expected []string, options ...c
 	err = chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
-			t.Errorf("exception in the page: %s: %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+			t.Errorf("exception in the page: %s: %+v", e.ExceptionDetails.Text,
+				e.ExceptionDetails.Exception)
 		case *log.EventEntryAdded:
 			if e.Entry.Level == "error" {
 				complain(e.Entry.Text, e.Entry.URL)
@@ -210,15 +215,17 @@ type Screen struct {
 
 // Screens are those that pages are made for.
 func Screens() []Screen {
-	return []Screen{{"narrow-light", 360, "light"}, {"narrow-dark", 360, "dark"}, {"wide-light", 1440, "light"}, {"wide-dark", 1440, "dark"}}
+	return []Screen{{"narrow-light", 360, "light"}, {"narrow-dark", 360, "dark"},
+		{"wide-light", 1440, "light"}, {"wide-dark", 1440, "dark"}}
 }
 
 // Resize makes the tab's window one of that size and scheme.
 func Resize(t testing.TB, tab context.Context, s Screen) {
 	t.Helper()
-	_, err := chromedp.Call(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: s.Width, Height: 800, DeviceScaleFactor: 1, Mobile: s.Width < 500,
-	})
+	_, err := chromedp.Call(tab, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{
+			Width: s.Width, Height: 800, DeviceScaleFactor: 1, Mobile: s.Width < 500,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +272,8 @@ func Until(t testing.TB, tab context.Context, expression string) {
 	ctx, cancel := context.WithTimeout(tab, untilLimit)
 	defer cancel()
 	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingInterval(untilAsks)))
+		_, err := chromedp.Run(ctx,
+			chromedp.Poll[bool](expression, chromedp.WithPollingInterval(untilAsks)))
 		if err == nil {
 			return
 		}

@@ -93,7 +93,8 @@ func TestNothingOutlivesTheTests(t *testing.T) {
 // in the folder.
 func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "c") // chromium has a socket there, whose path is at most 108 bytes
+	// chromium has a socket there, whose path is at most 108 bytes
+	folder, err := os.MkdirTemp("", "c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,10 +173,12 @@ func TestTabsAreApart(t *testing.T) {
 		}
 	}
 	for i, tab := range tabs {
-		if got, want := browsertest.Evaluate[string](t, tab, "document.cookie"), fmt.Sprintf("tab%d=yes", i); got != want {
+		if got, want := browsertest.Evaluate[string](t, tab, "document.cookie"),
+			fmt.Sprintf("tab%d=yes", i); got != want {
 			t.Errorf("tab %d has the cookies %q, expected %q", i, got, want)
 		}
-		if !browsertest.Evaluate[bool](t, tab, `document.hasFocus() && document.activeElement.id == "field"`) {
+		if !browsertest.Evaluate[bool](t, tab,
+			`document.hasFocus() && document.activeElement.id == "field"`) {
 			t.Errorf("tab %d has not the focus", i)
 		}
 	}

@@ -22,7 +22,8 @@ import (
 )
 
 // post sends an action to a replica, and returns how it answered.
-func (c *cluster) post(p *replicas.Process, path, body string, header ...string) (status int, answer string) {
+func (c *cluster) post(p *replicas.Process, path, body string,
+	header ...string) (status int, answer string) {
 	c.t.Helper()
 	status, answer, err := post(c.ctx, p, path, body, header...)
 	if err != nil {
@@ -31,8 +32,10 @@ func (c *cluster) post(p *replicas.Process, path, body string, header ...string)
 	return status, answer
 }
 
-func post(ctx context.Context, p *replicas.Process, path, body string, header ...string) (status int, answer string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, strings.NewReader(body))
+func post(ctx context.Context, p *replicas.Process, path, body string,
+	header ...string) (status int, answer string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path,
+		strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
@@ -64,7 +67,9 @@ func (c *cluster) heard(p *replicas.Process, texts ...string) time.Time {
 	var at time.Time
 	c.await(fmt.Sprintf("replica %s says %q", p.Name, texts), func(context.Context) (bool, error) {
 		for line := range strings.Lines(p.Log()) {
-			if slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			if slices.ContainsFunc(texts, func(text string) bool {
+				return !strings.Contains(line, text)
+			}) {
 				continue
 			}
 			var said struct{ Time time.Time }
@@ -81,7 +86,9 @@ func (c *cluster) heard(p *replicas.Process, texts ...string) time.Time {
 
 // jobText is a job that is added in JSON.
 func jobText(name, more string) string {
-	return fmt.Sprintf(`{"name": %q, "handler": "ledger", "tables": [%q], "params": {"tables": [%q]}%s}`, name, name, name, more)
+	return fmt.Sprintf(
+		`{"name": %q, "handler": "ledger", "tables": [%q], "params": {"tables": [%q]}%s}`, name,
+		name, name, more)
 }
 
 // TestActionsAreObeyedOnEveryReplicaWithinASecond does what can be done through one
@@ -94,7 +101,9 @@ func TestActionsAreObeyedOnEveryReplicaWithinASecond(t *testing.T) {
 			if way == "asked for" {
 				address = deafened(t, address)
 			}
-			c := newCluster(t, settings{url: address, jobs: ledgerJob("every", "u", "schedule: {every: 1s}", "") + ledgerJob("hold", "t", "", "gate: hold")})
+			c := newCluster(t, settings{url: address,
+				jobs: ledgerJob("every", "u", "schedule: {every: 1s}", "") +
+					ledgerJob("hold", "t", "", "gate: hold")})
 			c.start("a", "b", "c")
 			if way == "asked for" {
 				for _, p := range c.replicas {
@@ -140,7 +149,8 @@ func (c *cluster) cancelElsewhere() {
 	asked := askOne[time.Time](c, `SELECT max(at) FROM holdfast.audit`)
 	ended := c.awaitEnd(held.ID)
 	c.expect(ended, "cancelled", "cancelled")
-	if took := ended.EndedAt.Sub(asked); took > time.Second || !strings.Contains(ended.Detail, "anonymous") {
+	if took := ended.EndedAt.Sub(asked); took > time.Second ||
+		!strings.Contains(ended.Detail, "anonymous") {
 		c.t.Errorf("cancelled after %s: %+v", took, ended)
 	}
 }
@@ -155,7 +165,8 @@ func deafened(t *testing.T, database string) string {
 	}
 	proxy := servertest.NewProxy(t, address.Host)
 	proxy.OnRequest(func(request []byte) servertest.Fate {
-		if bytes.Contains(request, []byte("LISTEN \"")) && !bytes.Contains(request, []byte("UNLISTEN")) {
+		if bytes.Contains(request, []byte("LISTEN \"")) &&
+			!bytes.Contains(request, []byte("UNLISTEN")) {
 			return servertest.Cut
 		}
 		return servertest.Pass
@@ -174,7 +185,8 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	var p jobs.Pause
 	c.action(c.replicas["b"], &p, "/api/v1/pause", `{"reason": "night"}`)
 	status, answer := c.post(c.replicas["c"], "/api/v1/jobs/every/trigger", `{}`)
-	if status != http.StatusConflict || !strings.Contains(answer, "everything is paused") || !strings.Contains(answer, `"night"`) {
+	if status != http.StatusConflict || !strings.Contains(answer, "everything is paused") ||
+		!strings.Contains(answer, `"night"`) {
 		t.Errorf("trigger while paused: %d %s", status, answer)
 	}
 	var run jobs.Record
@@ -183,11 +195,13 @@ func TestPausedJobStartsNothingOnAnyReplica(t *testing.T) {
 	if err := pause(c.ctx, 4*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE key = '' AND started_at > $1`, p.At); n != 0 {
+	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE key = '' AND started_at > $1`,
+		p.At); n != 0 {
 		t.Errorf("%d firings were started while everything was paused", n)
 	}
 	c.action(c.replicas["a"], &p, "/api/v1/resume", `{}`)
-	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND key = '' AND started_at > $1", *p.ResumedAt)
+	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND key = '' AND started_at > $1",
+		*p.ResumedAt)
 	c.audit()
 }
 
@@ -207,11 +221,16 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 
 	// A change while a run is under way: it ends as it began.
 	var spec jobs.Spec
-	c.action(c.replicas["d"], &spec, "/api/v1/jobs", `{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
+	c.action(c.replicas["d"], &spec, "/api/v1/jobs",
+		`{"version": 1, "job": {"name": "added", "handler": "ledger", "schedule": {"every": "1s"}, "tables": ["added"], "params": {"tables": ["added"], "gate": "added"}}}`)
 	changed := spec.ChangedAt
-	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND clock_timestamp() - started_at > interval '0.5 s'", changed) // it waits for the gate
-	c.action(c.replicas["b"], &spec, "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
-	status, answer := c.post(c.replicas["c"], "/api/v1/jobs", `{"version": 2, "job": `+jobText("added", "")+`}`)
+	// it waits for the gate
+	held := c.awaitRun("job = 'added' AND state = 'running' AND started_at > $1 AND "+
+		"clock_timestamp() - started_at > interval '0.5 s'", changed)
+	c.action(c.replicas["b"], &spec, "/api/v1/jobs",
+		`{"version": 2, "job": `+jobText("added", "")+`}`)
+	status, answer := c.post(c.replicas["c"], "/api/v1/jobs",
+		`{"version": 2, "job": `+jobText("added", "")+`}`)
 	if status != http.StatusConflict || !strings.Contains(answer, "version 3") {
 		t.Errorf("a change of what was changed: %d %s", status, answer)
 	}
@@ -226,10 +245,12 @@ func TestAddedJobOutlivesReplicas(t *testing.T) {
 	if status != http.StatusNotFound {
 		t.Errorf("a trigger of a removed job: %d %s", status, answer)
 	}
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'added' AND state = 'succeeded'`); n < 4 {
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE job = 'added' AND state = 'succeeded'`); n < 4 {
 		t.Errorf("%d runs of the removed job are left in the history", n)
 	}
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'added' AND state IN ('failed', 'lost')`); n != 0 {
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE job = 'added' AND state IN ('failed', 'lost')`); n != 0 {
 		t.Errorf("%d runs of the added job did not end well", n)
 	}
 	c.audit()
@@ -243,7 +264,8 @@ func (c *cluster) addAtOnce() {
 	var adding sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
 		adding.Go(func() {
-			status, answer := c.post(c.replicas[name], "/api/v1/jobs", `{"job": `+jobText("added", `, "schedule": {"every": "1s"}`)+`}`)
+			status, answer := c.post(c.replicas[name], "/api/v1/jobs",
+				`{"job": `+jobText("added", `, "schedule": {"every": "1s"}`)+`}`)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[status]++
@@ -264,18 +286,23 @@ func TestTriggersOfTheMoment(t *testing.T) {
 	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
 	c.start("a", "b")
 	var first, again jobs.Record
-	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger", `{"params": {"gate": "", "takes": "1ms"}}`, "Idempotency-Key", "click")
-	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"params": {"takes": "1ms", "gate": ""}}`, "Idempotency-Key", "click")
+	c.action(c.replicas["a"], &first, "/api/v1/jobs/hold/trigger",
+		`{"params": {"gate": "", "takes": "1ms"}}`, "Idempotency-Key", "click")
+	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger",
+		`{"params": {"takes": "1ms", "gate": ""}}`, "Idempotency-Key", "click")
 	if first.ID != again.ID {
 		t.Errorf("one key made runs %s and %s", first.ID, again.ID)
 	}
 	c.expect(c.awaitEnd(first.ID.String()), "succeeded", "") // it waits for no gate
-	if status, answer := c.post(c.replicas["b"], "/api/v1/jobs/hold/trigger", `{"params": {"gate": "x"}}`, "Idempotency-Key", "click"); status != http.StatusConflict {
+	if status, answer := c.post(c.replicas["b"], "/api/v1/jobs/hold/trigger",
+		`{"params": {"gate": "x"}}`, "Idempotency-Key", "click"); status != http.StatusConflict {
 		t.Errorf("a key with other params: %d %s", status, answer)
 	}
 	before := askOne[int](c, `SELECT count(*) FROM holdfast.runs`)
-	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger", `{"params": {"gates": 1, "takes": "soon"}}`)
-	if status != http.StatusUnprocessableEntity || !strings.Contains(answer, `"gates"`) || !strings.Contains(answer, `"takes"`) {
+	status, answer := c.post(c.replicas["a"], "/api/v1/jobs/hold/trigger",
+		`{"params": {"gates": 1, "takes": "soon"}}`)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(answer, `"gates"`) ||
+		!strings.Contains(answer, `"takes"`) {
 		t.Errorf("params that the type refuses: %d %s", status, answer)
 	}
 	for _, refused := range []struct {
@@ -307,7 +334,8 @@ func TestTriggersOfTheMoment(t *testing.T) {
 // something, and lets it work again.
 func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("every", "u", "schedule: {every: 1s}", "")})
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") +
+		ledgerJob("every", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	c.trigger("hold")
 	held := c.begun("hold", 0)
@@ -321,7 +349,9 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	c.expectNotReady(drained, "it was drained by an operator")
 	since := askOne[time.Time](c, `SELECT clock_timestamp()`)
 	c.awaitRuns(4, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1", since)
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE replica <> $1 AND started_at > $2`, other.Name, since); n != 0 {
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE replica <> $1 AND started_at > $2`, other.Name,
+		since); n != 0 {
 		t.Errorf("%d runs were started on the drained replica", n)
 	}
 	c.open("hold")
@@ -333,7 +363,8 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 	if err := other.Stop(c.ctx); err != nil {
 		t.Error(err)
 	}
-	c.awaitRun("job = 'every' AND state = 'succeeded' AND replica = $1 AND started_at > $2", drained.Name, since)
+	c.awaitRun("job = 'every' AND state = 'succeeded' AND replica = $1 AND started_at > $2",
+		drained.Name, since)
 	c.audit()
 }
 
@@ -341,11 +372,14 @@ func TestDrainedReplicaLeavesRunsToOthers(t *testing.T) {
 // another has the table, and stage 1 is free.
 func TestReleaseTakesALockAway(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{wait: "{attempts: 1}", jobs: ledgerJob("deaf", "t", "", "gate: deaf, deaf: true") + ledgerJob("next", "t", "", "")})
+	c := newCluster(t, settings{wait: "{attempts: 1}",
+		jobs: ledgerJob("deaf", "t", "", "gate: deaf, deaf: true") +
+			ledgerJob("next", "t", "", "")})
 	c.start("a", "b")
 	c.trigger("deaf")
 	held := c.begun("deaf", 0)
-	status, answer := c.post(c.replicas["a"], "/api/v1/locks/release", fmt.Sprintf(`{"resource": "public/t", "token": %d}`, held.Token+1))
+	status, answer := c.post(c.replicas["a"], "/api/v1/locks/release",
+		fmt.Sprintf(`{"resource": "public/t", "token": %d}`, held.Token+1))
 	if status != http.StatusConflict || !strings.Contains(answer, held.ID) {
 		t.Errorf("release with another token: %d %s", status, answer)
 	}
@@ -367,7 +401,8 @@ func TestReleaseTakesALockAway(t *testing.T) {
 	c.audit()
 	var lines []jobs.Audited
 	c.commandJSON(&lines, "audit", "--action", "release")
-	if len(lines) != 1 || lines[0].Via != "cli" || lines[0].Reason != "it hangs" || lines[0].Actor == "" {
+	if len(lines) != 1 || lines[0].Via != "cli" || lines[0].Reason != "it hangs" ||
+		lines[0].Actor == "" {
 		t.Errorf("audit: %+v", lines)
 	}
 }
@@ -375,7 +410,8 @@ func TestReleaseTakesALockAway(t *testing.T) {
 // TestCommandsThatAct asks the rest of the command line, and what it refuses.
 func TestCommandsThatAct(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("own", "o", "", "") + ledgerJob("hold", "t", "", "gate: hold")})
+	c := newCluster(t, settings{jobs: ledgerJob("own", "o", "", "") +
+		ledgerJob("hold", "t", "", "gate: hold")})
 	c.start("a")
 	file := filepath.Join(c.dir, "job.yaml")
 	write := func(text string) {
@@ -392,15 +428,18 @@ func TestCommandsThatAct(t *testing.T) {
 	}
 	c.heard(c.replicas["a"], "job was added here")
 	c.expectTable(c.command("add", "-f", file, "--replace"), "JOB VERSION CHANGED BY", "added")
-	c.expectTable(c.command("pause", "added", "--reason", "night"), "PAUSED SINCE BY REASON RESUMED", "job added", "night")
-	c.expectTable(c.command("pause", "--group", "loads"), "PAUSED SINCE BY REASON RESUMED", "group loads")
+	c.expectTable(c.command("pause", "added", "--reason", "night"),
+		"PAUSED SINCE BY REASON RESUMED", "job added", "night")
+	c.expectTable(c.command("pause", "--group", "loads"), "PAUSED SINCE BY REASON RESUMED",
+		"group loads")
 	c.expectTable(c.command("pauses"), "PAUSED SINCE BY REASON RESUMED", "job added", "group loads")
 	held := c.trigger("hold")
 	c.begun("hold", 0)
 	c.expectTable(c.command("cancel", held), "RUN JOB STATE REPLICA", held)
 	c.expect(c.awaitEnd(held), "cancelled", "cancelled")
 	wrong := filepath.Join(c.dir, "wrong.yaml")
-	if err := os.WriteFile(wrong, []byte("name: wrong\nhandler: ledgre\ntabels: [x]\n"), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte("name: wrong\nhandler: ledgre\ntabels: [x]\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	own := filepath.Join(c.dir, "own.yaml")
@@ -428,18 +467,22 @@ func TestCommandsThatAct(t *testing.T) {
 		{[]string{"audit", "-n", "0"}, "-n: expected 1 to 1000, found 0"},
 	} {
 		s := c.command(refused.args...)
-		if line := s.line(t); s.code != 1 || s.out != "" || !strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
+		if line := s.line(t); s.code != 1 || s.out != "" ||
+			!strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
 			t.Errorf("%q: %+v, expected exit code 1 and %q", refused.args, s, refused.want)
 		}
 	}
 	s := c.command("add", "-f", wrong)
-	for _, want := range []string{wrong + `:2:10: handler: unknown handler "ledgre"; did you mean "ledger"?`, wrong + `:3:1: tabels: unknown key; did you mean "tables"?`} {
+	for _, want := range []string{wrong +
+		`:2:10: handler: unknown handler "ledgre"; did you mean "ledger"?`,
+		wrong + `:3:1: tabels: unknown key; did you mean "tables"?`} {
 		if !strings.Contains(s.err, want) {
 			t.Errorf("add of a job with mistakes: %q, expected %q", s.err, want)
 		}
 	}
 	c.expectTable(c.command("resume", "added"), "PAUSED SINCE BY REASON RESUMED", "job added")
 	c.expectTable(c.command("remove", "added"), "REMOVED", "added")
-	c.expectTable(c.command("audit"), "AT WHO VIA REPLICA ACTION TARGET REASON", "put_job", "pause", "resume", "cancel", "remove_job", "trigger")
+	c.expectTable(c.command("audit"), "AT WHO VIA REPLICA ACTION TARGET REASON", "put_job", "pause",
+		"resume", "cancel", "remove_job", "trigger")
 	c.audit()
 }

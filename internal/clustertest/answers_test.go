@@ -17,9 +17,11 @@ import (
 func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	const nightly = `schedule: {cron: "0 3 * * *"}, timezone: Europe/Berlin`
-	c := newCluster(t, settings{heartbeat: "1m", expires: "1h", grace: "100ms", jobs: ledgerJob("hold", "t, u", "", "gate: hold") +
-		ledgerJob("wait", "t", "wait: {attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}", "") +
-		ledgerJob("nightly", "v", nightly, "") + ledgerJob("burning", "w", "", "panics: true")})
+	c := newCluster(t, settings{heartbeat: "1m", expires: "1h", grace: "100ms",
+		jobs: ledgerJob("hold", "t, u", "", "gate: hold") +
+			ledgerJob("wait", "t", "wait: {attempts: 0, elapsed: 1h, delay: 50ms, backoff: "+
+				"constant}", "") +
+			ledgerJob("nightly", "v", nightly, "") + ledgerJob("burning", "w", "", "panics: true")})
 	c.start("a", "b", "c", "d")
 	c.trigger("burning")
 	c.awaitRun("job = 'burning' AND state = 'failed'")
@@ -33,7 +35,8 @@ func TestEveryReplicaGivesTheSameAnswer(t *testing.T) {
 
 	answers := map[string]string{}
 	for _, path := range []string{
-		"/api/v1/locks", "/api/v1/runs", "/api/v1/runs?state=waiting&limit=1", "/api/v1/runs/" + held.ID, "/api/v1/jobs", "/api/v1/jobs/nightly", "/api/v1/replicas",
+		"/api/v1/locks", "/api/v1/runs", "/api/v1/runs?state=waiting&limit=1",
+		"/api/v1/runs/" + held.ID, "/api/v1/jobs", "/api/v1/jobs/nightly", "/api/v1/replicas",
 	} {
 		answers[path] = c.sameAnswer(path, "a", "b", "c")
 	}
@@ -79,7 +82,8 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	}
 	for i, resource := range []string{"public/t", "public/u"} {
 		l := locks[i]
-		if l.Resource != resource || l.Mode != "exclusive" || l.Holder.Run != held.ID || l.Holder.Job != "hold" || l.Holder.Replica != held.Replica ||
+		if l.Resource != resource || l.Mode != "exclusive" || l.Holder.Run != held.ID ||
+			l.Holder.Job != "hold" || l.Holder.Replica != held.Replica ||
 			int64(l.Token) != held.Token || l.Stage1 != admin.Stage1Held {
 			c.t.Errorf("lock %+v, expected %s held by %+v", l, resource, held)
 		}
@@ -88,11 +92,13 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 	c.decode(answers["/api/v1/runs?state=waiting&limit=1"], &waits)
 	if len(waits) != 1 || waits[0].ID.String() != waiting.ID || waits[0].BlockedBy == nil ||
 		waits[0].BlockedBy.Resource != "public/t" || waits[0].BlockedBy.Holder.Run != held.ID {
-		c.t.Errorf("waiting runs %s, expected %s blocked on public/t by %s", answers["/api/v1/runs?state=waiting&limit=1"], waiting.ID, held.ID)
+		c.t.Errorf("waiting runs %s, expected %s blocked on public/t by %s",
+			answers["/api/v1/runs?state=waiting&limit=1"], waiting.ID, held.ID)
 	}
 	var replicas []admin.Replica
 	c.decode(answers["/api/v1/replicas"], &replicas)
-	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].State != admin.ReplicaStopped || replicas[0].State != admin.ReplicaBeating {
+	if len(replicas) != 4 || replicas[3].Name != "d" || replicas[3].State != admin.ReplicaStopped ||
+		replicas[0].State != admin.ReplicaBeating {
 		c.t.Errorf("replicas %s, expected a, b, c and a stopped d", answers["/api/v1/replicas"])
 	}
 	var nightly admin.Job

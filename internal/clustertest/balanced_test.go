@@ -47,7 +47,8 @@ func newBalanced(t *testing.T, s settings) *balanced {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.admin = fmt.Sprintf(", trusted_proxy: {networks: [127.0.0.1/32]}, users: [{name: %s, role: operator, password_hash: %q}]", operator, hash)
+	s.admin = fmt.Sprintf(", trusted_proxy: {networks: [127.0.0.1/32]}, users: [{name: %s, role: "+
+		"operator, password_hash: %q}]", operator, hash)
 	b := &balanced{cluster: newCluster(t, s)}
 	b.start("a", "b", "c")
 	var servers []string
@@ -78,13 +79,15 @@ func certificateAndKey(t *testing.T) string {
 // meant.
 func (b *balanced) tab(expected ...string) context.Context {
 	b.t.Helper()
-	return browsertest.Tab(b.t, b.browser, append(expected, "net::ERR_INCOMPLETE_CHUNKED_ENCODING")...)
+	return browsertest.Tab(b.t, b.browser,
+		append(expected, "net::ERR_INCOMPLETE_CHUNKED_ENCODING")...)
 }
 
 // only has what is asked from now on answered by one replica.
 func (b *balanced) only(replica string) {
 	b.t.Helper()
-	if err := b.proxy.Only(ready, map[string]string{"a": "one", "b": "two", "c": "three", "": ""}[replica]); err != nil {
+	if err := b.proxy.Only(ready,
+		map[string]string{"a": "one", "b": "two", "c": "three", "": ""}[replica]); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -104,11 +107,13 @@ const servedBy = `(document.querySelector(".from bdi")?.textContent ?? "")`
 func (b *balanced) signIn(tab context.Context) {
 	b.t.Helper()
 	browsertest.Visit(b.t, tab, b.proxy.URL()+"/")
-	err := chromedp.Do(tab, chromedp.SendKeys("#user", operator), chromedp.SendKeys("#password", passphrase), chromedp.Submit("#password"))
+	err := chromedp.Do(tab, chromedp.SendKeys("#user", operator),
+		chromedp.SendKeys("#password", passphrase), chromedp.Submit("#password"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	browsertest.Until(b.t, tab, `location.pathname == "/" && document.readyState == "complete" && document.querySelector(".account") != null`)
+	browsertest.Until(b.t, tab,
+		`location.pathname == "/" && document.readyState == "complete" && document.querySelector(".account") != null`)
 }
 
 // cookie returns the sign-in as the browser keeps it.
@@ -118,7 +123,9 @@ func (b *balanced) cookie(tab context.Context) *network.Cookie {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	at := slices.IndexFunc(kept.Cookies, func(c *network.Cookie) bool { return strings.Contains(c.Name, "holdfast") })
+	at := slices.IndexFunc(kept.Cookies, func(c *network.Cookie) bool {
+		return strings.Contains(c.Name, "holdfast")
+	})
 	if at < 0 {
 		b.t.Fatal("the browser has no cookie")
 	}
@@ -133,7 +140,8 @@ func (b *balanced) action(tab context.Context, path, body string) time.Time {
 		Status int
 		Text   string
 		At     int64
-	}](b.t, tab, fmt.Sprintf(`fetch(%q, {method: "POST", body: %q, headers: {"Content-Type": "application/json"}})
+	}](b.t, tab, fmt.Sprintf(
+		`fetch(%q, {method: "POST", body: %q, headers: {"Content-Type": "application/json"}})
 		.then(async (r) => ({status: r.status, text: await r.text(), at: Date.now()}))`, path, body))
 	if answer.Status != http.StatusOK {
 		b.t.Fatalf("%s: %d %s", path, answer.Status, answer.Text)
@@ -145,7 +153,8 @@ func (b *balanced) action(tab context.Context, path, body string) time.Time {
 // another, and returns when it was answered.
 func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body string) time.Time {
 	b.t.Helper()
-	status, answer := b.post(b.replicas[replica], path, body, "Content-Type", "application/json", "X-Forwarded-Proto", "https", "Cookie", cookie.Name+"="+cookie.Value)
+	status, answer := b.post(b.replicas[replica], path, body, "Content-Type", "application/json",
+		"X-Forwarded-Proto", "https", "Cookie", cookie.Name+"="+cookie.Value)
 	if status != http.StatusOK {
 		b.t.Fatalf("%s of %s: %d %s", path, replica, status, answer)
 	}
@@ -166,7 +175,8 @@ func TestThreeReplicasAreOne(t *testing.T) {
 	b.only("a")
 	b.signIn(tab)
 	cookie := b.cookie(tab)
-	if cookie.Name != "__Host-holdfast" || !cookie.Secure || !cookie.HTTPOnly || cookie.SameSite != network.CookieSameSiteStrict {
+	if cookie.Name != "__Host-holdfast" || !cookie.Secure || !cookie.HTTPOnly ||
+		cookie.SameSite != network.CookieSameSiteStrict {
 		t.Errorf("the cookie is %+v", cookie)
 	}
 	b.only("c")
@@ -181,9 +191,11 @@ func TestThreeReplicasAreOne(t *testing.T) {
 		took = append(took, b.shown(tab).Sub(acted))
 	}
 	slices.Sort(took)
-	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took, busy)
+	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took,
+		busy)
 	if took[0] > soon+3*busy {
-		t.Errorf("the third replica showed what was done on the second after %s, expected %s at most, where a page takes %s", took, soon, busy)
+		t.Errorf("the third replica showed what was done on the second after %s, expected %s at "+
+			"most, where a page takes %s", took, soon, busy)
 	}
 
 	held := b.begun("hold-0", 0)
@@ -199,7 +211,8 @@ func TestThreeReplicasAreOne(t *testing.T) {
 // in the log.
 func (b *balanced) expectActions(want ...string) {
 	b.t.Helper()
-	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster, `SELECT actor, via, action, replica FROM holdfast.audit ORDER BY at, id`)
+	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster,
+		`SELECT actor, via, action, replica FROM holdfast.audit ORDER BY at, id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -229,15 +242,18 @@ func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
 	if err := b.replicas["c"].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	browsertest.Until(t, tab, `["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.died, .badge.silent")].length == 1`)
+	browsertest.Until(t, tab,
+		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.died, .badge.silent")].length == 1`)
 	if hidden := browsertest.Evaluate[bool](t, tab, `document.querySelector(".offline").hidden`); !hidden {
 		t.Error("the page goes on, and says that it does not")
 	}
 	browsertest.Visit(t, tab, b.proxy.URL()+"/")
-	browsertest.Until(t, tab, `/c died .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
+	browsertest.Until(t, tab,
+		`/c died .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
 	for range 4 { // whoever answers knows them
 		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
-		if who := browsertest.Evaluate[string](t, tab, `document.querySelector(".account bdi")?.textContent ?? ""`); who != operator {
+		if who := browsertest.Evaluate[string](t, tab,
+			`document.querySelector(".account bdi")?.textContent ?? ""`); who != operator {
 			t.Errorf("the page knows %q", who)
 		}
 	}
@@ -272,7 +288,8 @@ func TestStoreIsAwayBehindABalancer(t *testing.T) {
 	if err := pg.Start(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	browsertest.Until(t, tab, `document.querySelector("main") != null && document.querySelector("main.stale") == null && `+servedBy+` != ""`)
+	browsertest.Until(t, tab,
+		`document.querySelector("main") != null && document.querySelector("main.stale") == null && `+servedBy+` != ""`)
 }
 
 // awaitDown waits until no replica is ready, as HAProxy sees it.
@@ -290,8 +307,10 @@ func (b *balanced) awaitDown() {
 func TestEveryPageOfAClusterIsSound(t *testing.T) {
 	t.Parallel()
 	limit := soak.Pick(10, 1000) // pages
-	b := newBalanced(t, settings{wait: "{attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}", jobs: ledgerJob("hold", "t", "group: loads", "gate: hold") +
-		ledgerJob("wait", "t", "", "") + ledgerJob("burning", "w", "", "panics: true") + ledgerJob("nightly", "n", `schedule: "0 3 * * *"`, "")})
+	b := newBalanced(t, settings{wait: "{attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}",
+		jobs: ledgerJob("hold", "t", "group: loads", "gate: hold") +
+			ledgerJob("wait", "t", "", "") + ledgerJob("burning", "w", "", "panics: true") +
+			ledgerJob("nightly", "n", `schedule: "0 3 * * *"`, "")})
 	tab := b.tab()
 	b.signIn(tab)
 	for _, job := range []string{"hold", "burning"} {
@@ -307,7 +326,8 @@ func TestEveryPageOfAClusterIsSound(t *testing.T) {
 	pages := []string{"/"}
 	for i := 0; i < min(len(pages), limit); i++ {
 		browsertest.Visit(t, tab, b.proxy.URL()+pages[i])
-		if status := browsertest.Evaluate[int](t, tab, `performance.getEntriesByType("navigation")[0].responseStatus`); status != 200 {
+		if status := browsertest.Evaluate[int](t, tab,
+			`performance.getEntriesByType("navigation")[0].responseStatus`); status != 200 {
 			t.Errorf("%s: %d", pages[i], status)
 		}
 		for _, link := range b.links(tab) {
@@ -317,7 +337,9 @@ func TestEveryPageOfAClusterIsSound(t *testing.T) {
 			}
 		}
 	}
-	wanted := soak.Pick([]string{"/locks", "/jobs/NAME", "/replicas"}, []string{"/locks", "/jobs/NAME", "/jobs/NAME/explain", "/runs/ID", "/replicas", "/audit", "/api/v1/runs/ID", "/api/v1/jobs/NAME"})
+	wanted := soak.Pick([]string{"/locks", "/jobs/NAME", "/replicas"},
+		[]string{"/locks", "/jobs/NAME", "/jobs/NAME/explain", "/runs/ID", "/replicas", "/audit",
+			"/api/v1/runs/ID", "/api/v1/jobs/NAME"})
 	for _, want := range wanted {
 		if !shapes[want] {
 			t.Errorf("no page leads to %s", want)
@@ -329,7 +351,8 @@ func TestEveryPageOfAClusterIsSound(t *testing.T) {
 // links are the addresses of the site that the page leads to, by links and forms.
 func (b *balanced) links(tab context.Context) []string {
 	b.t.Helper()
-	return browsertest.Evaluate[[]string](b.t, tab, `[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
+	return browsertest.Evaluate[[]string](b.t, tab,
+		`[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
 }
 
 // shape is what an address has in common with others of its kind: the path with
@@ -351,14 +374,16 @@ func (b *balanced) shape(address string) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return strings.TrimSuffix(strings.Join(parts, "/")+"?"+strings.Join(slices.Compact(names), "&"), "?")
+	return strings.TrimSuffix(strings.Join(parts, "/")+"?"+strings.Join(slices.Compact(names), "&"),
+		"?")
 }
 
 // watch has a page note when it shows what the selector names, from that replica;
 // it must not yet.
 func (b *balanced) watch(tab context.Context, replica, selector string) {
 	b.t.Helper()
-	shown := fmt.Sprintf(`%s == %q && document.querySelector(%q) != null`, servedBy, replica, selector)
+	shown := fmt.Sprintf(`%s == %q && document.querySelector(%q) != null`, servedBy, replica,
+		selector)
 	early := browsertest.Evaluate[bool](b.t, tab, `(() => {
 		const shown = () => `+shown+`;
 		if (shown()) return true;

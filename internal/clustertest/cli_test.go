@@ -17,7 +17,8 @@ import (
 // replicas run.
 func TestCommandsBesideACluster(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("every", "u", "schedule: {every: 1s}", "")})
+	c := newCluster(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold") +
+		ledgerJob("every", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	c.triggerTwice()
 	held := c.begun("hold", 0)
@@ -47,7 +48,8 @@ func (c *cluster) triggerTwice() {
 		c.t.Errorf("one key gave %d runs", n)
 	}
 	s := c.command("trigger", "every", "--key", "order-1")
-	if s.code != 0 || !strings.Contains(s.out, "order-1") || strings.Contains(s.out, first.ID.String()) {
+	if s.code != 0 || !strings.Contains(s.out, "order-1") ||
+		strings.Contains(s.out, first.ID.String()) {
 		c.t.Errorf("the key of another job: %+v", s)
 	}
 	c.awaitRun("job = 'every' AND key = 'order-1' AND state = 'succeeded'")
@@ -69,7 +71,8 @@ func (c *cluster) triggerWithLimits(held run) {
 		WaitsFor *jobs.Obstacle `json:"waits_for"`
 	}
 	c.decode(answer, &refused)
-	if o := refused.WaitsFor; status != http.StatusConflict || o == nil || o.Reason != jobs.ReasonOverlap || o.Holder.Run != held.ID {
+	if o := refused.WaitsFor; status != http.StatusConflict || o == nil ||
+		o.Reason != jobs.ReasonOverlap || o.Holder.Run != held.ID {
 		c.t.Errorf("a trigger by the API that is not to wait: %d %s", status, answer)
 	}
 	if after := askOne[int](c, runs); after != before {
@@ -82,8 +85,10 @@ func (c *cluster) triggerWithLimits(held run) {
 		c.t.Errorf("a trigger that may wait for a second: %+v", limited)
 	}
 	// Where no replica took it up within its second, its time was over before it met the other run.
-	c.awaitValue("the run gives up", `SELECT state = 'skipped' AND reason IN ('overlap', 'deadline') FROM holdfast.runs WHERE id = $1`, limited.ID)
-	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`, "Idempotency-Key", "now")
+	c.awaitValue("the run gives up",
+		`SELECT state = 'skipped' AND reason IN ('overlap', 'deadline') FROM holdfast.runs WHERE id = $1`, limited.ID)
+	c.action(c.replicas["b"], &again, "/api/v1/jobs/hold/trigger", `{"wait": "10m"}`,
+		"Idempotency-Key", "now")
 	if !again.Created || again.ID == limited.ID || again.StartBy == nil {
 		c.t.Errorf("the key of a skipped run: %+v, expected a run other than %s", again, limited.ID)
 	}
@@ -96,18 +101,21 @@ func (c *cluster) expectJobs() {
 	c.t.Helper()
 	var list []admin.Job
 	c.commandJSON(&list, "jobs")
-	if len(list) != 2 || list[0].Name != "every" || list[0].NextScheduledAt == nil || list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextScheduledAt != nil ||
+	if len(list) != 2 || list[0].Name != "every" || list[0].NextScheduledAt == nil ||
+		list[0].LastRun == nil || list[1].Name != "hold" || list[1].NextScheduledAt != nil ||
 		len(list[1].Resources) != 1 || list[1].Resources[0].Resource != "public/t" {
 		c.t.Errorf("jobs: %+v", list)
 	}
-	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT SCHEDULED LAST RUN", "every", "hold")
+	c.expectTable(c.command("jobs"), "JOB SCHEDULE ZONE HANDLER RESOURCES NEXT SCHEDULED LAST RUN",
+		"every", "hold")
 }
 
 func (c *cluster) expectRuns(held run) {
 	c.t.Helper()
 	var list []jobs.Record
 	c.commandJSON(&list, "runs", "--job", "hold", "--state", "running")
-	if len(list) != 1 || list[0].ID.String() != held.ID || list[0].Replica != held.Replica || int64(list[0].Token) != held.Token {
+	if len(list) != 1 || list[0].ID.String() != held.ID || list[0].Replica != held.Replica ||
+		int64(list[0].Token) != held.Token {
 		c.t.Errorf("runs: %+v, expected %+v", list, held)
 	}
 	c.commandJSON(&list, "runs", "--replica", "nobody")
@@ -118,28 +126,33 @@ func (c *cluster) expectRuns(held run) {
 	if len(list) != 1 {
 		c.t.Errorf("one run: %+v", list)
 	}
-	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE REPLICA STARTED TOOK WHY", held.ID, "every")
+	c.expectTable(c.command("runs"), "RUN JOB SCHEDULED STATE REPLICA STARTED TOOK WHY", held.ID,
+		"every")
 }
 
 func (c *cluster) expectLocks(held run) {
 	c.t.Helper()
-	c.await("the lock of the held run, and what stage 1 says of it", func(context.Context) (bool, error) {
-		var list []admin.Lock
-		c.commandJSON(&list, "locks")
-		for _, lock := range list {
-			if lock.Resource == "public/t" {
-				return lock.Holder.Run == held.ID && lock.Stage1 == admin.Stage1Held && int64(lock.Token) == held.Token, nil
+	c.await("the lock of the held run, and what stage 1 says of it",
+		func(context.Context) (bool, error) {
+			var list []admin.Lock
+			c.commandJSON(&list, "locks")
+			for _, lock := range list {
+				if lock.Resource == "public/t" {
+					return lock.Holder.Run == held.ID && lock.Stage1 == admin.Stage1Held &&
+						int64(lock.Token) == held.Token, nil
+				}
 			}
-		}
-		return false, nil
-	})
-	c.expectTable(c.command("locks"), "RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES ADVISORY LOCK", "public/t", held.ID)
+			return false, nil
+		})
+	c.expectTable(c.command("locks"),
+		"RESOURCE MODE JOB REPLICA RUN TOKEN SINCE EXPIRES ADVISORY LOCK", "public/t", held.ID)
 }
 
 func (c *cluster) expectNext() {
 	c.t.Helper()
 	var scheduledTimes []string
-	c.commandJSON(&scheduledTimes, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
+	c.commandJSON(&scheduledTimes, "next", "--schedule", "30 2 * * *", "--timezone",
+		"Europe/Berlin", "--from", "2026-03-27T12:00:00Z", "-n", "4")
 	if want := "2026-03-28T02:30:00+01:00"; len(scheduledTimes) == 0 || scheduledTimes[0] != want {
 		c.t.Errorf("next: %q, expected %s first", scheduledTimes, want)
 	}
@@ -149,7 +162,8 @@ func (c *cluster) expectNext() {
 	}
 	c.commandJSON(&firings, "next", "-n", "3", "--from", "2026-01-01T00:00:00Z")
 	for i, f := range firings {
-		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" || !f.ScheduledAt.Equal(want) {
+		if want := time.Date(2026, 1, 1, 0, 0, i+1, 0, time.UTC); f.Job != "every" ||
+			!f.ScheduledAt.Equal(want) {
 			c.t.Errorf("next firing %d: %+v, expected every at %s", i, f, want)
 		}
 	}
@@ -190,7 +204,8 @@ func (c *cluster) expectRefusals() {
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		s := c.command(refused.args...)
-		if line := s.line(c.t); s.code != 1 || s.out != "" || !strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
+		if line := s.line(c.t); s.code != 1 || s.out != "" ||
+			!strings.HasPrefix(line, "scheduler: ") || !strings.Contains(line, refused.want) {
 			c.t.Errorf("%q: %+v, expected exit code 1 and %q", refused.args, s, refused.want)
 		}
 	}
@@ -224,7 +239,8 @@ func TestValidate(t *testing.T) {
 	if s.code != 1 || s.out != "" {
 		t.Errorf("exit code %d, output %q, expected 1 and none", s.code, s.out)
 	}
-	for _, place := range []string{`2:1: wrokers`, `3:\d+: session.expires`, `6:\d+: jobs\[0\].schedule`, `9:\d+: jobs\[1\].name`, `11:\d+: jobs\[1\].handler`,
+	for _, place := range []string{`2:1: wrokers`, `3:\d+: session.expires`,
+		`6:\d+: jobs\[0\].schedule`, `9:\d+: jobs\[1\].name`, `11:\d+: jobs\[1\].handler`,
 		`12:\d+: jobs\[1\].timezone`, `15:\d+: jobs\[2\].params.ulr`} {
 		if !regexp.MustCompile(`(?m)broken\.yaml:` + place).MatchString(s.err) {
 			t.Errorf("expected a mistake at %s in:\n%s", place, s.err)
@@ -234,7 +250,8 @@ func TestValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := call(t.Context(), t, dir, "validate", "-c", sound); s.code != 0 || s.err != "" || !strings.Contains(s.out, "is valid: 6 jobs") {
+	if s := call(t.Context(), t, dir, "validate", "-c", sound); s.code != 0 || s.err != "" ||
+		!strings.Contains(s.out, "is valid: 6 jobs") {
 		t.Errorf("embedded.yaml: %+v", s)
 	}
 }
@@ -242,7 +259,8 @@ func TestValidate(t *testing.T) {
 func TestVersion(t *testing.T) {
 	preparedServer(t)
 	t.Parallel()
-	if s := call(t.Context(), t, t.TempDir(), "version"); s.code != 0 || s.err != "" || !strings.HasPrefix(s.out, "holdfast ") {
+	if s := call(t.Context(), t, t.TempDir(), "version"); s.code != 0 || s.err != "" ||
+		!strings.HasPrefix(s.out, "holdfast ") {
 		t.Errorf("version: %+v", s)
 	}
 }
@@ -255,16 +273,19 @@ func TestMigrate(t *testing.T) {
 	var first, again struct{ Cluster string }
 	s := c.command("migrate", "-o", "json")
 	migrations := askOne[int](c, `SELECT version FROM holdfast.meta`)
-	if lines := strings.Count(s.err, "\n"); s.code != 0 || lines != migrations || strings.Count(s.err, "schema migrated") != lines {
+	if lines := strings.Count(s.err, "\n"); s.code != 0 || lines != migrations ||
+		strings.Count(s.err, "schema migrated") != lines {
 		t.Errorf("migrate: %+v, expected a line for each of %d migrations", s, migrations)
 	}
 	c.decode(s.out, &first)
 	c.commandJSON(&again, "migrate")
-	if first != again || first.Cluster != askOne[string](c, `SELECT cluster::text FROM holdfast.meta`) {
+	if first != again || first.Cluster != askOne[string](c,
+		`SELECT cluster::text FROM holdfast.meta`) {
 		t.Errorf("cluster %q, and then %q", first, again)
 	}
 	// What a running replica has written stays.
-	c.settings.jobs = "  - {name: insert, schedule: {every: 1s}, handler: sql, params: {statement: SELECT 1}}\n"
+	c.settings.jobs = "  - {name: insert, schedule: {every: 1s}, handler: sql, params: " +
+		"{statement: SELECT 1}}\n"
 	c.start("a")
 	c.awaitRun("job = 'insert' AND state = 'succeeded'")
 	before := c.ended()

@@ -63,9 +63,11 @@ func newCluster(t *testing.T, s settings) *cluster {
 		s.url = preparedServer(t).Clone(t, template)
 	}
 	limit := cmp.Or(s.limit, clusterLimit)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test did not end within %s", limit))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit,
+		fmt.Errorf("the test did not end within %s", limit))
 	t.Cleanup(cancel)
-	c := &cluster{t: t, ctx: ctx, settings: s, dir: t.TempDir(), url: s.url, replicas: map[string]*replicas.Process{}}
+	c := &cluster{t: t, ctx: ctx, settings: s, dir: t.TempDir(), url: s.url,
+		replicas: map[string]*replicas.Process{}}
 	var err error
 	if c.db, err = pgxpool.New(ctx, c.url); err != nil {
 		t.Fatal(err)
@@ -159,8 +161,11 @@ jobs:
 
 func (c *cluster) config() string {
 	s := c.settings
-	return fmt.Sprintf(configuration, c.url, cmp.Or(s.servers, strconv.Quote(c.memcached.Addr())), s.memcached, cmp.Or(s.lease, "10s"), cmp.Or(s.wait, "{attempts: 2, delay: 100ms, backoff: constant}"),
-		s.more, cmp.Or(s.heartbeat, "500ms"), cmp.Or(s.expires, "5s"), cmp.Or(s.grace, "30s"), cmp.Or(s.misfire, "30s"),
+	return fmt.Sprintf(configuration, c.url, cmp.Or(s.servers, strconv.Quote(c.memcached.Addr())),
+		s.memcached, cmp.Or(s.lease, "10s"),
+		cmp.Or(s.wait, "{attempts: 2, delay: 100ms, backoff: constant}"),
+		s.more, cmp.Or(s.heartbeat, "500ms"), cmp.Or(s.expires, "5s"), cmp.Or(s.grace, "30s"),
+		cmp.Or(s.misfire, "30s"),
 		cmp.Or(s.refresh, "5s"), s.admin, cmp.Or(s.history, "720h"), cmp.Or(s.jobs, "  []\n"))
 }
 
@@ -238,9 +243,10 @@ func (c *cluster) await(what string, check func(ctx context.Context) (bool, erro
 // awaitLog waits until a replica has logged text.
 func (c *cluster) awaitLog(p *replicas.Process, text string) {
 	c.t.Helper()
-	c.await(fmt.Sprintf("log of replica %s says %q", p.Name, text), func(context.Context) (bool, error) {
-		return strings.Contains(p.Log(), text), nil
-	})
+	c.await(fmt.Sprintf("log of replica %s says %q", p.Name, text),
+		func(context.Context) (bool, error) {
+			return strings.Contains(p.Log(), text), nil
+		})
 }
 
 // expectLine waits until a replica has logged a line with all the texts, and
@@ -248,15 +254,18 @@ func (c *cluster) awaitLog(p *replicas.Process, text string) {
 func (c *cluster) expectLine(p *replicas.Process, texts ...string) {
 	c.t.Helper()
 	found := 0
-	c.await(fmt.Sprintf("a line of replica %s with %q", p.Name, texts), func(context.Context) (bool, error) {
-		found = 0
-		for line := range strings.Lines(p.Log()) {
-			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
-				found++
+	c.await(fmt.Sprintf("a line of replica %s with %q", p.Name, texts),
+		func(context.Context) (bool, error) {
+			found = 0
+			for line := range strings.Lines(p.Log()) {
+				if !slices.ContainsFunc(texts, func(text string) bool {
+					return !strings.Contains(line, text)
+				}) {
+					found++
+				}
 			}
-		}
-		return found > 0, nil
-	})
+			return found > 0, nil
+		})
 	if found > 1 {
 		c.t.Errorf("replica %s has %d lines with %q, expected one", p.Name, found, texts)
 	}

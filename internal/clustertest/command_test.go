@@ -34,7 +34,8 @@ func call(ctx context.Context, t *testing.T, dir string, args ...string) said {
 	return callProgram(ctx, t, dir, stockProgram(t), nil, args...)
 }
 
-func callProgram(ctx context.Context, t *testing.T, dir, program string, env []string, args ...string) said {
+func callProgram(ctx context.Context, t *testing.T, dir, program string, env []string,
+	args ...string) said {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)

@@ -12,8 +12,9 @@ import (
 // long before its lease in memcached runs out; the next firing is elsewhere.
 func TestKillOfAReplica(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{lease: "10m", jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
-		ledgerJob("other", "u", "schedule: {every: 1s}", "")})
+	c := newCluster(t, settings{lease: "10m",
+		jobs: ledgerJob("hold", "t", "schedule: {every: 1s}", "gate: hold") +
+			ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	first := c.begun("hold", 0)
 	if err := c.replicas[first.Replica].Kill(); err != nil {
@@ -25,7 +26,8 @@ func TestKillOfAReplica(t *testing.T) {
 	if expires := c.expiry(session); lost.EndedAt.Before(expires) {
 		t.Errorf("lost at %s, before its session expired at %s", lost.EndedAt, expires)
 	}
-	c.expectLine(c.other(first.Replica), "run lost with its replica", first.ID, `"dead_replica":"`+first.Replica)
+	c.expectLine(c.other(first.Replica), "run lost with its replica", first.ID,
+		`"dead_replica":"`+first.Replica)
 	second := c.begun("hold", first.Token)
 	if alive := c.other(first.Replica).Name; second.Replica != alive {
 		t.Errorf("the next firing ran on %s, expected %s", second.Replica, alive)
@@ -37,7 +39,9 @@ func TestKillOfAReplica(t *testing.T) {
 	c.expect(c.awaitEnd(second.ID), "succeeded", "")
 	// The dead replica's own firings are the others' now.
 	c.awaitRuns(3, "job = 'other' AND state = 'succeeded' AND scheduled_at > $1", lost.EndedAt)
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE state = 'lost' AND replica <> $1`, first.Replica); n != 0 {
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE state = 'lost' AND replica <> $1`,
+		first.Replica); n != 0 {
 		t.Errorf("%d runs of the other replica are lost too", n)
 	}
 	c.audit()
@@ -47,7 +51,8 @@ func TestKillOfAReplica(t *testing.T) {
 // starts: nobody waits for the end of a session that nobody renews.
 func TestReplicaThatStartsAgainTakesOverFromItself(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{expires: "10m", heartbeat: "10s", lease: "10m", jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("next", "t", "", "")})
+	c := newCluster(t, settings{expires: "10m", heartbeat: "10s", lease: "10m",
+		jobs: ledgerJob("hold", "t", "", "gate: hold") + ledgerJob("next", "t", "", "")})
 	c.start("a")
 	c.trigger("hold")
 	first := c.begun("hold", 0)
@@ -85,7 +90,8 @@ func TestRecoveryOfALostRun(t *testing.T) {
 	second = c.awaitEnd(second.ID)
 	c.expect(second, "succeeded", "")
 	c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
-	if second.Recovery != 1 || !second.ScheduledAt.Equal(first.ScheduledAt) || second.Replica != c.other(first.Replica).Name {
+	if second.Recovery != 1 || !second.ScheduledAt.Equal(first.ScheduledAt) ||
+		second.Replica != c.other(first.Replica).Name {
 		t.Errorf("%+v is no recovery of %+v on the other replica", second, first)
 	}
 	c.audit()
@@ -105,14 +111,18 @@ func TestFreezeOfAReplica(t *testing.T) {
 		{"between transactions", "gate: frozen, deaf: true, apart: true", func(said string) bool { return said == "superseded" }},
 		// The sweep ends the transaction that holds the claim.
 		{"inside a transaction", "gate: frozen, inside: true, deaf: true", func(said string) bool {
-			return strings.Contains(said, "terminating connection") || strings.Contains(said, "conn closed") ||
-				strings.Contains(said, "unexpected EOF") || strings.Contains(said, "connection reset") || said == "superseded"
+			return strings.Contains(said, "terminating connection") ||
+				strings.Contains(said, "conn closed") ||
+				strings.Contains(said, "unexpected EOF") ||
+				strings.Contains(said, "connection reset") || said == "superseded"
 		}},
 	} {
 		t.Run(frozen.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, settings{expires: "5m", jobs: ledgerJob("frozen", "t", "", frozen.params) +
-				ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "gate: next")})
+			c := newCluster(t, settings{expires: "5m",
+				jobs: ledgerJob("frozen", "t", "", frozen.params) +
+					ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, "+
+						"backoff: constant}", "gate: next")})
 			c.start("a", "b")
 			c.trigger("frozen")
 			first := c.awaitRun("job = 'frozen' AND state = 'running'")
@@ -138,7 +148,8 @@ func TestFreezeOfAReplica(t *testing.T) {
 			c.open("next")
 			c.expect(c.awaitEnd(second.ID), "succeeded", "")
 			c.expect(c.awaitEnd(first.ID), "lost", "session_lost")
-			if n := askOne[int](c, `SELECT count(*) FROM ledger WHERE token = $1 AND step = 'end'`, first.Token); n != 0 {
+			if n := askOne[int](c, `SELECT count(*) FROM ledger WHERE token = $1 AND step = 'end'`,
+				first.Token); n != 0 {
 				t.Error("the write of the superseded run was committed")
 			}
 			c.awaitValue("another session of the replica", `
@@ -172,7 +183,9 @@ func (c *cluster) sessionOf(token int64) string {
 // and does not know.
 func (c *cluster) expire(session string) {
 	c.t.Helper()
-	if _, err := c.db.Exec(c.ctx, `UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1`, session); err != nil {
+	if _, err := c.db.Exec(c.ctx,
+		`UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE id = $1`,
+		session); err != nil {
 		c.t.Fatal(err)
 	}
 }

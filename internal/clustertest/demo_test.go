@@ -31,7 +31,8 @@ func TestDemo(t *testing.T) {
 		return len(pages) == 3, nil
 	})
 	for _, page := range pages {
-		if text := fetch(ctx, t, page.URL+"/"); !strings.Contains(text, "rollup-sales") || !strings.Contains(text, page.Name) {
+		if text := fetch(ctx, t, page.URL+"/"); !strings.Contains(text, "rollup-sales") ||
+			!strings.Contains(text, page.Name) {
 			t.Errorf("page of %s: %q", page.Name, text)
 		}
 	}
@@ -53,7 +54,8 @@ func TestDemo(t *testing.T) {
 
 // moved notes who holds what, by the page whose turn it is, and reports
 // whether a table was seen with two replicas.
-func moved(ctx context.Context, pages []*replicas.Process, holders map[string]map[string]bool) (bool, error) {
+func moved(ctx context.Context, pages []*replicas.Process,
+	holders map[string]map[string]bool) (bool, error) {
 	seen := false
 	for _, page := range pages {
 		var locks []admin.Lock

@@ -11,12 +11,15 @@ import (
 // scheduledAt is fired by whom it should be, once.
 func TestDeployThatIsRolledBack(t *testing.T) {
 	t.Parallel()
-	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: %s, params: {statement: SELECT 1}}\n"
+	const tick = "  - {name: tick, schedule: {every: 1s}, handler: sql, overlap: allow, timeout: " +
+		"%s, params: {statement: SELECT 1}}\n"
 	c := newCluster(t, settings{stock: true, misfire: "10s", jobs: fmt.Sprintf(tick, "10s")})
 	fires := func(names ...string) time.Time {
 		t.Helper()
 		since := askOne[time.Time](c, "SELECT clock_timestamp()")
-		for _, r := range c.awaitRuns(4, "job = 'tick' AND state = 'succeeded' AND scheduled_at > $1", since.Add(2*time.Second)) {
+		for _, r := range c.awaitRuns(4,
+			"job = 'tick' AND state = 'succeeded' AND scheduled_at > $1",
+			since.Add(2*time.Second)) {
 			if r.Replica != names[0] && r.Replica != names[len(names)-1] {
 				t.Errorf("due %s was fired by %s, want %v", r.ScheduledAt, r.Replica, names)
 			}
@@ -36,7 +39,8 @@ func TestDeployThatIsRolledBack(t *testing.T) {
 	c.start("new-1", "new-2")
 	fires("new-1", "new-2")
 	for _, name := range []string{"old-1", "old-2"} {
-		c.expectLine(c.replicas[name], "job has a newer definition, this replica leaves it to others", `"job":"tick"`)
+		c.expectLine(c.replicas[name],
+			"job has a newer definition, this replica leaves it to others", `"job":"tick"`)
 	}
 	stop("old-1")
 	c.settings.jobs = before

@@ -29,7 +29,8 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, "embedded.yaml"), strings.ReplaceAll(string(text), "127.0.0.1:8080", address))
+	writeFile(t, filepath.Join(dir, "embedded.yaml"),
+		strings.ReplaceAll(string(text), "127.0.0.1:8080", address))
 	p := startProgram(ctx, t, dir, nil, "run", "-c", "embedded.yaml")
 	page := &replicas.Process{Name: "embedded", URL: "http://" + address}
 	for _, job := range []string{"record-events", "rollup-events", "check-page", "export-totals"} {
@@ -45,7 +46,8 @@ func TestEmbeddedConfiguration(t *testing.T) {
 			t.Errorf("%s: %+v (%v)", state, runs, err)
 		}
 	}
-	if s := call(ctx, t, dir, "runs", "-c", "embedded.yaml", "--job", "record-events"); s.code != 0 || !strings.Contains(s.out, "succeeded") {
+	if s := call(ctx, t, dir, "runs", "-c", "embedded.yaml", "--job",
+		"record-events"); s.code != 0 || !strings.Contains(s.out, "succeeded") {
 		t.Errorf("runs beside it: %+v", s)
 	}
 	if page := fetch(ctx, t, page.URL+"/"); !strings.Contains(page, "record-events") {
@@ -53,7 +55,8 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	}
 	p.stop()
 	// History and effects are there after it.
-	if s := call(ctx, t, dir, "jobs", "-c", "embedded.yaml"); s.code != 0 || !strings.Contains(s.out, "succeeded") {
+	if s := call(ctx, t, dir, "jobs", "-c", "embedded.yaml"); s.code != 0 ||
+		!strings.Contains(s.out, "succeeded") {
 		t.Errorf("jobs after it: %+v", s)
 	}
 }

@@ -10,12 +10,13 @@ import (
 // then can change: misfires are checked beyond it, and nothing waits or runs.
 func (c *cluster) settle(until time.Time, jobs ...string) {
 	c.t.Helper()
-	c.await(fmt.Sprintf("all firings until %s are settled", until), func(ctx context.Context) (settled bool, err error) {
-		err = c.db.QueryRow(ctx, `
+	c.await(fmt.Sprintf("all firings until %s are settled", until),
+		func(ctx context.Context) (settled bool, err error) {
+			err = c.db.QueryRow(ctx, `
 SELECT NOT EXISTS (SELECT FROM holdfast.jobs WHERE name = ANY($1) AND checked_until < $2)
     AND NOT EXISTS (SELECT FROM holdfast.runs WHERE job = ANY($1) AND scheduled_at <= $2 AND finished_at IS NULL)`, jobs, until).Scan(&settled)
-		return settled, err
-	})
+			return settled, err
+		})
 }
 
 // expectEachOnce fails the test unless each second from the one to the other,

@@ -7,14 +7,18 @@ import (
 
 func TestAPanicEndsItsRunAlone(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("burning", "t", "schedule: {every: 1s}", "panics: true")})
+	c := newCluster(t, settings{jobs: ledgerJob("burning", "t", "schedule: {every: 1s}",
+		"panics: true")})
 	c.start("a")
 	panicked := c.awaitRun("job = 'burning' AND state = 'failed'")
 	c.expect(panicked, "failed", "panic")
-	if !strings.Contains(panicked.Error, "handler panicked: the ledger is on fire") || !strings.Contains(panicked.Output, "keepLedger") {
-		t.Errorf("error %q, output %q: expected what it panicked with, and the stack", panicked.Error, panicked.Output)
+	if !strings.Contains(panicked.Error, "handler panicked: the ledger is on fire") ||
+		!strings.Contains(panicked.Output, "keepLedger") {
+		t.Errorf("error %q, output %q: expected what it panicked with, and the stack",
+			panicked.Error, panicked.Output)
 	}
-	c.expectLine(c.replicas["a"], "run ended", panicked.ID, "handler panicked: the ledger is on fire")
+	c.expectLine(c.replicas["a"], "run ended", panicked.ID,
+		"handler panicked: the ledger is on fire")
 	// The same replica goes on, and the table is free.
 	c.open("calm")
 	next := c.awaitRun("job = 'burning' AND state = 'succeeded'")
@@ -26,7 +30,8 @@ func TestAPanicEndsItsRunAlone(t *testing.T) {
 
 func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("slow", "t", "schedule: {every: 1s}, timeout: 300ms", "gate: slow")})
+	c := newCluster(t, settings{jobs: ledgerJob("slow", "t",
+		"schedule: {every: 1s}, timeout: 300ms", "gate: slow")})
 	c.start("a")
 	slow := c.awaitRun("job = 'slow' AND state = 'timed_out'")
 	c.expect(slow, "timed_out", "timeout")
@@ -43,7 +48,8 @@ func TestARunThatOutlivesItsTimeoutIsEnded(t *testing.T) {
 // run, and what it still tries to write is refused.
 func TestAHandlerThatIgnoresItsContextIsFencedOff(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{jobs: ledgerJob("deaf", "t", "timeout: 300ms", "gate: deaf, deaf: true, apart: true") +
+	c := newCluster(t, settings{jobs: ledgerJob("deaf", "t", "timeout: 300ms",
+		"gate: deaf, deaf: true, apart: true") +
 		ledgerJob("after", "t", "schedule: {every: 1s}", "")})
 	c.start("a")
 	c.trigger("deaf")

@@ -49,11 +49,13 @@ func handlers() []jobs.Registration {
 type ledgerParams struct {
 	Tables []string      `json:"tables"` // what it writes rows for
 	Takes  jobs.Duration `json:"takes"`
-	Gate   string        `json:"gate"`   // waits for this gate instead, if set
-	Inside bool          `json:"inside"` // waits inside of a fenced transaction that has written its first row
-	Deaf   bool          `json:"deaf"`   // ignores the end of its context, and writes all the same
-	Panics bool          `json:"panics"` // while the gate "calm" is closed
-	Apart  bool          `json:"apart"`  // its last row and its end are two transactions, so that the fence alone guards the row
+	Gate   string        `json:"gate"` // waits for this gate instead, if set
+	// waits inside of a fenced transaction that has written its first row
+	Inside bool `json:"inside"`
+	Deaf   bool `json:"deaf"`   // ignores the end of its context, and writes all the same
+	Panics bool `json:"panics"` // while the gate "calm" is closed
+	// its last row and its end are two transactions, so that the fence alone guards the row
+	Apart bool `json:"apart"`
 }
 
 // keepLedger is a run whose effects can be told from outside.
@@ -108,7 +110,8 @@ func (l *ledger) keep(ctx context.Context) error {
 }
 
 func (l *ledger) write(ctx context.Context, tx pgx.Tx, step string) error {
-	_, err := tx.Exec(ctx, writeStep, step, l.params.Tables, l.run.Job, l.run.ScheduledAt, l.run.ID, l.run.Token)
+	_, err := tx.Exec(ctx, writeStep, step, l.params.Tables, l.run.Job, l.run.ScheduledAt, l.run.ID,
+		l.run.Token)
 	return err
 }
 

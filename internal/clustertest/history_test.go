@@ -51,8 +51,10 @@ type timing struct {
 // combination of parameters, each with what much and what little is of.
 func TestLongHistory(t *testing.T) {
 	t.Parallel()
-	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs), runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
-	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"), jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
+	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs),
+		runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
+	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"),
+		jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
 	if h.runs > soakRuns { // it may take more than a test has
 		h.ctx = t.Context()
 	}
@@ -63,7 +65,8 @@ func TestLongHistory(t *testing.T) {
 	h.fill()
 	h.start("a")
 	h.base = h.replicas["a"].URL
-	h.middle = askOne[string](h.cluster, `SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
+	h.middle = askOne[string](h.cluster,
+		`SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
 	// The combinations of parameters are a soak's: here a sample of them.
 	every := soak.Pick(17, 1)
 	for i, path := range h.addresses() {
@@ -93,7 +96,9 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 func manyJobs(n int) string {
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, "  - {name: job-%05d, description: \"Moves things from here to there, number %d\", schedule: \"%d %d * * *\", timezone: Europe/Berlin, handler: sql, group: group-%d, tables: [s%d.t%d]",
+		fmt.Fprintf(&text, "  - {name: job-%05d, description: \"Moves things from here to there, "+
+			"number %d\", schedule: \"%d %d * * *\", timezone: Europe/Berlin, handler: sql, "+
+			"group: group-%d, tables: [s%d.t%d]",
 			i, i, i%60, i/60%24, i%40, i%20, i%500)
 		if i%10 == 0 {
 			text.WriteString(", resources: [{name: vendor-api, slots: 5}]")
@@ -143,7 +148,8 @@ SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHE
 // fill writes the past, unless it is there.
 func (h *history) fill() {
 	h.t.Helper()
-	if askOne[bool](h.cluster, `SELECT count(*) > $1 FROM (SELECT FROM holdfast.runs LIMIT $1 + 1) r`, h.runs/2) {
+	if askOne[bool](h.cluster,
+		`SELECT count(*) > $1 FROM (SELECT FROM holdfast.runs LIMIT $1 + 1) r`, h.runs/2) {
 		return
 	}
 	began := time.Now()
@@ -160,12 +166,14 @@ func (h *history) fill() {
 		statements = append(statements, index.Definition)
 	}
 	statements = append(statements, "ALTER TABLE holdfast.runs ENABLE TRIGGER USER")
-	for _, statement := range []string{strings.Join(statements, ";\n"), "VACUUM ANALYZE"} { // each by itself one transaction
+	for _, statement := range []string{strings.Join(statements, ";\n"), "VACUUM ANALYZE"} {
+		// each by itself one transaction
 		if _, err := h.db.Exec(h.ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
 			h.t.Fatal(err)
 		}
 	}
-	h.t.Logf("%d runs of %d jobs were written in %s", h.runs, h.jobs, time.Since(began).Round(time.Second))
+	h.t.Logf("%d runs of %d jobs were written in %s", h.runs, h.jobs,
+		time.Since(began).Round(time.Second))
 }
 
 // parameter is one of an address, as a query: with a value of which there is
@@ -179,30 +187,43 @@ func (h *history) addresses() []string {
 	hour := "from=" + h.instant("20 days") + "&until=" + h.instant("19 days 23 hours")
 	week := "from=" + h.instant("7 days")
 	pages := []string{
-		"/", "/locks", "/replicas", job(""), "/jobs/job-00000", job("/explain"), job("/explain?at=" + h.instant("3 days")), "/runs/" + ran, "/runs/" + failed,
-		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=nothing", "/jobs?state=running", "/jobs?state=skipped",
-		"/runs?state=skipped,failed,waiting", "/runs?state=running", "/runs?resource=slot%3Avendor-api", "/runs?resource=slot%3Avendor-api&state=failed",
-		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7", "/runs?job=none&state=failed&reason=panic",
+		"/", "/locks", "/replicas", job(""), "/jobs/job-00000", job("/explain"),
+		job("/explain?at=" + h.instant("3 days")), "/runs/" + ran, "/runs/" + failed,
+		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=nothing",
+		"/jobs?state=running", "/jobs?state=skipped",
+		"/runs?state=skipped,failed,waiting", "/runs?state=running",
+		"/runs?resource=slot%3Avendor-api", "/runs?resource=slot%3Avendor-api&state=failed",
+		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7",
+		"/runs?job=none&state=failed&reason=panic",
 	}
-	pages = append(pages, combined("/jobs", parameter{"text=here", "text=number+77"}, parameter{"group=group-7", "group=none"},
-		parameter{"state=succeeded", "state=timed_out"}, parameter{"source=config", "source=store"}, parameter{"paused=no", "paused=yes"},
+	pages = append(pages, combined("/jobs", parameter{"text=here", "text=number+77"},
+		parameter{"group=group-7", "group=none"},
+		parameter{"state=succeeded", "state=timed_out"}, parameter{"source=config", "source=store"},
+		parameter{"paused=no", "paused=yes"},
 		parameter{"after=job-00200", "before=job-00200"})...)
-	pages = append(pages, combined("/runs", parameter{"job=job-00007", "job=none"}, parameter{"state=succeeded", "state=cancelled"},
-		parameter{"reason=lock_held", "reason=panic"}, parameter{"replica=replica-1", "replica=long-gone"},
-		parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour}, parameter{"before=" + h.middle, "after=" + h.middle})...)
-	pages = append(pages, combined("/audit", parameter{"actor=operator-3", "actor=nobody"}, parameter{"action=pause", "action=drain"},
+	pages = append(pages, combined("/runs", parameter{"job=job-00007", "job=none"},
+		parameter{"state=succeeded", "state=cancelled"},
+		parameter{"reason=lock_held", "reason=panic"},
+		parameter{"replica=replica-1", "replica=long-gone"},
+		parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour},
+		parameter{"before=" + h.middle, "after=" + h.middle})...)
+	pages = append(pages, combined("/audit", parameter{"actor=operator-3", "actor=nobody"},
+		parameter{"action=pause", "action=drain"},
 		parameter{"target=job+job-00007", "target=run+x"})...)
 	for _, page := range []string{"/locks/timeline", "/locks/contention"} {
-		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"}, parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
+		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"},
+			parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
 	}
-	pages = append(pages, combined("/locks/forecast", parameter{"resource=s7", "resource=s7%2Ft7"})...)
+	pages = append(pages, combined("/locks/forecast",
+		parameter{"resource=s7", "resource=s7%2Ft7"})...)
 	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
 	var all []string
 	for _, page := range pages {
 		all = append(all, page, twin(page))
 	}
 	// The twin of /locks is a list; the tree has its own.
-	return append(all, combined("/api/v1/locks/tree", parameter{"text=t7", "text=nothing"}, parameter{"state=waiting", "state=held"}, parameter{"under=s7", "under=s7%2Ft7"})...)
+	return append(all, combined("/api/v1/locks/tree", parameter{"text=t7", "text=nothing"},
+		parameter{"state=waiting", "state=held"}, parameter{"under=s7", "under=s7%2Ft7"})...)
 }
 
 func twin(page string) string {
@@ -233,11 +254,13 @@ func combined(path string, parameters ...parameter) []string {
 }
 
 func (h *history) aRun(condition string) string {
-	return askOne[string](h.cluster, `SELECT id::text FROM holdfast.runs WHERE `+condition+` ORDER BY created_at DESC, id DESC LIMIT 1`)
+	return askOne[string](h.cluster,
+		`SELECT id::text FROM holdfast.runs WHERE `+condition+` ORDER BY created_at DESC, id DESC LIMIT 1`)
 }
 
 func (h *history) instant(ago string) string {
-	return askOne[time.Time](h.cluster, `SELECT clock_timestamp() - $1::interval`, ago).UTC().Format("2006-01-02T15:04:05Z")
+	return askOne[time.Time](h.cluster, `SELECT clock_timestamp() - $1::interval`, ago).UTC().
+		Format("2006-01-02T15:04:05Z")
 }
 
 // time asks once, and a few times more what is not quick.
@@ -250,7 +273,8 @@ func (h *history) time(path string) {
 		status, body := h.get(h.base + path)
 		took, size = append(took, time.Since(began)), len(body)
 		if status != http.StatusOK {
-			h.t.Errorf("%s: %d after %s: %.300s", path, status, time.Since(began).Round(time.Millisecond), body)
+			h.t.Errorf("%s: %d after %s: %.300s", path, status,
+				time.Since(began).Round(time.Millisecond), body)
 			break
 		}
 	}
@@ -294,7 +318,8 @@ func (h *history) tell() {
 		slices.SortFunc(all, func(a, b timing) int { return cmp.Compare(a.p50, b.p50) })
 		worst := slices.MaxFunc(all, func(a, b timing) int { return cmp.Compare(a.at, b.at) })
 		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-		lines = append(lines, fmt.Sprintf("%-60s %5d addresses, p50 %7.1f ms, slowest p50 %7.1f ms, max %7.1f ms: %s", kind, len(all),
+		lines = append(lines, fmt.Sprintf("%-60s %5d addresses, p50 %7.1f ms, slowest p50 %7.1f "+
+			"ms, max %7.1f ms: %s", kind, len(all),
 			ms(all[len(all)/2].p50), ms(all[len(all)-1].p50), ms(worst.at), all[len(all)-1].path))
 	}
 	slices.Sort(lines)
@@ -305,7 +330,8 @@ func (h *history) tell() {
 	slices.SortFunc(h.times, func(a, b timing) int { return cmp.Compare(b.p50, a.p50) })
 	for _, took := range h.times {
 		if took.p50 > slowest {
-			h.t.Errorf("%s (%d bytes): %s, at most %s", took.path, took.bytes, took.p50.Round(time.Millisecond), took.at.Round(time.Millisecond))
+			h.t.Errorf("%s (%d bytes): %s, at most %s", took.path, took.bytes,
+				took.p50.Round(time.Millisecond), took.at.Round(time.Millisecond))
 		}
 	}
 }

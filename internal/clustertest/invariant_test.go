@@ -48,10 +48,13 @@ func contendingJobs() (table string, names []string) {
 
 func contendingSQL(name, tables, keys string) string {
 	step := func(step string) string {
-		return fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) SELECT '%s', unnest(string_to_array('%s', ', ')), "+
-			"r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r WHERE r.job = '%s' AND r.state = 'running'", step, tables, name)
+		return fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) "+
+			"SELECT '%s', unnest(string_to_array('%s', ', ')), "+
+			"r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r WHERE r.job = '%s' AND "+
+			"r.state = 'running'", step, tables, name)
 	}
-	return fmt.Sprintf("  - {name: %s, handler: sql, tables: [%s], %s, params: {statements: [%q, %q, %q]}}\n",
+	return fmt.Sprintf("  - {name: %s, handler: sql, tables: [%s], %s, params: {statements: [%q, "+
+		"%q, %q]}}\n",
 		name, tables, keys, step("begin"), "SELECT pg_sleep(0.02)", step("end"))
 }
 
@@ -60,16 +63,19 @@ func contendingSQL(name, tables, keys string) string {
 // what had to happen.
 func TestInvariantsOfACluster(t *testing.T) {
 	table, names := contendingJobs()
-	c := newCluster(t, settings{misfire: "3s", jobs: table, wait: "{attempts: 20, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}"})
+	c := newCluster(t, settings{misfire: "3s", jobs: table, wait: "{attempts: 20, delay: 50ms, " +
+		"max_delay: 200ms, backoff: exponential, jitter: 0.5}"})
 	c.start("a", "b", "c")
-	from := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
+	from := askOne[time.Time](c,
+		`SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
 	length := lengthOfRun(t, 10*time.Second)
 	until := from.Add(length)
 
 	const reached = `SELECT clock_timestamp() >= $1`
 	c.awaitValue("the middle of the time", reached, from.Add(length/2))
 	// In the middle of its work.
-	c.awaitValue("a run on replica b", `SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
+	c.awaitValue("a run on replica b",
+		`SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
 	killing := askOne[time.Time](c, `SELECT clock_timestamp()`)
 	if err := c.replicas["b"].Kill(); err != nil {
 		t.Fatal(err)
@@ -92,7 +98,9 @@ func TestInvariantsOfACluster(t *testing.T) {
 		t.Errorf("outcomes %v: without successes and skips this test shows nothing", states)
 	}
 	for _, p := range []string{"a", "c"} {
-		if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND state = 'succeeded'`, p); n == 0 {
+		if n := askOne[int](c,
+			`SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND state = 'succeeded'`,
+			p); n == 0 {
 			t.Errorf("replica %s ran nothing", p)
 		}
 	}
@@ -122,9 +130,11 @@ func (c *cluster) expectOnlyItsOwnLost(replica string, killing time.Time) {
 		c.t.Fatal(err)
 	}
 	for _, r := range lost {
-		expires := askOne[time.Time](c, `SELECT s.expires_at FROM holdfast.runs r JOIN holdfast.sessions s ON s.id = r.session WHERE r.id = $1`, r.ID)
+		expires := askOne[time.Time](c,
+			`SELECT s.expires_at FROM holdfast.runs r JOIN holdfast.sessions s ON s.id = r.session WHERE r.id = $1`, r.ID)
 		if r.Replica != replica || !r.StartedAt.Before(expires) {
-			c.t.Errorf("run %s of %s on %s, started %s, is lost (%s): expected only those that %s ran when it was killed at %s",
+			c.t.Errorf("run %s of %s on %s, started %s, is lost (%s): expected only those that "+
+				"%s ran when it was killed at %s",
 				r.ID, r.Job, r.Replica, r.StartedAt, r.Reason, replica, killing)
 		}
 	}

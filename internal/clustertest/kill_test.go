@@ -217,7 +217,8 @@ func (v *victim) inherit(ctx context.Context) error {
 			return nil
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("the job that wants its tables has not started within %s: %w", waitLimit, err)
+			return fmt.Errorf("the job that wants its tables has not started within %s: %w",
+				waitLimit, err)
 		}
 	}
 }
@@ -277,7 +278,8 @@ func logWaits(t *testing.T, victims []*victim) {
 		slices.Sort(behind)
 		ms := func(d []time.Duration, i int) time.Duration { return d[i].Round(time.Millisecond) }
 		n := len(waits)
-		t.Logf("%-31s %3d kills: waited %s, %s, %s (least, median, most), after the expiry %s, %s, %s",
+		t.Logf(
+			"%-31s %3d kills: waited %s, %s, %s (least, median, most), after the expiry %s, %s, %s",
 			step.name, n, ms(waits, 0), ms(waits, n/2), ms(waits, n-1),
 			ms(behind, 0), ms(behind, n/2), ms(behind, n-1))
 	}

@@ -25,8 +25,9 @@ var killSteps = []killStep{
 	{name: "start granted, reply lost", store: true, request: start, answered: true, running: true},
 	{name: "start granted, handler called", store: true, request: carries("begin"), running: true},
 	{
-		name: "handler in an open transaction", store: true, request: carries("begin"), answered: true,
-		running: true,
+		name: "handler in an open transaction", store: true, request: carries("begin"),
+		answered: true,
+		running:  true,
 	},
 	{name: "finish not received", store: true, request: carries("succeeded"), running: true},
 	{name: "finish recorded, reply lost", store: true, request: carries("succeeded"), answered: true},

@@ -124,10 +124,12 @@ func prepare(ctx context.Context, pg *servertest.Postgres) error {
 		return err
 	}
 	config := filepath.Join(buildDir, "template.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "database: {url: %q}\n", pg.URL(template)), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "database: {url: %q}\n", pg.URL(template)),
+		0o600); err != nil {
 		return err
 	}
-	if output, err := exec.CommandContext(ctx, program, "migrate", "-c", config).CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(ctx, program, "migrate", "-c", config).
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("migrate: %w: %s", err, output)
 	}
 	conn, err := pgx.Connect(ctx, pg.URL(template))

@@ -28,8 +28,12 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 			t.Parallel()
 			// It waits for the table as long as it takes: rivals that are slow may
 			// have it at each of a few tries.
-			c := newCluster(t, settings{expires: "30s", jobs: ledgerJob("hold", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "gate: hold") +
-				ledgerJob("rival", "t", "schedule: {every: 1s}", "") + ledgerJob("other", "u", "schedule: {every: 1s}", "")})
+			c := newCluster(t, settings{expires: "30s",
+				jobs: ledgerJob("hold", "t",
+					"wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}",
+					"gate: hold") +
+					ledgerJob("rival", "t", "schedule: {every: 1s}", "") +
+					ledgerJob("other", "u", "schedule: {every: 1s}", "")})
 			c.start("a", "b")
 			c.awaitRun("job = 'rival' AND state = 'succeeded'")
 			c.trigger("hold")
@@ -38,14 +42,17 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				t.Fatal(err)
 			}
 			since := askOne[string](c, `SELECT clock_timestamp()::text`)
-			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND scheduled_at > $1::timestamptz", since)
+			rivals := c.awaitRuns(3, "job = 'rival' AND state = 'skipped' AND scheduled_at > "+
+				"$1::timestamptz", since)
 			for _, r := range rivals {
 				c.expect(r, "skipped", "lock_held")
 				if !strings.Contains(r.Detail, "public/t was held by job hold") {
-					t.Errorf("a rival was skipped because %q, expected it to name table and holder", r.Detail)
+					t.Errorf("a rival was skipped because %q, expected it to name table and holder",
+						r.Detail)
 				}
 			}
-			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND scheduled_at > $1::timestamptz", since)
+			c.awaitRuns(2, "job = 'other' AND state = 'succeeded' AND scheduled_at > "+
+				"$1::timestamptz", since)
 			if loss.name == "restarted" {
 				c.awaitRestartShown(c.memcached.Addr())
 			}
@@ -55,7 +62,9 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				c.awaitStage1(held, admin.Stage1Unknown)
 				c.awaitLog(c.replicas["a"], "locks can't be asked, the store decides alone")
 			}
-			if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE job = 'rival' AND token > $1`, held.Token); n != 0 {
+			if n := askOne[int](c,
+				`SELECT count(*) FROM holdfast.runs WHERE job = 'rival' AND token > $1`,
+				held.Token); n != 0 {
 				t.Errorf("%d rivals were started while the table was held", n)
 			}
 			c.open("hold")
@@ -75,7 +84,8 @@ func (c *cluster) awaitRestartShown(server string) {
 				Restarts []jobs.Restart `json:"restarts"`
 			}
 			err := p.Get(ctx, "/api/v1/locks/timeline", &timeline)
-			return err == nil && len(timeline.Restarts) == 1 && timeline.Restarts[0].Server == server, err
+			return err == nil && len(timeline.Restarts) == 1 &&
+				timeline.Restarts[0].Server == server, err
 		})
 	}
 }
@@ -84,18 +94,19 @@ func (c *cluster) awaitRestartShown(server string) {
 func (c *cluster) awaitStage1(r run, state admin.Stage1State) {
 	c.t.Helper()
 	for name, p := range c.replicas {
-		c.await(fmt.Sprintf("stage 1 of the run's lock is %s, says %s", state, name), func(ctx context.Context) (bool, error) {
-			var locks []admin.Lock
-			if err := p.Get(ctx, "/api/v1/locks", &locks); err != nil {
-				return false, err
-			}
-			for _, lock := range locks {
-				if lock.Holder.Run == r.ID {
-					return lock.Stage1 == state, nil
+		c.await(fmt.Sprintf("stage 1 of the run's lock is %s, says %s", state, name),
+			func(ctx context.Context) (bool, error) {
+				var locks []admin.Lock
+				if err := p.Get(ctx, "/api/v1/locks", &locks); err != nil {
+					return false, err
 				}
-			}
-			return false, fmt.Errorf("run %s holds nothing, says %s", r.ID, name)
-		})
+				for _, lock := range locks {
+					if lock.Holder.Run == r.ID {
+						return lock.Stage1 == state, nil
+					}
+				}
+				return false, fmt.Errorf("run %s holds nothing, says %s", r.ID, name)
+			})
 	}
 }
 
@@ -122,7 +133,8 @@ func (c *cluster) flush() error {
 // be asked, and say so.
 func TestWithoutMemcachedFiringsAreSkippedWhereAsked(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{more: "  when_unavailable: skip", jobs: ledgerJob("every", "t", "schedule: {every: 1s}", "")})
+	c := newCluster(t, settings{more: "  when_unavailable: skip",
+		jobs: ledgerJob("every", "t", "schedule: {every: 1s}", "")})
 	c.start("a", "b")
 	c.awaitRun("job = 'every' AND state = 'succeeded'")
 	if err := c.memcached.Kill(); err != nil {

@@ -58,7 +58,8 @@ func (c *cluster) recorded() map[string]float64 {
 // the store has, each once, and tell of memcached's restart and of a death.
 func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms", jobs: firesEverySecond + `
+	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
+		jobs: firesEverySecond + `
   - {name: rival, schedule: {every: 1s}, handler: sql, tables: [ledger, others], params: {statement: SELECT pg_sleep(0.3)}, wait: {attempts: 1}}
   - {name: hold, handler: command, tables: [held], params: {command: [sleep, "60"]}}
 `})
@@ -68,10 +69,12 @@ func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 	if err := c.memcached.Restart(c.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.await("both saw the restart, and the run's entry is back", func(ctx context.Context) (bool, error) {
-		n := c.numbers(ctx)
-		return n[`holdfast_memcached_restarts_total{server="`+c.memcached.Addr()+`"}`] == 2 && n[`holdfast_lock_entries_restored_total{resource="public/held"}`] == 1, nil
-	})
+	c.await("both saw the restart, and the run's entry is back",
+		func(ctx context.Context) (bool, error) {
+			n := c.numbers(ctx)
+			return n[`holdfast_memcached_restarts_total{server="`+c.memcached.Addr()+`"}`] == 2 &&
+				n[`holdfast_lock_entries_restored_total{resource="public/held"}`] == 1, nil
+		})
 	c.awaitRun("job = 'rival' AND state = 'succeeded'")
 	c.awaitRun("state = 'skipped'")
 	c.await("counted is what is recorded", func(ctx context.Context) (bool, error) {
@@ -83,9 +86,12 @@ func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 	})
 	n := c.numbers(c.ctx)
 	for _, name := range []string{
-		`holdfast_memcached_duration_seconds_count{operation="add"}`, `holdfast_memcached_duration_seconds_count{operation="delete_all"}`,
-		`holdfast_store_duration_seconds_count{operation="start"}`, `holdfast_store_duration_seconds_count{operation="heartbeat"}`,
-		`holdfast_lock_hold_seconds_count{resource="public/ledger"}`, `holdfast_starts_total{outcome="granted"}`,
+		`holdfast_memcached_duration_seconds_count{operation="add"}`,
+		`holdfast_memcached_duration_seconds_count{operation="delete_all"}`,
+		`holdfast_store_duration_seconds_count{operation="start"}`,
+		`holdfast_store_duration_seconds_count{operation="heartbeat"}`,
+		`holdfast_lock_hold_seconds_count{resource="public/ledger"}`,
+		`holdfast_starts_total{outcome="granted"}`,
 	} {
 		if n[name] == 0 {
 			t.Errorf("%s is 0", name)
@@ -98,7 +104,9 @@ func TestNumbersOfAClusterAreThoseOfItsHistory(t *testing.T) {
 	delete(c.replicas, held.Replica)
 	c.await("the other tells of the death", func(ctx context.Context) (bool, error) {
 		n := c.numbers(ctx)
-		return n["holdfast_swept_sessions_total"] == 1 && n[`holdfast_lost_runs_total{job="hold",reason="session_lost"}`] == 1 && n["holdfast_ready"] == 1, nil
+		return n["holdfast_swept_sessions_total"] == 1 &&
+			n[`holdfast_lost_runs_total{job="hold",reason="session_lost"}`] == 1 &&
+			n["holdfast_ready"] == 1, nil
 	})
 	c.audit()
 }

@@ -67,8 +67,9 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			pg, url := ownPostgres(t)
-			c := newCluster(t, settings{url: url, expires: "30s", misfire: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
-				ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
+			c := newCluster(t, settings{url: url, expires: "30s", misfire: "2s",
+				jobs: ledgerJob("hold", "t", "", "gate: hold") +
+					ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
 			c.start("a", "b")
 			c.trigger("hold")
 			held := c.begun("hold", 0)
@@ -97,8 +98,9 @@ func TestLossOfPostgreSQLInARun(t *testing.T) {
 func TestLossOfPostgreSQLForLongerThanASession(t *testing.T) {
 	t.Parallel()
 	pg, url := ownPostgres(t)
-	c := newCluster(t, settings{url: url, misfire: "2s", jobs: ledgerJob("hold", "t", "", "gate: hold") +
-		ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
+	c := newCluster(t, settings{url: url, misfire: "2s",
+		jobs: ledgerJob("hold", "t", "", "gate: hold") +
+			ledgerJob("every", "u", "schedule: {every: 1s}", "") + storedJob})
 	c.start("a", "b")
 	c.trigger("hold")
 	held := c.begun("hold", 0)
@@ -152,7 +154,8 @@ func (c *cluster) expectKept(before map[string]run) {
 	now := c.ended()
 	for id, r := range before {
 		if difference := cmp.Diff(r, now[id]); difference != "" {
-			c.t.Errorf("run %s of %s is recorded differently (- before, + now):\n%s", id, r.Job, difference)
+			c.t.Errorf("run %s of %s is recorded differently (- before, + now):\n%s", id, r.Job,
+				difference)
 		}
 	}
 }
@@ -165,7 +168,8 @@ func (c *cluster) expectNoGap(jobs ...string) {
 	until := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp())`)
 	c.settle(until, jobs...)
 	for _, job := range jobs {
-		from := askOne[time.Time](c, `SELECT min(scheduled_at) FROM holdfast.runs WHERE job = $1 AND key = ''`, job)
+		from := askOne[time.Time](c,
+			`SELECT min(scheduled_at) FROM holdfast.runs WHERE job = $1 AND key = ''`, job)
 		c.expectEachOnce(job, from, until)
 	}
 }

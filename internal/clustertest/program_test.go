@@ -24,9 +24,11 @@ type program struct {
 	ended    chan error
 }
 
-func startProgram(ctx context.Context, t *testing.T, dir string, env []string, args ...string) *program {
+func startProgram(ctx context.Context, t *testing.T, dir string, env []string,
+	args ...string) *program {
 	t.Helper()
-	p := &program{t: t, ctx: ctx, out: filepath.Join(dir, "out"), log: filepath.Join(dir, "log"), ended: make(chan error, 1)}
+	p := &program{t: t, ctx: ctx, out: filepath.Join(dir, "out"), log: filepath.Join(dir, "log"),
+		ended: make(chan error, 1)}
 	p.cmd = exec.CommandContext(ctx, stockProgram(t), args...)
 	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), env...)
 	out, log := p.create(p.out), p.create(p.log)
@@ -94,7 +96,8 @@ func (p *program) stop() {
 	case <-p.ctx.Done():
 		p.t.Fatalf("it did not end\n%s", p.read(p.log))
 	}
-	if log := p.read(p.log); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic: ") {
+	if log := p.read(p.log); strings.Contains(log, "DATA RACE") ||
+		strings.Contains(log, "panic: ") {
 		p.t.Errorf("its log:\n%s", log)
 	}
 }

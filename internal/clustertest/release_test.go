@@ -31,12 +31,15 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	release := fmt.Sprintf(`{"resource": "public/t", "token": %d, "reason": "it hangs"`, held.Token)
 	for name, p := range c.replicas {
 		status, answer := c.post(p, "/api/v1/locks/release", release+"}")
-		if status != http.StatusConflict || !strings.Contains(answer, "inside a transaction") || !strings.Contains(answer, "end_transaction") {
+		if status != http.StatusConflict || !strings.Contains(answer, "inside a transaction") ||
+			!strings.Contains(answer, "end_transaction") {
 			t.Errorf("release through %s: %d %s", name, status, answer)
 		}
 	}
 	s := c.command("release", "public/t")
-	if line := s.line(t); s.code != 1 || !strings.Contains(line, "inside a transaction that may still commit: --end-transaction ends it") {
+	if line := s.line(t); s.code != 1 ||
+		!strings.Contains(line,
+			"inside a transaction that may still commit: --end-transaction ends it") {
 		t.Errorf("release: %+v", s)
 	}
 	c.awaitRun("r.id = $1 AND state = 'running' AND token = $2", id, held.Token)
@@ -48,7 +51,8 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 		Token     jobs.Token `json:"token"`
 		Resources []any      `json:"resources"`
 	}
-	c.action(c.replicas["b"], &released, "/api/v1/locks/release", release+`, "end_transaction": true}`)
+	c.action(c.replicas["b"], &released, "/api/v1/locks/release",
+		release+`, "end_transaction": true}`)
 	if int64(released.Token) != held.Token || len(released.Resources) == 0 {
 		t.Errorf("released %+v", released)
 	}
@@ -70,7 +74,8 @@ SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() A
 	c.expect(c.awaitEnd(id), "lost", "released")
 	var lines []jobs.Audited
 	c.commandJSON(&lines, "audit", "--action", "release")
-	if len(lines) != 1 || lines[0].Via != "api" || lines[0].Reason != "it hangs" || !strings.Contains(string(lines[0].Detail), `"ended_transactions": 1`) {
+	if len(lines) != 1 || lines[0].Via != "api" || lines[0].Reason != "it hangs" ||
+		!strings.Contains(string(lines[0].Detail), `"ended_transactions": 1`) {
 		t.Errorf("audit: %+v (%s)", lines, lines[0].Detail)
 	}
 	c.audit()

@@ -35,10 +35,12 @@ FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id `
 func (c *cluster) awaitRuns(n int, condition string, args ...any) []run {
 	c.t.Helper()
 	var found []run
-	c.await(fmt.Sprintf("%d runs WHERE %s %v", n, condition, args), func(ctx context.Context) (_ bool, err error) {
-		found, err = ask[run](ctx, c, selectRuns+"WHERE "+condition+" ORDER BY scheduled_at, created_at, job", args...)
-		return len(found) >= n, err
-	})
+	c.await(fmt.Sprintf("%d runs WHERE %s %v", n, condition, args),
+		func(ctx context.Context) (_ bool, err error) {
+			found, err = ask[run](ctx, c,
+				selectRuns+"WHERE "+condition+" ORDER BY scheduled_at, created_at, job", args...)
+			return len(found) >= n, err
+		})
 	return found
 }
 
@@ -58,7 +60,8 @@ func (c *cluster) awaitEnd(id string) run {
 // first row, and returns it.
 func (c *cluster) begun(job string, after int64) run {
 	c.t.Helper()
-	return c.awaitRun("job = $1 AND token > $2 AND EXISTS (SELECT FROM ledger l WHERE l.token = r.token AND step = 'begin')", job, after)
+	return c.awaitRun("job = $1 AND token > $2 AND EXISTS (SELECT FROM ledger l WHERE l.token = "+
+		"r.token AND step = 'begin')", job, after)
 }
 
 // awaitOutcome waits until the run with the token has told what became of its
@@ -66,7 +69,8 @@ func (c *cluster) begun(job string, after int64) run {
 func (c *cluster) awaitOutcome(token int64) (outcome string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("outcome of token %d", token), func(ctx context.Context) (bool, error) {
-		rows, err := ask[struct{ Outcome string }](ctx, c, `SELECT outcome FROM outcomes WHERE token = $1`, token)
+		rows, err := ask[struct{ Outcome string }](ctx, c,
+			`SELECT outcome FROM outcomes WHERE token = $1`, token)
 		if err != nil || len(rows) == 0 {
 			return false, err
 		}
@@ -98,7 +102,8 @@ func (c *cluster) trigger(job string) string {
 // begunToken waits until the run with the token has written its first row.
 func (c *cluster) begunToken(token int64) {
 	c.t.Helper()
-	c.awaitValue(fmt.Sprintf("first row of token %d", token), `SELECT EXISTS (SELECT FROM ledger WHERE token = $1)`, token)
+	c.awaitValue(fmt.Sprintf("first row of token %d", token),
+		`SELECT EXISTS (SELECT FROM ledger WHERE token = $1)`, token)
 }
 
 // awaitValue waits until a query says true.

@@ -26,9 +26,11 @@ func (c *cluster) terminate(p *replicas.Process) {
 // is recorded, nothing new is started, and all that it held is given back.
 func TestStopInARun(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{expires: "30s", lease: "10m", jobs: ledgerJob("hold", "t", "", "gate: hold") +
-		ledgerJob("every", "u", "schedule: {every: 1s}", "") +
-		ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: constant}", "")})
+	c := newCluster(t, settings{expires: "30s", lease: "10m",
+		jobs: ledgerJob("hold", "t", "", "gate: hold") +
+			ledgerJob("every", "u", "schedule: {every: 1s}", "") +
+			ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: "+
+				"constant}", "")})
 	c.start("a", "b")
 	c.trigger("hold")
 	held := c.begun("hold", 0)
@@ -38,7 +40,8 @@ func TestStopInARun(t *testing.T) {
 	stopped := askOne[string](c, `SELECT clock_timestamp()::text`)
 	c.trigger("next")
 	c.awaitRun("job = 'next' AND state = 'waiting' AND blocker IS NOT NULL")
-	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1::timestamptz", stopped)
+	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1::timestamptz",
+		stopped)
 
 	c.open("hold")
 	if err := p.Wait(c.ctx); err != nil {
@@ -47,10 +50,13 @@ func TestStopInARun(t *testing.T) {
 	c.expect(c.awaitEnd(held.ID), "succeeded", "")
 	// Its session and its lease would last much longer.
 	c.expect(c.awaitEnd(c.begun("next", held.Token).ID), "succeeded", "")
-	if n := askOne[int](c, `SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND started_at > $2::timestamptz`, held.Replica, stopped); n != 0 {
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND started_at > $2::timestamptz`,
+		held.Replica, stopped); n != 0 {
 		t.Errorf("it started %d runs after it was asked to stop", n)
 	}
-	if !askOne[bool](c, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE replica = $1`, held.Replica) {
+	if !askOne[bool](c, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE replica = $1`,
+		held.Replica) {
 		t.Error("its session was not ended")
 	}
 	c.audit()
@@ -69,8 +75,10 @@ func (c *cluster) expectNotReady(p *replicas.Process, why string) {
 	defer response.Body.Close()
 	body := make([]byte, 1000)
 	n, _ := response.Body.Read(body) // a short answer comes in one piece
-	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body[:n]), why) {
-		c.t.Errorf("/readyz: %s, %q, expected it unavailable and %q", response.Status, body[:n], why)
+	if response.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body[:n]), why) {
+		c.t.Errorf("/readyz: %s, %q, expected it unavailable and %q", response.Status, body[:n],
+			why)
 	}
 }
 
@@ -83,7 +91,8 @@ func TestStopWhenTheGraceIsOver(t *testing.T) {
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, settings{grace: "300ms", jobs: ledgerJob("hold", "t", "", run.params)})
+			c := newCluster(t, settings{grace: "300ms",
+				jobs: ledgerJob("hold", "t", "", run.params)})
 			c.start("a")
 			c.trigger("hold")
 			held := c.begun("hold", 0)

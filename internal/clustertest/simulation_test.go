@@ -40,7 +40,8 @@ func kindsOfJobs(at time.Time) string {
 	}
 	table := ""
 	for i, k := range kinds {
-		table += fmt.Sprintf("  - {name: job-%02d, schedule: %s, handler: ledger, %s, params: {tables: [job-%02d], %s}}\n", i, k.schedule, k.keys, i, k.params)
+		table += fmt.Sprintf("  - {name: job-%02d, schedule: %s, handler: ledger, %s, params: "+
+			"{tables: [job-%02d], %s}}\n", i, k.schedule, k.keys, i, k.params)
 	}
 	return table + "calendars:\n  - {name: even-seconds, exclude: {cron: [\"*/4 * * * * *\"]}}\n"
 }
@@ -53,7 +54,8 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 	t.Parallel()
 	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
 	c := newCluster(t, settings{
-		expires: "4s", misfire: "3s", jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
+		expires: "4s", misfire: "3s",
+		jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
 		wait: "{attempts: 10, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}",
 	})
 	c.start("a", "b", "c", "d")
@@ -67,7 +69,8 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 		{0.15, "memcached is restarted", func() error { return c.memcached.Restart(c.ctx) }},
 		{0.2, "a job is paused", func() error { return c.says("pause", "job-00") }},
 		{0.25, "a replica is killed", func() error {
-			c.awaitValue("a run on it", `SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
+			c.awaitValue("a run on it",
+				`SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
 			return c.replicas["b"].Kill()
 		}},
 		{0.3, "another is paused", func() error { return c.says("pause", "job-11") }},
@@ -93,7 +96,8 @@ func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
 	for _, violation := range verdict.Violations {
 		t.Error(violation)
 	}
-	if verdict.States[jobs.Succeeded] == 0 || verdict.States[jobs.Lost] == 0 || verdict.Excluded == 0 || len(evidence.Pauses) != 2 {
+	if verdict.States[jobs.Succeeded] == 0 || verdict.States[jobs.Lost] == 0 ||
+		verdict.Excluded == 0 || len(evidence.Pauses) != 2 {
 		t.Errorf("%s, %d pauses: this test shows too little", verdict, len(evidence.Pauses))
 	}
 }
@@ -109,11 +113,13 @@ func (c *cluster) says(args ...string) error {
 // evidence is what the database says, once all that was due until then has ended.
 func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 	c.t.Helper()
-	config, err := configs.Parse("a.yaml", []byte(c.config()), configs.WithEnv(func(string) (string, bool) { return "127.0.0.1:0", true }))
+	config, err := configs.Parse("a.yaml", []byte(c.config()),
+		configs.WithEnv(func(string) (string, bool) { return "127.0.0.1:0", true }))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	e := &simulation.Evidence{Jobs: map[string]*simulation.History{}, Until: until, Margin: time.Second}
+	e := &simulation.Evidence{Jobs: map[string]*simulation.History{}, Until: until,
+		Margin: time.Second}
 	definitions := map[string]*jobs.Job{}
 	var scheduledAt []string // again and again, so that misfires are checked beyond any time
 	for _, job := range config.Jobs {
@@ -121,7 +127,8 @@ func (c *cluster) evidence(until time.Time) *simulation.Evidence {
 			scheduledAt = append(scheduledAt, job.Name)
 		}
 		definitions[job.Name] = &jobs.Job{
-			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests, Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
+			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests,
+			Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
 			MisfireThreshold: job.MisfireThreshold, Recover: job.Recover,
 		}
 	}
@@ -134,21 +141,25 @@ SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finish
 		Name          string
 		Begun, Cursor time.Time
 	}
-	forces, err := ask[activeJob](c.ctx, c, `SELECT name, updated_at, checked_until FROM holdfast.jobs`)
+	forces, err := ask[activeJob](c.ctx, c,
+		`SELECT name, updated_at, checked_until FROM holdfast.jobs`)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	for _, f := range forces {
 		force := simulation.Force{Job: *definitions[f.Name], At: f.Begun, Counted: f.Begun}
-		e.Jobs[f.Name] = &simulation.History{Forces: []simulation.Force{force}, Cursor: f.Cursor, Carried: true}
+		e.Jobs[f.Name] = &simulation.History{Forces: []simulation.Force{force}, Cursor: f.Cursor,
+			Carried: true}
 	}
 	// Firings go on meanwhile: records and executions are of one instant.
-	snapshot, err := c.db.BeginTx(c.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	snapshot, err := c.db.BeginTx(c.ctx,
+		pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer snapshot.Rollback(c.ctx) //nolint:errcheck // it wrote nothing
-	e.Records, e.Executions, e.Pauses = c.records(snapshot), c.executions(snapshot, definitions), c.pauses(snapshot)
+	e.Records, e.Executions, e.Pauses = c.records(snapshot), c.executions(snapshot, definitions),
+		c.pauses(snapshot)
 	return e
 }
 
@@ -178,8 +189,10 @@ FROM holdfast.runs`)
 	records := make([]jobs.Record, len(rows))
 	for i, r := range rows {
 		records[i] = jobs.Record{
-			ID: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, State: r.State, Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
-			Token: r.Token, Recovery: r.Recovery, Attempt: r.Attempt, CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishAt,
+			ID: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, State: r.State,
+			Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
+			Token: r.Token, Recovery: r.Recovery, Attempt: r.Attempt, CreatedAt: r.CreatedAt,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishAt,
 		}
 	}
 	return records
@@ -210,7 +223,8 @@ JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
 	executions := make([]simulation.Execution, len(rows))
 	for i, r := range rows {
 		executions[i] = simulation.Execution{
-			Run: r.Run, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, Recovery: r.Recovery, Attempt: r.Attempt, Token: r.Token, Replica: r.Replica,
+			Run: r.Run, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key,
+			Recovery: r.Recovery, Attempt: r.Attempt, Token: r.Token, Replica: r.Replica,
 			Definition: definitions[r.Job], Begun: r.Begun, Acted: r.Acted, Ended: r.Ended,
 		}
 	}
@@ -225,13 +239,15 @@ func (c *cluster) pauses(q querier) []jobs.Pause {
 		At        time.Time
 		ResumedAt *time.Time
 	}
-	rows, err := askIn[row](c.ctx, q, `SELECT kind, name, paused_at, resumed_at FROM holdfast.pauses`)
+	rows, err := askIn[row](c.ctx, q,
+		`SELECT kind, name, paused_at, resumed_at FROM holdfast.pauses`)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	pauses := make([]jobs.Pause, len(rows))
 	for i, r := range rows {
-		pauses[i] = jobs.Pause{Target: jobs.Target{Kind: r.Kind, Name: r.Name}, At: r.At, ResumedAt: r.ResumedAt}
+		pauses[i] = jobs.Pause{Target: jobs.Target{Kind: r.Kind, Name: r.Name}, At: r.At,
+			ResumedAt: r.ResumedAt}
 	}
 	return pauses
 }

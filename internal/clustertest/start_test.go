@@ -94,17 +94,20 @@ func postgresAbsent(t *testing.T, _ string) (string, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return onPostgres("postgres://somebody:" + password + "@" + address + "/holdfast"), []string{address, "connection refused"}
+	return onPostgres("postgres://somebody:" + password + "@" + address + "/holdfast"),
+		[]string{address, "connection refused"}
 }
 
 func postgresSilent(t *testing.T, _ string) (string, []string) {
 	address := listen(t).Addr().String()
-	return onPostgres("postgres://somebody:" + password + "@" + address + "/holdfast?sslmode=disable&connect_timeout=1"), []string{address, "timeout"}
+	return onPostgres("postgres://somebody:" + password + "@" + address +
+		"/holdfast?sslmode=disable&connect_timeout=1"), []string{address, "timeout"}
 }
 
 func databaseAbsent(*testing.T, string) (string, []string) {
 	url := server.URL("nowhere")
-	database := strings.TrimSuffix(path.Base(url), "?sslmode=disable") // a shared server adds a prefix
+	// a shared server adds a prefix
+	database := strings.TrimSuffix(path.Base(url), "?sslmode=disable")
 	return onPostgres(url), []string{fmt.Sprintf("database %q does not exist", database)}
 }
 
@@ -114,22 +117,27 @@ func schemaTooNew(t *testing.T, _ string) (string, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), `UPDATE holdfast.meta SET version = 1001, min_binary = 1000`); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		`UPDATE holdfast.meta SET version = 1001, min_binary = 1000`); err != nil {
 		t.Error(err)
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	return onPostgres(url), []string{"schema needs a binary that understands schema version 1000", "upgrade the binary"}
+	return onPostgres(url), []string{"schema needs a binary that understands schema version 1000",
+		"upgrade the binary"}
 }
 
 func schemaAbsent(t *testing.T, _ string) (string, []string) {
-	return fmt.Sprintf("database: {url: %q, migrate: false}\n", server.Database(t)), []string{"none in this database", "run `scheduler migrate` first"}
+	return fmt.Sprintf("database: {url: %q, migrate: false}\n",
+		server.Database(t)), []string{"none in this database", "run `scheduler migrate` first"}
 }
 
 func memcachedWithSQLite(*testing.T, string) (string, []string) {
-	return "database: {url: sqlite://x.db}\nlocking:\n  memcached: {servers: [\"127.0.0.1:11211\"]}\n",
-		[]string{"refused.yaml:3:3: locking.memcached", "found memcached with a sqlite:// database, expected postgres://"}
+	return "database: {url: sqlite://x.db}\nlocking:\n  memcached: {servers: " +
+			"[\"127.0.0.1:11211\"]}\n",
+		[]string{"refused.yaml:3:3: locking.memcached",
+			"found memcached with a sqlite:// database, expected postgres://"}
 }
 
 func onMemcached(t *testing.T, address, more string) string {
@@ -144,28 +152,35 @@ log: {level: error} # what is unsafe is told in the log too
 
 func memcachedUnsafe(t *testing.T, _ string) (string, []string) {
 	m := servertest.NewMemcached(t, "-M")
-	return onMemcached(t, m.Addr(), ""), []string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() +
-		": flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, expected no: start it with -o no_slab_reassign"}
+	return onMemcached(t, m.Addr(),
+			""), []string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() +
+			": flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, " +
+			"expected no: start it with -o no_slab_reassign"}
 }
 
 func memcachedClosed(t *testing.T, _ string) (string, []string) {
 	users := servertest.PublicFile(t, "users", []byte("holdfast:another\n"))
-	m := servertest.NewGuardedMemcached(t, servertest.Guard{User: "holdfast", Password: "another"}, "-Y", users)
+	m := servertest.NewGuardedMemcached(t, servertest.Guard{User: "holdfast", Password: "another"},
+		"-Y", users)
 	return onMemcached(t, m.Addr(), ", username: holdfast, password: "+password),
-		[]string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() + ": it does not take the configured user and password (-Y)"}
+		[]string{"locking.memcached.strict: not safe for locks: memcached " + m.Addr() +
+			": it does not take the configured user and password (-Y)"}
 }
 
 func portTaken(t *testing.T, _ string) (string, []string) {
 	address := listen(t).Addr().String()
-	return fmt.Sprintf("database: {url: %q}\nadmin: {listen: %q}\n", server.Clone(t, template), address),
+	return fmt.Sprintf("database: {url: %q}\nadmin: {listen: %q}\n", server.Clone(t, template),
+			address),
 		[]string{"admin page", address, "address already in use"}
 }
 
 func fileInUse(t *testing.T, dir string) (string, []string) {
-	config := "database: {url: \"sqlite://" + filepath.Join(dir, "used.db") + "\"}\nadmin: {listen: \"${LISTEN:-127.0.0.1:0}\"}\n"
+	config := "database: {url: \"sqlite://" + filepath.Join(dir, "used.db") +
+		"\"}\nadmin: {listen: \"${LISTEN:-127.0.0.1:0}\"}\n"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	first, err := replicas.Start(ctx, replicas.Spec{Program: stockProgram(t), Name: "first", Config: config, Dir: dir})
+	first, err := replicas.Start(ctx,
+		replicas.Spec{Program: stockProgram(t), Name: "first", Config: config, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,11 +192,13 @@ func fileInUse(t *testing.T, dir string) (string, []string) {
 	if err := first.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return config, []string{"database file " + filepath.Join(dir, "used.db"), "in use by another scheduler"}
+	return config, []string{"database file " + filepath.Join(dir, "used.db"),
+		"in use by another scheduler"}
 }
 
 func folderAbsent(_ *testing.T, dir string) (string, []string) {
-	return "database: {url: \"sqlite://" + filepath.Join(dir, "not", "there.db") + "\"}\n", []string{"there.db", "no such file or directory"}
+	return "database: {url: \"sqlite://" + filepath.Join(dir, "not", "there.db") +
+		"\"}\n", []string{"there.db", "no such file or directory"}
 }
 
 // Without memcached a replica starts, says so in one line, and fires by

@@ -34,10 +34,11 @@ func trialJobs() (table string, names []string) {
 			name, resource = fmt.Sprintf("shared-%02d", i), fmt.Sprintf("shared_%d", i%3)
 		}
 		names = append(names, name)
-		statement := fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) "+
-			"SELECT step, '%s', r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r, "+
-			"(VALUES ('begin'), ('end')) v (step) WHERE r.job = '%s' AND r.state = 'running'",
-			resource, name)
+		statement :=
+			fmt.Sprintf("INSERT INTO ledger (step, resource, job, scheduled_at, run, token) "+
+				"SELECT step, '%s', r.job, r.scheduled_at, r.id, r.token FROM holdfast.runs r, "+
+				"(VALUES ('begin'), ('end')) v (step) WHERE r.job = '%s' AND r.state = 'running'",
+				resource, name)
 		fmt.Fprintf(&b, "  - {name: %s, handler: sql, tables: [%s], schedule: \"* * * * * *\", "+
 			"misfire: %s, recover: %t, params: {statement: %q}}\n",
 			name, resource, []string{"skip", "run_once", "run_all"}[i%3], i%4 == 0, statement)
@@ -73,7 +74,8 @@ func TestTrial(t *testing.T) {
 	})
 	tr := &trial{cluster: c, postgres: pg, random: rand.New(rand.NewPCG(trialSeedOf(t), 0))}
 	c.start("a", "b", "c", "d")
-	from := askOne[time.Time](c, `SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
+	from := askOne[time.Time](c,
+		`SELECT date_trunc('second', clock_timestamp()) + interval '1 second'`)
 	tr.suffer(length)
 	c.db.Reset() // its connections may be those that a crash ended
 	c.awaitValue("an answer", `SELECT true`)
@@ -137,10 +139,12 @@ func (tr *trial) faults() []fault {
 		{"memcached is flushed", func(context.Context) error { return tr.flush() }},
 		{"memcached is restarted", func(ctx context.Context) error { return tr.memcached.Restart(ctx) }},
 		{"memcached is gone for a while", func(ctx context.Context) error {
-			return errors.Join(tr.memcached.Kill(), pause(ctx, 6*time.Second), tr.memcached.Start(ctx))
+			return errors.Join(tr.memcached.Kill(), pause(ctx, 6*time.Second),
+				tr.memcached.Start(ctx))
 		}},
 		{"memcached is frozen", func(ctx context.Context) error {
-			return errors.Join(tr.memcached.Pause(), pause(ctx, 4*time.Second), tr.memcached.Resume())
+			return errors.Join(tr.memcached.Pause(), pause(ctx, 4*time.Second),
+				tr.memcached.Resume())
 		}},
 		{"PostgreSQL crashes", func(ctx context.Context) error {
 			return errors.Join(tr.postgres.Kill(), tr.postgres.Start(ctx))
@@ -198,7 +202,8 @@ LIMIT 10`)
 	for _, b := range broken {
 		tr.t.Error(b.Text)
 	}
-	tr.t.Logf("%d successes, each with its rows", askOne[int](tr.cluster, `SELECT count(*) FROM holdfast.runs WHERE state = 'succeeded'`))
+	tr.t.Logf("%d successes, each with its rows",
+		askOne[int](tr.cluster, `SELECT count(*) FROM holdfast.runs WHERE state = 'succeeded'`))
 }
 
 func trialLength(t *testing.T) time.Duration {

@@ -38,11 +38,13 @@ func (c *cluster) awaitServer(p *replicas.Process, what string, is func(h memcac
 // that goes on: each is told once, and shown.
 func TestMemcachedIsWatched(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms", jobs: firesEverySecond})
+	c := newCluster(t, settings{stock: true, memcached: ", watch_every: 100ms",
+		jobs: firesEverySecond})
 	c.start("a")
 	a := c.replicas["a"]
 	c.awaitServer(a, "unsafe", func(h memcached.Health) bool {
-		return h.State == memcached.StateUnsafe && len(h.Complaints(memcached.Unsafe)) == 3 && strings.HasPrefix(h.Version, "1.")
+		return h.State == memcached.StateUnsafe && len(h.Complaints(memcached.Unsafe)) == 3 &&
+			strings.HasPrefix(h.Version, "1.")
 	})
 	if err := c.memcached.Restart(c.ctx); err != nil {
 		t.Fatal(err)
@@ -53,7 +55,8 @@ func TestMemcachedIsWatched(t *testing.T) {
 	}
 	c.awaitServer(a, "flush", func(h memcached.Health) bool { return h.Seen.Flushes == 1 })
 	page := fetch(c.ctx, t, a.URL)
-	for _, want := range []string{"restarted and lost its locks", "was flushed and lost its locks", "evictions is on"} {
+	for _, want := range []string{"restarted and lost its locks", "was flushed and lost its locks",
+		"evictions is on"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -61,11 +64,15 @@ func TestMemcachedIsWatched(t *testing.T) {
 	if err := c.memcached.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitServer(a, "outage", func(h memcached.Health) bool { return h.State == memcached.StateUnreachable })
+	c.awaitServer(a, "outage", func(h memcached.Health) bool {
+		return h.State == memcached.StateUnreachable
+	})
 	if err := c.memcached.Start(c.ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.awaitServer(a, "return", func(h memcached.Health) bool { return h.State == memcached.StateUnsafe && h.Seen.Restarts == 2 })
+	c.awaitServer(a, "return", func(h memcached.Health) bool {
+		return h.State == memcached.StateUnsafe && h.Seen.Restarts == 2
+	})
 	for _, setting := range []string{"evictions", "flush_enabled", "slab_reassign"} {
 		c.expectLine(a, `"event":"unsafe"`, `"setting":"`+setting+`"`)
 	}
@@ -85,7 +92,8 @@ func TestReplicasWithDifferentServers(t *testing.T) {
 	c.settings.servers = fmt.Sprintf("%q, %q", c.memcached.Addr(), more.Addr())
 	c.start("b")
 	for name, p := range c.replicas {
-		c.expectLine(p, "replicas have different lists of lock servers", fmt.Sprintf(`"differ_from":[%q]`, map[string]string{"a": "b", "b": "a"}[name]))
+		c.expectLine(p, "replicas have different lists of lock servers",
+			fmt.Sprintf(`"differ_from":[%q]`, map[string]string{"a": "b", "b": "a"}[name]))
 		c.await("notice on the page of "+name, func(ctx context.Context) (bool, error) {
 			var o admin.Overview
 			err := p.Get(ctx, "/api/v1/overview", &o)
@@ -114,19 +122,25 @@ func TestMemcachedWithTLSAndPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCluster(t, settings{stock: true, jobs: firesEverySecond, memcached: fmt.Sprintf(
-		", watch_every: 100ms, strict: true, username: holdfast, password_file: password, tls: {ca_file: %q, cert_file: %q, key_file: %q}",
+		", watch_every: 100ms, strict: true, username: holdfast, password_file: password, tls: "+
+			"{ca_file: %q, cert_file: %q, key_file: %q}",
 		authority.File, clientCertificate, clientKey)})
 	writeFile(t, filepath.Join(c.dir, "password"), password+"\n")
-	guard := servertest.Guard{TLS: &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair}}, User: "holdfast", Password: password}
-	c.memcached = servertest.NewGuardedMemcached(t, guard, "-M", "-F", "-o", "no_slab_reassign", "-Y", users,
-		"-Z", "-o", "ssl_verify_mode=2,ssl_chain_cert="+certificate+",ssl_key="+key+",ssl_ca_cert="+authority.File)
+	guard := servertest.Guard{TLS: &tls.Config{RootCAs: authority.Pool,
+		Certificates: []tls.Certificate{pair}}, User: "holdfast", Password: password}
+	c.memcached = servertest.NewGuardedMemcached(t, guard, "-M", "-F", "-o", "no_slab_reassign",
+		"-Y", users,
+		"-Z", "-o",
+		"ssl_verify_mode=2,ssl_chain_cert="+certificate+",ssl_key="+key+",ssl_ca_cert="+authority.File)
 	c.start("a", "b")
-	c.awaitServer(c.replicas["a"], "safe, with the marks of firings", func(h memcached.Health) bool {
-		return h.State == memcached.StateSafe && h.Usage.Items > 0
-	})
+	c.awaitServer(c.replicas["a"], "safe, with the marks of firings",
+		func(h memcached.Health) bool {
+			return h.State == memcached.StateSafe && h.Usage.Items > 0
+		})
 	c.awaitRuns(3, "job = 'insert' AND state = 'succeeded'")
 	for name, p := range c.replicas {
-		if log := p.Log(); strings.Contains(log, password) || strings.Contains(log, "memcached setting") {
+		if log := p.Log(); strings.Contains(log, password) ||
+			strings.Contains(log, "memcached setting") {
 			t.Errorf("log of %s has the password, or complains of a setting:\n%s", name, log)
 		}
 	}

@@ -31,7 +31,8 @@ func TestWebhookOfAReplicaThatIsKilled(t *testing.T) {
 			return
 		}
 		h := r.Header
-		got := told{replica: h.Get("X-Replica"), id: h.Get("Webhook-Id"), signature: h.Get("Webhook-Signature")}
+		got := told{replica: h.Get("X-Replica"), id: h.Get("Webhook-Id"),
+			signature: h.Get("Webhook-Signature")}
 		got.want = webhook.Sign([]byte(secret), got.id, h.Get("Webhook-Timestamp"), body)
 		if err := json.Unmarshal(body, &got.event); err != nil {
 			t.Error(err)
@@ -47,7 +48,8 @@ webhooks:
     secret: ` + secret + `
     jobs: ["fail*"]
     headers: [{name: X-Replica, value: "${REPLICA}"}]`
-	const failing = "  - {name: failing, handler: command, params: {command: [sh, -c, exit 3]}}\n  - {name: other, handler: command, params: {command: [sh, -c, exit 3]}}\n"
+	const failing = "  - {name: failing, handler: command, params: {command: [sh, -c, exit " +
+		"3]}}\n  - {name: other, handler: command, params: {command: [sh, -c, exit 3]}}\n"
 	c := newCluster(t, settings{more: hooks, jobs: failing})
 	t.Cleanup(func() { // before the server waits for its connections
 		select {
@@ -76,11 +78,13 @@ webhooks:
 	close(dead)
 	second := next()
 	if second.id != first.id || second.replica != c.other(first.replica).Name {
-		t.Errorf("told again by %s of %s, expected by %s of %s", second.replica, second.id, c.other(first.replica).Name, first.id)
+		t.Errorf("told again by %s of %s, expected by %s of %s", second.replica, second.id,
+			c.other(first.replica).Name, first.id)
 	}
 	for _, got := range []told{first, second} {
 		run := got.event.Data
-		if got.signature != got.want || got.event.Type != "run.failed" || run.Job != "failing" || run.State != jobs.Failed || string(run.Result) != `{"exit_code":3}` {
+		if got.signature != got.want || got.event.Type != "run.failed" || run.Job != "failing" ||
+			run.State != jobs.Failed || string(run.Result) != `{"exit_code":3}` {
 			t.Errorf("told %+v", got)
 		}
 	}
@@ -99,10 +103,13 @@ webhooks:
 	}
 	var record jobs.Record
 	c.commandJSON(&record, "runs", first.event.Data.ID.String())
-	if record.ID != first.event.Data.ID || !strings.Contains(string(record.Result), `"exit_code": 3`) { // indented
+	if record.ID != first.event.Data.ID ||
+		!strings.Contains(string(record.Result), `"exit_code": 3`) {
+		// indented
 		t.Errorf("the run: %+v", record)
 	}
-	if s := c.command("runs", first.event.Data.ID.String()); s.code != 0 || !strings.Contains(s.out, `{"exit_code":3}`) {
+	if s := c.command("runs", first.event.Data.ID.String()); s.code != 0 ||
+		!strings.Contains(s.out, `{"exit_code":3}`) {
 		t.Errorf("the run in words: %+v", s)
 	}
 	if s := c.command("webhooks"); s.code != 0 || strings.Contains(s.out, "pager") {

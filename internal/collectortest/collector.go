@@ -66,7 +66,8 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	answer := c.answer
 	c.mu.Unlock()
 	if answer != nil {
-		if _, err := io.Copy(io.Discard, r.Body); err == nil { // only then the server sees the client go away
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			// only then the server sees the client go away
 			answer(w, r)
 		}
 		return
@@ -113,9 +114,13 @@ func (c *Collector) take(r *http.Request) error {
 
 func read(s *tracepb.Span) Span {
 	span := Span{
-		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()), Name: s.GetName(),
-		Marks: marks(s.GetAttributes()), Failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, Words: s.GetStatus().GetMessage(),
-		Began: time.Unix(0, int64(s.GetStartTimeUnixNano())), Ended: time.Unix(0, int64(s.GetEndTimeUnixNano())),
+		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()), Name: s.GetName(),
+		Marks:  marks(s.GetAttributes()),
+		Failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
+		Words:  s.GetStatus().GetMessage(),
+		Began:  time.Unix(0, int64(s.GetStartTimeUnixNano())),
+		Ended:  time.Unix(0, int64(s.GetEndTimeUnixNano())),
 	}
 	for _, e := range s.GetEvents() {
 		span.Events = append(span.Events, marks(e.GetAttributes()))

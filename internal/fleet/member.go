@@ -43,7 +43,8 @@ func Joining() bool { return os.Getenv(memberName) != "" }
 // Join opens the store and the Locker of the member that this process is, and
 // returns once it can lock.
 func Join(ctx context.Context, s Settings) (*Member, error) {
-	return join(ctx, os.Getenv(memberName), os.Getenv(memberDatabase), os.Getenv(memberMemcached), s)
+	return join(ctx, os.Getenv(memberName), os.Getenv(memberDatabase), os.Getenv(memberMemcached),
+		s)
 }
 
 // Join makes the process that started the fleet a member too.
@@ -51,7 +52,8 @@ func (f *Fleet) Join(ctx context.Context, name string, s Settings) (*Member, err
 	return join(ctx, name, f.URL, f.Memcached.Addr(), s)
 }
 
-func join(ctx context.Context, name, url, memcachedAddress string, s Settings) (_ *Member, err error) {
+func join(ctx context.Context, name, url, memcachedAddress string,
+	s Settings) (_ *Member, err error) {
 	m := &Member{Name: name}
 	defer func() {
 		if err != nil {
@@ -60,7 +62,8 @@ func join(ctx context.Context, name, url, memcachedAddress string, s Settings) (
 	}()
 	log := zerolog.New(os.Stderr).With().Timestamp().Str("member", m.Name).Logger()
 	m.Store, err = postgres.Open(ctx, postgres.Options{
-		URL: url, Migrate: true, MaxConnections: s.Connections, WorkConnections: s.Connections, Log: log,
+		URL: url, Migrate: true, MaxConnections: s.Connections, WorkConnections: s.Connections,
+		Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -87,7 +90,9 @@ func join(ctx context.Context, name, url, memcachedAddress string, s Settings) (
 }
 
 // Owner is whose the member's locks are: work says what for.
-func (m *Member) Owner(work string) locking.Owner { return locking.Owner{Replica: m.Name, Job: work} }
+func (m *Member) Owner(work string) locking.Owner {
+	return locking.Owner{Replica: m.Name, Job: work}
+}
 
 // Leave ends the member's session, and with it its locks.
 func (m *Member) Leave() error {

@@ -46,7 +46,8 @@ func (f *Fleet) Spawn(ctx context.Context, name string, args ...string) (*Proces
 	defer log.Close() // the member has its own copy
 	p.cmd = exec.CommandContext(ctx, f.program, args...)
 	p.cmd.Stderr = log
-	p.cmd.Env = append(os.Environ(), memberName+"="+name, memberDatabase+"="+f.URL, memberMemcached+"="+f.Memcached.Addr())
+	p.cmd.Env = append(os.Environ(), memberName+"="+name, memberDatabase+"="+f.URL,
+		memberMemcached+"="+f.Memcached.Addr())
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	servertest.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
 	out, err := p.cmd.StdoutPipe()

@@ -53,7 +53,9 @@ func (h *History) checkOrder(part []*Lock) error {
 	case porcupine.Ok:
 		return nil
 	}
-	core := shrink(suspects, func(locks []*Lock) bool { return h.linearizable(locks) != porcupine.Illegal })
+	core := shrink(suspects, func(locks []*Lock) bool {
+		return h.linearizable(locks) != porcupine.Illegal
+	})
 	return &Violation{Rule: h.ruleOf(core), Locks: core, Of: len(h.Locks), history: h}
 }
 
@@ -62,7 +64,8 @@ func (h *History) checkTokens() *Violation {
 	holders := map[locking.Token]*Lock{}
 	for _, k := range h.Locks {
 		if other := holders[k.Token]; other != nil && k.Token != 0 {
-			return &Violation{Rule: RuleToken, Locks: []*Lock{other, k}, Of: len(h.Locks), history: h}
+			return &Violation{Rule: RuleToken, Locks: []*Lock{other, k}, Of: len(h.Locks),
+				history: h}
 		}
 		holders[k.Token] = k
 	}
@@ -90,7 +93,9 @@ func (h *History) checkLedger(ledger []Written) *Violation {
 func shrink[T any](items []T, legal func([]T) bool) []T {
 	var core []T
 	for len(core) == 0 || legal(core) {
-		n := sort.Search(len(items), func(n int) bool { return !legal(slices.Concat(items[:n+1], core)) })
+		n := sort.Search(len(items), func(n int) bool {
+			return !legal(slices.Concat(items[:n+1], core))
+		})
 		if n == len(items) { // a part of it could not be decided
 			return slices.Concat(items, core)
 		}

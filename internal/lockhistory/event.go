@@ -19,8 +19,9 @@ type Kind string
 // The kinds of event. Each call has at most one answer; one without was cut
 // off by its process's death.
 const (
-	Acquire        Kind = "acquire"         // a call, with Requests
-	Granted        Kind = "granted"         // its answers: with Token, and Session where it is known
+	Acquire Kind = "acquire" // a call, with Requests
+	// its answers: with Token, and Session where it is known
+	Granted        Kind = "granted"
 	Refused        Kind = "refused"         // somebody holds it
 	AcquireUnclear Kind = "acquire_unclear" // any other error
 
@@ -47,18 +48,20 @@ const (
 
 // Event is one line of a process's history.
 type Event struct {
-	At       int64         `json:"at"` // by Now
-	Process  string        `json:"process"`
-	Kind     Kind          `json:"kind"`
-	Lock     string        `json:"lock,omitempty"` // whose event it is: unique in all processes, new for each Acquire
+	At      int64  `json:"at"` // by Now
+	Process string `json:"process"`
+	Kind    Kind   `json:"kind"`
+	// whose event it is: unique in all processes, new for each Acquire
+	Lock     string        `json:"lock,omitempty"`
 	Requests []Request     `json:"requests,omitempty"`
 	Token    locking.Token `json:"token,omitempty"`
 	Number   int           `json:"number,omitempty"` // of the lock's commits
-	From     int64         `json:"from,omitempty"`   // of Granted: when its claim was asked for, where that is known
-	Session  uuid.UUID     `json:"session,omitzero"`
-	TTL      int64         `json:"ttl,omitempty"` // of a Confirmed session, in nanoseconds
-	Replica  string        `json:"replica,omitempty"`
-	Text     string        `json:"text,omitempty"`
+	// of Granted: when its claim was asked for, where that is known
+	From    int64     `json:"from,omitempty"`
+	Session uuid.UUID `json:"session,omitzero"`
+	TTL     int64     `json:"ttl,omitempty"` // of a Confirmed session, in nanoseconds
+	Replica string    `json:"replica,omitempty"`
+	Text    string    `json:"text,omitempty"`
 }
 
 // Request is a locking.Request in a form that can be written down.
@@ -111,7 +114,8 @@ func Read(from io.Reader) ([]Event, error) {
 		}
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("history line %d, %q: %w", len(events)+1, bytes.TrimSpace(line), err)
+			return nil, fmt.Errorf("history line %d, %q: %w", len(events)+1, bytes.TrimSpace(line),
+				err)
 		}
 		events = append(events, e)
 	}

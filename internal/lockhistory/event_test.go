@@ -34,7 +34,9 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 	compare := func(text string, want []Event) {
 		t.Helper()
 		got, err := Read(strings.NewReader(text))
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b locking.Resource) bool { return a == b })); diff != "" || err != nil {
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b locking.Resource) bool {
+			return a == b
+		})); diff != "" || err != nil {
 			t.Errorf("read with %v: %s", err, diff)
 		}
 	}
@@ -44,7 +46,8 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 }
 
 func TestReadRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, text := range []string{"garbage\n", `{"kind":"acquire","requests":[{"resource":"gate:a","mode":"shared"}]}` + "\n", "{}\n\n"} {
+	for _, text := range []string{"garbage\n",
+		`{"kind":"acquire","requests":[{"resource":"gate:a","mode":"shared"}]}` + "\n", "{}\n\n"} {
 		if events, err := Read(strings.NewReader(text)); err == nil {
 			t.Errorf("%q gave %v", text, events)
 		}

@@ -59,7 +59,8 @@ func (b *bench) loseOne(ctx context.Context, s *seat) {
 	var k *Held
 	var err error
 	for k == nil {
-		if k, err = s.work.locker.Acquire(ctx, locking.Owner{Replica: s.work.replica}, requests, patience); ctx.Err() != nil {
+		if k, err = s.work.locker.Acquire(ctx, locking.Owner{Replica: s.work.replica}, requests,
+			patience); ctx.Err() != nil {
 			b.Fatal(err)
 		}
 	}
@@ -88,7 +89,8 @@ func TestBrokenGrantsAreFound(t *testing.T) {
 		broken func(locking.Grants) locking.Grants
 	}{
 		{
-			"ancestors are forgotten", []Rule{RuleHierarchy, RuleToken}, []Request{exclusive("a"), exclusive("a/x"), shared("a/x/1")},
+			"ancestors are forgotten", []Rule{RuleHierarchy, RuleToken},
+			[]Request{exclusive("a"), exclusive("a/x"), shared("a/x/1")},
 			spoil(func(r *locking.Request) {
 				r.Resource = on(fmt.Sprintf("%x", r.Resource.Path()), r.Mode, r.Slots).Resource
 			}),
@@ -98,11 +100,13 @@ func TestBrokenGrantsAreFound(t *testing.T) {
 			spoil(func(r *locking.Request) { r.Slots = 1000 }),
 		},
 		{
-			"writers pass for readers", []Rule{RuleShared, RuleToken}, []Request{exclusive("a"), shared("a")},
+			"writers pass for readers", []Rule{RuleShared, RuleToken},
+			[]Request{exclusive("a"), shared("a")},
 			spoil(func(r *locking.Request) { r.Mode = locking.Shared }),
 		},
 		{
-			"slots pass for readers", []Rule{RuleModes, RuleToken}, []Request{slot("a", 30), shared("a")},
+			"slots pass for readers", []Rule{RuleModes, RuleToken},
+			[]Request{slot("a", 30), shared("a")},
 			spoil(func(r *locking.Request) { r.Mode, r.Slots = locking.Shared, 0 }),
 		},
 		{
@@ -110,7 +114,8 @@ func TestBrokenGrantsAreFound(t *testing.T) {
 			func(g locking.Grants) locking.Grants { return countdown{g} },
 		},
 		{
-			"claims are taken back", []Rule{RuleShared, RuleHierarchy, RuleToken}, []Request{exclusive("a"), shared("a"), exclusive("a/x"), shared("a/y")},
+			"claims are taken back", []Rule{RuleShared, RuleHierarchy, RuleToken},
+			[]Request{exclusive("a"), shared("a"), exclusive("a/x"), shared("a/y")},
 			func(g locking.Grants) locking.Grants { return hasty{g} },
 		},
 	}
@@ -143,7 +148,8 @@ type spoiled struct {
 	change func(*locking.Request)
 }
 
-func (g spoiled) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g spoiled) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	changed := slices.Clone(requests)
 	for i, r := range changed {
 		changed[i].Requests = slices.Clone(r.Requests)
@@ -159,7 +165,8 @@ type countdown struct{ locking.Grants }
 
 const countdownFrom = 1 << 40
 
-func (g countdown) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g countdown) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	results, err := g.Grants.Grant(ctx, session, requests)
 	for i, r := range results {
 		if r.Token != 0 {
@@ -190,7 +197,8 @@ func (g countdown) Release(ctx context.Context, tokens []locking.Token) ([]bool,
 // hasty takes every claim back at once.
 type hasty struct{ locking.Grants }
 
-func (g hasty) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g hasty) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	results, err := g.Grants.Grant(ctx, session, requests)
 	for _, r := range results {
 		if _, lost := g.Release(ctx, []locking.Token{r.Token}); lost != nil {
@@ -227,12 +235,14 @@ func newBench(t *testing.T, g locking.Grants, wanted []Request) *bench {
 		r := NewRecorder(s, name)
 		var err error
 		s.locker, err = locking.New(backend, locking.Options{
-			Namespace: "bench", Lease: 10 * time.Second, Grants: r.Grants(s), Session: locking.Session{Replica: name, TTL: ttlInMemory},
+			Namespace: "bench", Lease: 10 * time.Second, Grants: r.Grants(s),
+			Session: locking.Session{Replica: name, TTL: ttlInMemory},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.work = &workload{locker: r.Locker(s.locker), replica: name, workers: workersOfALocker, wanted: wanted, longest: longestHold, seed: uint64(n)}
+		s.work = &workload{locker: r.Locker(s.locker), replica: name, workers: workersOfALocker,
+			wanted: wanted, longest: longestHold, seed: uint64(n)}
 		b.seats = append(b.seats, s)
 	}
 	return b
@@ -315,7 +325,8 @@ func (s *seat) await(ctx context.Context, t *testing.T, kind Kind, n int) {
 	for s.count(kind) < n {
 		pause(ctx, 5*time.Millisecond)
 		if ctx.Err() != nil {
-			t.Fatalf("%s has %d events %s, expected %d: %v", s.work.replica, s.count(kind), kind, n, context.Cause(ctx))
+			t.Fatalf("%s has %d events %s, expected %d: %v", s.work.replica, s.count(kind), kind, n,
+				context.Cause(ctx))
 		}
 	}
 }
@@ -347,8 +358,12 @@ func (s *seat) EndSession(ctx context.Context, session uuid.UUID) error {
 	return s.send(func() error { return s.Grants.EndSession(ctx, session) })
 }
 
-func (s *seat) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) (results []locking.GrantResult, err error) {
-	if err = s.send(func() (err error) { results, err = s.Grants.Grant(ctx, session, requests); return err }); err != nil {
+func (s *seat) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) (results []locking.GrantResult, err error) {
+	if err = s.send(func() (err error) {
+		results, err = s.Grants.Grant(ctx, session, requests)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return results, nil

@@ -30,7 +30,8 @@ type asked struct {
 // a lock that was waited for was granted: porcupine would else try all orders of
 // those that waited at the same time.
 func (r *Recorder) Grants(g locking.Grants) locking.Grants {
-	return &grants{Grants: g, recorder: r, sessions: map[uuid.UUID]locking.Session{}, open: map[uuid.UUID]*asked{}}
+	return &grants{Grants: g, recorder: r, sessions: map[uuid.UUID]locking.Session{},
+		open: map[uuid.UUID]*asked{}}
 }
 
 func (g *grants) OpenSession(ctx context.Context, s locking.Session) error {
@@ -61,7 +62,8 @@ func (g *grants) confirmed(asked int64, session uuid.UUID) {
 	g.mu.Lock()
 	s := g.sessions[session]
 	g.mu.Unlock()
-	g.recorder.record(Event{At: asked, Kind: Confirmed, Session: session, TTL: s.TTL.Nanoseconds(), Replica: s.Replica})
+	g.recorder.record(Event{At: asked, Kind: Confirmed, Session: session, TTL: s.TTL.Nanoseconds(),
+		Replica: s.Replica})
 }
 
 func (g *grants) EndSession(ctx context.Context, session uuid.UUID) error {
@@ -69,7 +71,8 @@ func (g *grants) EndSession(ctx context.Context, session uuid.UUID) error {
 	return g.Grants.EndSession(ctx, session)
 }
 
-func (g *grants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g *grants) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	g.ask(requests)
 	results, err := g.Grants.Grant(ctx, session, requests)
 	if err != nil {

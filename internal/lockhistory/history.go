@@ -28,7 +28,8 @@ type Lock struct {
 	Session  uuid.UUID // Nil where it isn't known
 
 	Acquired Span
-	From     int64 // within Acquired: when the claim was asked for that was given; 0 where it isn't known
+	// within Acquired: when the claim was asked for that was given; 0 where it isn't known
+	From     int64
 	Released *Span // nil: never asked
 	Given    bool  // the release's answer: the lock was held until then
 	Lost     int64 // when its context ended by a loss; 0: it didn't
@@ -63,19 +64,22 @@ type life struct {
 // New puts together the events of all processes, in any order. It returns an
 // error for events that don't belong together, such as an answer without call.
 func New(events []Event) (*History, error) {
-	h := &History{Counts: map[Kind]int{}, lives: map[uuid.UUID]*life{}, given: map[locking.Token]int64{}}
+	h := &History{Counts: map[Kind]int{}, lives: map[uuid.UUID]*life{},
+		given: map[locking.Token]int64{}}
 	locks := map[string]*Lock{}
 	for _, e := range events {
 		if e.Kind == Acquire {
 			if locks[e.Lock] != nil {
 				return nil, fmt.Errorf("history: lock %s is acquired twice", e.Lock)
 			}
-			locks[e.Lock] = &Lock{ID: e.Lock, Process: e.Process, Requests: e.Requests, Acquired: Span{e.At, never}}
+			locks[e.Lock] = &Lock{ID: e.Lock, Process: e.Process, Requests: e.Requests,
+				Acquired: Span{e.At, never}}
 		}
 	}
 	// Calls before their answers, and granted locks before what they do, even
 	// where a history that must be refused says otherwise of their times.
-	for _, kinds := range [][]Kind{{Granted, Release, Commit}, {Released, NotHeld, ReleaseUnclear, Lost, Committed, Superseded, CommitUnclear}} {
+	for _, kinds := range [][]Kind{{Granted, Release, Commit},
+		{Released, NotHeld, ReleaseUnclear, Lost, Committed, Superseded, CommitUnclear}} {
 		for _, e := range events {
 			if !slices.Contains(kinds, e.Kind) {
 				continue
@@ -111,7 +115,8 @@ func (k *Lock) take(e Event) error {
 	case Release:
 		k.Released = &Span{e.At, never}
 	case Commit:
-		k.Commits = append(k.Commits, FencedCommit{Span: Span{e.At, never}, Number: e.Number, Outcome: CommitUnclear})
+		k.Commits = append(k.Commits,
+			FencedCommit{Span: Span{e.At, never}, Number: e.Number, Outcome: CommitUnclear})
 	case Released, NotHeld, ReleaseUnclear:
 		if k.Released == nil {
 			return fmt.Errorf("history: %s of lock %s without a call", e.Kind, e.Lock)
@@ -122,7 +127,8 @@ func (k *Lock) take(e Event) error {
 	case Committed, Superseded, CommitUnclear:
 		i := slices.IndexFunc(k.Commits, func(c FencedCommit) bool { return c.Number == e.Number })
 		if i < 0 {
-			return fmt.Errorf("history: %s of lock %s, number %d, without a call", e.Kind, e.Lock, e.Number)
+			return fmt.Errorf("history: %s of lock %s, number %d, without a call", e.Kind, e.Lock,
+				e.Number)
 		}
 		k.Commits[i].Return, k.Commits[i].Outcome = e.At, e.Kind
 	}

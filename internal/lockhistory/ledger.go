@@ -37,18 +37,24 @@ func (h *History) settle(ledger []Written) *Violation {
 			delete(rows, key)
 			switch {
 			case there && w.Token != k.Token:
-				return h.contradiction(k, fmt.Sprintf("commit %d is in the ledger with token %d", c.Number, w.Token))
+				return h.contradiction(k,
+					fmt.Sprintf("commit %d is in the ledger with token %d", c.Number, w.Token))
 			case there && c.Outcome == Superseded:
-				return h.contradiction(k, fmt.Sprintf("commit %d was refused by the fence, and is in the ledger", c.Number))
+				return h.contradiction(k,
+					fmt.Sprintf("commit %d was refused by the fence, and is in the ledger",
+						c.Number))
 			case !there && c.Outcome == Committed:
-				return h.contradiction(k, fmt.Sprintf("commit %d was confirmed, and is not in the ledger", c.Number))
+				return h.contradiction(k,
+					fmt.Sprintf("commit %d was confirmed, and is not in the ledger", c.Number))
 			case there:
 				c.Outcome = Committed
 			}
 		}
 	}
 	for key, w := range rows {
-		return &Violation{Rule: RuleLedger, Detail: fmt.Sprintf("the ledger has commit %d of lock %s with token %d, which was never granted or never tried to commit", key.number, key.lock, w.Token)}
+		return &Violation{Rule: RuleLedger, Detail: fmt.Sprintf("the ledger has commit %d of "+
+			"lock %s with token %d, which was never granted or never tried to commit", key.number,
+			key.lock, w.Token)}
 	}
 	return nil
 }

@@ -19,16 +19,23 @@ type Locker struct {
 func (r *Recorder) Locker(l *locking.Locker) *Locker { return &Locker{r, l} }
 
 // TryAcquire is that of locking.Locker.
-func (l *Locker) TryAcquire(ctx context.Context, owner locking.Owner, requests []locking.Request) (*Held, error) {
-	return l.acquire(requests, func() (*locking.Lock, error) { return l.locker.TryAcquire(ctx, owner, requests) })
+func (l *Locker) TryAcquire(ctx context.Context, owner locking.Owner,
+	requests []locking.Request) (*Held, error) {
+	return l.acquire(requests, func() (*locking.Lock, error) {
+		return l.locker.TryAcquire(ctx, owner, requests)
+	})
 }
 
 // Acquire is that of locking.Locker.
-func (l *Locker) Acquire(ctx context.Context, owner locking.Owner, requests []locking.Request, policy retry.Policy) (*Held, error) {
-	return l.acquire(requests, func() (*locking.Lock, error) { return l.locker.Acquire(ctx, owner, requests, policy) })
+func (l *Locker) Acquire(ctx context.Context, owner locking.Owner, requests []locking.Request,
+	policy retry.Policy) (*Held, error) {
+	return l.acquire(requests, func() (*locking.Lock, error) {
+		return l.locker.Acquire(ctx, owner, requests, policy)
+	})
 }
 
-func (l *Locker) acquire(requests []locking.Request, ask func() (*locking.Lock, error)) (*Held, error) {
+func (l *Locker) acquire(requests []locking.Request,
+	ask func() (*locking.Lock, error)) (*Held, error) {
 	r := l.recorder
 	id := r.newLock()
 	asked := Event{At: Now(), Kind: Acquire, Lock: id}

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asWorker) != "":
 		err = runWorker(os.Getenv(asWorker))
 	default:
-		os.Exit(servertest.Main(m, func(pg *servertest.Postgres) { server = pg }, "track_commit_timestamp=on"))
+		os.Exit(servertest.Main(m, func(pg *servertest.Postgres) { server = pg },
+			"track_commit_timestamp=on"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

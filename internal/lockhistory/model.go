@@ -42,7 +42,8 @@ func relate(locks []*Lock) *relation {
 		conflicts, sameSlots := make([]bool, len(r.classes)), make([]bool, len(r.classes))
 		for j, b := range r.classes {
 			conflicts[j] = locking.Conflict(a, b)
-			sameSlots[j] = a.Resource == b.Resource && a.Mode == locking.Slotted && b.Mode == locking.Slotted
+			sameSlots[j] = a.Resource == b.Resource && a.Mode == locking.Slotted &&
+				b.Mode == locking.Slotted
 		}
 		r.conflicts, r.sameSlots = append(r.conflicts, conflicts), append(r.sameSlots, sameSlots)
 	}
@@ -64,7 +65,8 @@ func (r *relation) admits(s holding, k *Lock) bool {
 		return false
 	}
 	for _, mine := range r.of[k] {
-		if wanted := r.classes[mine]; wanted.Mode == locking.Slotted && len(r.slotted(s.locks, mine)) >= wanted.Slots {
+		if wanted := r.classes[mine]; wanted.Mode == locking.Slotted &&
+			len(r.slotted(s.locks, mine)) >= wanted.Slots {
 			return false
 		}
 	}
@@ -75,7 +77,9 @@ func (r *relation) admits(s holding, k *Lock) bool {
 func (r *relation) bears(locks []*Lock, k *Lock) bool {
 	for _, mine := range r.of[k] {
 		for _, other := range locks {
-			if slices.ContainsFunc(r.of[other], func(theirs int) bool { return r.conflicts[mine][theirs] }) {
+			if slices.ContainsFunc(r.of[other], func(theirs int) bool {
+				return r.conflicts[mine][theirs]
+			}) {
 				return false
 			}
 		}
@@ -118,7 +122,9 @@ func (r *relation) grant(s holding, k *Lock) holding {
 }
 
 func (s holding) without(k *Lock) holding {
-	return holding{locks: slices.DeleteFunc(slices.Clone(s.locks), func(o *Lock) bool { return o == k }), high: s.high}
+	return holding{locks: slices.DeleteFunc(slices.Clone(s.locks), func(o *Lock) bool {
+		return o == k
+	}), high: s.high}
 }
 
 func (s holding) has(k *Lock) bool { return slices.Contains(s.locks, k) }
@@ -173,7 +179,8 @@ func (h *History) operations(locks []*Lock) []porcupine.Operation {
 	var all []porcupine.Operation
 	for i, k := range locks {
 		add := func(s step, at Span) {
-			all = append(all, porcupine.Operation{ClientId: i, Input: operation{s, k}, Call: at.Call, Return: at.Return})
+			all = append(all, porcupine.Operation{ClientId: i, Input: operation{s, k},
+				Call: at.Call, Return: at.Return})
 		}
 		add(granting, Span{max(k.Acquired.Call, k.From), k.Acquired.Return})
 		for _, c := range k.Commits {
@@ -220,7 +227,9 @@ func components(locks []*Lock) [][]*Lock {
 	for _, part := range parts {
 		all = append(all, part)
 	}
-	slices.SortFunc(all, func(a, b []*Lock) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a[0].ID, b[0].ID)) })
+	slices.SortFunc(all, func(a, b []*Lock) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a[0].ID, b[0].ID))
+	})
 	return all
 }
 

@@ -78,9 +78,11 @@ func TestRaces(t *testing.T) {
 	c := newCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), faultsLimit)
 	defer cancel()
-	few := []Request{exclusive("a"), exclusive("a/x"), exclusive("a/y"), exclusive("a/x/1"), shared("a"), slot("a/s", 2)}
+	few := []Request{exclusive("a"), exclusive("a/x"), exclusive("a/y"), exclusive("a/x/1"),
+		shared("a"), slot("a/s", 2)}
 	for _, name := range []string{"one", "two", "three"} {
-		c.start(name, workerSpec{Replica: name, Workers: 8, Wanted: few, Longest: 40 * time.Millisecond, Hasty: true})
+		c.start(name, workerSpec{Replica: name, Workers: 8, Wanted: few,
+			Longest: 40 * time.Millisecond, Hasty: true})
 	}
 	c.awaitGrants(ctx, soak.Pick(10, 100))
 	c.finish()
@@ -117,8 +119,10 @@ func newCluster(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and memcached")
 	}
-	c := &cluster{T: t, url: server.Database(t), memcached: servertest.NewMemcached(t), dir: t.TempDir(), workers: map[string]*worker{}}
-	store, err := postgres.Open(t.Context(), postgres.Options{URL: c.url, Migrate: true, Log: zerolog.Nop()})
+	c := &cluster{T: t, url: server.Database(t), memcached: servertest.NewMemcached(t),
+		dir: t.TempDir(), workers: map[string]*worker{}}
+	store, err := postgres.Open(t.Context(),
+		postgres.Options{URL: c.url, Migrate: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +148,8 @@ func (c *cluster) start(name string, spec workerSpec) {
 	spec.Name, spec.File, spec.Seed = name, filepath.Join(c.dir, name), uint64(len(c.workers))
 	spec.URL, spec.TTL = c.url+"&application_name="+url.QueryEscape(name), ttlOfWorkers
 	if spec.Wanted == nil {
-		spec.Memcached, spec.Workers, spec.Wanted, spec.Longest, spec.Writes = c.memcached.Addr(), 3, wanted, longestHold, true
+		spec.Memcached, spec.Workers, spec.Wanted, spec.Longest, spec.Writes = c.memcached.Addr(),
+			3, wanted, longestHold, true
 		spec.Rest = soak.Pick(100*time.Millisecond, 0) // most of the time, sessions are waited for
 	}
 	c.workers[name] = startWorker(c.T, spec)
@@ -222,7 +227,9 @@ func (c *cluster) awaitEndOfSession(ctx context.Context, name string) {
 		}
 	}
 	for over := false; !over; c.wait(ctx, "the end of the session of "+name) {
-		if err := c.conn.QueryRow(ctx, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1`, session).Scan(&over); err != nil {
+		if err := c.conn.QueryRow(ctx,
+			`SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1`,
+			session).Scan(&over); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -263,7 +270,8 @@ func (c *cluster) finish() *History {
 	if err := h.Check(ledger); err != nil {
 		c.Error(err)
 	}
-	c.Logf("%d locks, %d rows in the ledger, checked in %s: %v", len(h.Locks), len(ledger), time.Since(began), h.Counts)
+	c.Logf("%d locks, %d rows in the ledger, checked in %s: %v", len(h.Locks), len(ledger),
+		time.Since(began), h.Counts)
 	return h
 }
 

@@ -15,7 +15,8 @@ import (
 // anyRequests draws what one lock may ask for, from few and related names.
 func anyRequests() *rapid.Generator[[]Request] {
 	one := rapid.SampledFrom([]Request{
-		exclusive("a"), shared("a"), exclusive("a/b"), shared("a/b"), exclusive("a/c"), slot("s", 1), slot("s", 2), exclusive("d"), shared("s"),
+		exclusive("a"), shared("a"), exclusive("a/b"), shared("a/b"), exclusive("a/c"),
+		slot("s", 1), slot("s", 2), exclusive("d"), shared("s"),
 	})
 	return rapid.SliceOfNDistinct(one, 1, 3, func(r Request) locking.Resource { return r.Resource })
 }
@@ -73,12 +74,15 @@ func (s *honest) join(t *rapid.T) {
 // with the times of its call and its answer around this one.
 func (s *honest) step(t *rapid.T, suits func(c *client) bool) (c *client, call, answer int) {
 	s.now += rapid.IntRange(2, 20).Draw(t, "pause")
-	free := slices.DeleteFunc(slices.Clone(s.clients), func(c *client) bool { return c.dead || c.quiet >= s.now-1 || !suits(c) })
+	free := slices.DeleteFunc(slices.Clone(s.clients), func(c *client) bool {
+		return c.dead || c.quiet >= s.now-1 || !suits(c)
+	})
 	if len(free) == 0 {
 		t.Skip("none is free")
 	}
 	c = rapid.SampledFrom(free).Draw(t, "client")
-	call, answer = rapid.IntRange(c.quiet+1, s.now).Draw(t, "call"), s.now+rapid.IntRange(0, 60).Draw(t, "delay")
+	call, answer = rapid.IntRange(c.quiet+1, s.now).Draw(t, "call"),
+		s.now+rapid.IntRange(0, 60).Draw(t, "delay")
 	c.quiet = answer
 	return c, call, answer
 }
@@ -163,12 +167,15 @@ func TestShortCutsSayTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, unanswered := drawHistory(t)
 		err := h.checkOrder(h.Locks)
-		plain := porcupine.CheckOperationsTimeout(plainModel(relate(append(slices.Clone(h.Locks), unanswered...))), h.plainly(unanswered), checkLimit)
+		plain := porcupine.CheckOperationsTimeout(
+			plainModel(relate(append(slices.Clone(h.Locks), unanswered...))), h.plainly(unanswered),
+			checkLimit)
 		var violation *Violation
 		switch {
 		case plain == porcupine.Ok && err == nil:
 			right++
-		case plain == porcupine.Illegal && errors.As(err, &violation) && h.linearizable(violation.Locks) == porcupine.Illegal:
+		case plain == porcupine.Illegal && errors.As(err, &violation) &&
+			h.linearizable(violation.Locks) == porcupine.Illegal:
 			wrong++
 		default:
 			t.Fatalf("%v, plainly %s", err, plain)
@@ -186,19 +193,25 @@ func drawHistory(t *rapid.T) (h *History, unanswered []*Lock) {
 	s := &story{}
 	at := func(label string, from int) int { return from + rapid.IntRange(0, 12).Draw(t, label) }
 	for i := range rapid.IntRange(2, 5).Draw(t, "locks") {
-		requests := rapid.SliceOfNDistinct(rapid.SampledFrom([]Request{exclusive("a"), shared("a"), exclusive("a/b"), slot("s", 1), slot("s", 2)}), 1, 2,
+		requests := rapid.SliceOfNDistinct(
+			rapid.SampledFrom([]Request{exclusive("a"), shared("a"), exclusive("a/b"), slot("s", 1),
+				slot("s", 2)}), 1, 2,
 			func(r Request) locking.Resource { return r.Resource }).Draw(t, "requests")
 		call := at("call", 0)
 		answer := at("answer", call)
 		if rapid.IntRange(0, 4).Draw(t, "unanswered") == 0 {
-			unanswered = append(unanswered, &Lock{ID: fmt.Sprint("unanswered", i), Requests: requests, Acquired: Span{ms(call), never}})
+			unanswered = append(unanswered,
+				&Lock{ID: fmt.Sprint("unanswered", i), Requests: requests,
+					Acquired: Span{ms(call), never}})
 			continue
 		}
 		process := fmt.Sprint("process", i)
-		k := s.lock(process, locking.Token(rapid.IntRange(1, 6).Draw(t, "token")*10+i), call, answer, requests...)
+		k := s.lock(process, locking.Token(rapid.IntRange(1, 6).Draw(t, "token")*10+i), call,
+			answer, requests...)
 		drawEnd(t, k, at, answer)
 		if ends := at("end", call); rapid.Bool().Draw(t, "session") {
-			s.add(Event{At: ms(call), Process: process, Kind: Confirmed, Session: sessionOf(process), TTL: ms(40), Replica: process})
+			s.add(Event{At: ms(call), Process: process, Kind: Confirmed,
+				Session: sessionOf(process), TTL: ms(40), Replica: process})
 			s.add(Event{At: ms(ends), Process: process, Kind: Ending, Session: sessionOf(process)})
 		}
 	}

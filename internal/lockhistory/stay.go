@@ -13,7 +13,8 @@ type stay struct {
 
 func inOrder(all []stay) []stay {
 	slices.SortFunc(all, func(a, b stay) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.lock.Token, b.lock.Token), cmp.Compare(a.lock.ID, b.lock.ID))
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.lock.Token, b.lock.Token),
+			cmp.Compare(a.lock.ID, b.lock.ID))
 	})
 	return all
 }
@@ -38,9 +39,12 @@ func replay(all []stay) bool {
 	high := r.nothing().high
 	var standing []stay
 	for _, next := range all {
-		standing = slices.DeleteFunc(standing, func(before stay) bool { return before.until <= next.from })
+		standing = slices.DeleteFunc(standing, func(before stay) bool {
+			return before.until <= next.from
+		})
 		others := locksOf(standing)
-		if !r.bears(others, next.lock) || !r.grows(high, next.lock) || !r.fits(append(others, next.lock), next.lock) {
+		if !r.bears(others, next.lock) || !r.grows(high, next.lock) ||
+			!r.fits(append(others, next.lock), next.lock) {
 			return false
 		}
 		standing = append(standing, next)

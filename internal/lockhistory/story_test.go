@@ -30,10 +30,12 @@ func ms(n int) int64 { return int64(n) * time.Millisecond.Nanoseconds() }
 func (s *story) add(e Event) { s.events = append(s.events, e) }
 
 // lock tells of an acquisition from call to answer. Lock IDs are unique by token.
-func (s *story) lock(process string, token locking.Token, call, answer int, requests ...Request) *told {
+func (s *story) lock(process string, token locking.Token, call, answer int,
+	requests ...Request) *told {
 	id := fmt.Sprintf("%s/%d", process, token)
 	s.add(Event{At: ms(call), Process: process, Kind: Acquire, Lock: id, Requests: requests})
-	s.add(Event{At: ms(answer), Process: process, Kind: Granted, Lock: id, Token: token, Session: sessionOf(process)})
+	s.add(Event{At: ms(answer), Process: process, Kind: Granted, Lock: id, Token: token,
+		Session: sessionOf(process)})
 	return &told{story: s, process: process, id: id, token: token}
 }
 
@@ -57,14 +59,16 @@ func (k *told) commit(call, answer int) *told {
 // written adds a row to the ledger, with times in its own milliseconds.
 func (k *told) written(fenced, committed int) *told {
 	k.ledger = append(k.ledger, Written{
-		Lock: k.id, Number: k.commits, Token: k.token, Fenced: int64(fenced) * 1000, Committed: int64(committed) * 1000,
+		Lock: k.id, Number: k.commits, Token: k.token, Fenced: int64(fenced) * 1000,
+		Committed: int64(committed) * 1000,
 	})
 	return k
 }
 
 // confirmed tells that the process's session of a second was confirmed.
 func (s *story) confirmed(process string, at int) {
-	s.add(Event{At: ms(at), Process: process, Kind: Confirmed, Session: sessionOf(process), TTL: time.Second.Nanoseconds(), Replica: process})
+	s.add(Event{At: ms(at), Process: process, Kind: Confirmed, Session: sessionOf(process),
+		TTL: time.Second.Nanoseconds(), Replica: process})
 }
 
 // check returns what is wrong with the story, told backwards: the order of

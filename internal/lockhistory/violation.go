@@ -80,7 +80,8 @@ func ruleOfStays(core []stay) Rule {
 func ruleOfHolders(core []*Lock) Rule {
 	if len(core) != 2 {
 		for _, request := range core[0].Requests {
-			if request.Mode == locking.Slotted && request.Slots < len(core) && allAsk(core, request.Resource) {
+			if request.Mode == locking.Slotted && request.Slots < len(core) &&
+				allAsk(core, request.Resource) {
 				return RuleSlots
 			}
 		}
@@ -102,7 +103,9 @@ func ruleOfHolders(core []*Lock) Rule {
 
 func allAsk(core []*Lock, resource locking.Resource) bool {
 	for _, k := range core {
-		if !slices.ContainsFunc(k.Requests, func(r Request) bool { return r.Resource == resource && r.Mode == locking.Slotted }) {
+		if !slices.ContainsFunc(k.Requests, func(r Request) bool {
+			return r.Resource == resource && r.Mode == locking.Slotted
+		}) {
 			return false
 		}
 	}
@@ -133,7 +136,8 @@ func (v *Violation) Error() string {
 		fmt.Fprintf(&b, ": %d of %d locks can't all be right", len(v.Locks), v.Of)
 	}
 	for _, k := range v.Locks {
-		fmt.Fprintf(&b, "\n  lock %s of %s, token %d: %s", k.ID, k.Process, k.Token, strings.Join(texts(k.Requests), ", "))
+		fmt.Fprintf(&b, "\n  lock %s of %s, token %d: %s", k.ID, k.Process, k.Token,
+			strings.Join(texts(k.Requests), ", "))
 	}
 	if v.ledger != nil {
 		v.tell(&b, "commits by the store's clock", v.commitLines(), time.Microsecond)
@@ -162,14 +166,16 @@ func (v *Violation) tell(b *strings.Builder, title string, lines []line, unit ti
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	fmt.Fprintf(b, "\n  %s:", title)
 	for _, l := range lines {
-		fmt.Fprintf(b, "\n  %12.6f s  %s", (time.Duration(l.at-lines[0].at) * unit).Seconds(), l.text)
+		fmt.Fprintf(b, "\n  %12.6f s  %s", (time.Duration(l.at-lines[0].at) * unit).Seconds(),
+			l.text)
 	}
 }
 
 func (v *Violation) commitLines() []line {
 	var lines []line
 	for _, w := range v.ledger {
-		lines = append(lines, line{w.from, w.lock.ID + " passes its first fence"}, line{w.until, w.lock.ID + " commits the last time"})
+		lines = append(lines, line{w.from, w.lock.ID + " passes its first fence"},
+			line{w.until, w.lock.ID + " commits the last time"})
 	}
 	return lines
 }
@@ -212,7 +218,8 @@ func (h *History) linesOf(k *Lock) []line {
 	}
 	if k.Released != nil {
 		add(k.Released.Call, "releases")
-		add(k.Released.Return, map[bool]string{true: "has released", false: "ends its release: it was lost, or is unclear"}[k.Given])
+		add(k.Released.Return, map[bool]string{true: "has released",
+			false: "ends its release: it was lost, or is unclear"}[k.Given])
 	}
 	if !k.Given {
 		add(h.freed(k).Call, "is free at the earliest (it never released)")

@@ -59,14 +59,16 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 10, 20, slot("a", 2)).released(50, 60)
 			s.lock("two", 42, 30, 40, shared("a")).released(50, 60)
 		}},
-		{"a parent while its child is held", RuleHierarchy, []locking.Token{41, 42}, func(s *story) {
-			s.lock("one", 41, 10, 20, exclusive("a/b")).released(50, 60)
-			s.lock("two", 42, 30, 40, exclusive("a")).released(70, 80)
-		}},
-		{"a child while its parent is held", RuleHierarchy, []locking.Token{41, 42}, func(s *story) {
-			s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
-			s.lock("two", 42, 30, 40, exclusive("a/b")).released(70, 80)
-		}},
+		{"a parent while its child is held", RuleHierarchy, []locking.Token{41, 42},
+			func(s *story) {
+				s.lock("one", 41, 10, 20, exclusive("a/b")).released(50, 60)
+				s.lock("two", 42, 30, 40, exclusive("a")).released(70, 80)
+			}},
+		{"a child while its parent is held", RuleHierarchy, []locking.Token{41, 42},
+			func(s *story) {
+				s.lock("one", 41, 10, 20, exclusive("a")).released(50, 60)
+				s.lock("two", 42, 30, 40, exclusive("a/b")).released(70, 80)
+			}},
 		{"a release before the acquisition", RuleRelease, []locking.Token{41}, func(s *story) {
 			s.lock("one", 41, 30, 40, exclusive("a")).released(10, 20)
 		}},
@@ -74,15 +76,17 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
 			s.lock("two", 41, 30, 40, exclusive("a/b")).released(50, 60)
 		}},
-		{"a token that goes back, as the releases tell", RuleToken, []locking.Token{41, 42}, func(s *story) {
-			s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
-			s.lock("two", 41, 10, 40, exclusive("a")).released(50, 60)
-		}},
-		{"a token that goes back, as the call for the claim tells", RuleToken, []locking.Token{41, 42}, func(s *story) {
-			s.lock("one", 42, 20, 30, exclusive("a")).released(40, 50)
-			s.lock("two", 41, 10, 70, exclusive("a"))
-			s.events[len(s.events)-1].From = ms(60)
-		}},
+		{"a token that goes back, as the releases tell", RuleToken, []locking.Token{41, 42},
+			func(s *story) {
+				s.lock("one", 42, 10, 20, exclusive("a")).released(25, 26)
+				s.lock("two", 41, 10, 40, exclusive("a")).released(50, 60)
+			}},
+		{"a token that goes back, as the call for the claim tells", RuleToken,
+			[]locking.Token{41, 42}, func(s *story) {
+				s.lock("one", 42, 20, 30, exclusive("a")).released(40, 50)
+				s.lock("two", 41, 10, 70, exclusive("a"))
+				s.events[len(s.events)-1].From = ms(60)
+			}},
 		{"a token twice", RuleToken, []locking.Token{41, 41}, func(s *story) {
 			s.lock("one", 41, 10, 20, shared("a"))
 			s.lock("two", 41, 10, 20, shared("b"))
@@ -95,25 +99,29 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 			s.lock("one", 41, 10, 20, exclusive("a")).event(900, Lost).commit(1200, 1300)
 			s.lock("two", 42, 1100, 1150, exclusive("a")).released(1400, 1500)
 		}},
-		{"a lock taken from a living session", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
-			s.confirmed("one", 20)
-			s.lock("one", 41, 10, 30, exclusive("a"))
-			s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
-		}},
-		{"a lock taken from a session that was renewed", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
-			s.confirmed("one", 20)
-			s.lock("one", 41, 10, 30, exclusive("a"))
-			s.confirmed("one", 500)
-			s.lock("two", 42, 40, 1400, exclusive("a")).released(1500, 1600)
-		}},
+		{"a lock taken from a living session", RuleExclusive, []locking.Token{41, 42},
+			func(s *story) {
+				s.confirmed("one", 20)
+				s.lock("one", 41, 10, 30, exclusive("a"))
+				s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
+			}},
+		{"a lock taken from a session that was renewed", RuleExclusive, []locking.Token{41, 42},
+			func(s *story) {
+				s.confirmed("one", 20)
+				s.lock("one", 41, 10, 30, exclusive("a"))
+				s.confirmed("one", 500)
+				s.lock("two", 42, 40, 1400, exclusive("a")).released(1500, 1600)
+			}},
 		{"a lock taken from a successor", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
-			s.add(Event{At: ms(20), Process: "one", Kind: Succeeds, Session: sessionOf("one"), Replica: "one"})
+			s.add(Event{At: ms(20), Process: "one", Kind: Succeeds, Session: sessionOf("one"),
+				Replica: "one"})
 			s.confirmed("one", 20)
 			s.lock("one", 41, 21, 30, exclusive("a"))
 			s.lock("two", 42, 40, 900, exclusive("a")).released(1400, 1500)
 		}},
 		{"two that wrote by turns", RuleExclusive, []locking.Token{41, 42}, func(s *story) {
-			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 5).commit(23, 100).written(8, 12)
+			s.lock("one", 41, 10, 20, exclusive("a")).commit(21, 22).written(1, 5).commit(23, 100).
+				written(8, 12)
 			s.lock("two", 42, 10, 90, exclusive("a")).commit(91, 95).written(6, 7)
 		}},
 		{"two that wrote at once in one slot", RuleSlots, []locking.Token{41, 42}, func(s *story) {
@@ -180,7 +188,8 @@ func surround(s *story) {
 	for i := range 40 {
 		for j, name := range []string{"x", "x/y", "a/z/z"} {
 			at := 2000 + 10*i + 3*j
-			s.lock("busy", locking.Token(1000+3*i+j), at, at+1, exclusive(name)).released(at+1, at+2)
+			s.lock("busy", locking.Token(1000+3*i+j), at, at+1, exclusive(name)).
+				released(at+1, at+2)
 		}
 		at := 2000 + 10*i
 		s.lock("busy", locking.Token(5000+i), at, at+5, slot("w", 3)).released(at+25, at+26)
@@ -199,8 +208,10 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 			s.lock("two", 42, 10, 40, exclusive("a")).released(50, 60)
 		}},
 		{"readers, siblings and other slots", func(s *story) {
-			s.lock("one", 41, 10, 20, shared("a"), exclusive("b/c"), slot("api", 2)).released(50, 60)
-			s.lock("two", 42, 10, 20, shared("a/b"), exclusive("b/d"), slot("api", 2)).released(50, 60)
+			s.lock("one", 41, 10, 20, shared("a"), exclusive("b/c"), slot("api", 2)).
+				released(50, 60)
+			s.lock("two", 42, 10, 20, shared("a/b"), exclusive("b/d"), slot("api", 2)).
+				released(50, 60)
 			s.lock("three", 43, 55, 57, slot("api", 2)).released(70, 80)
 		}},
 		{"a slot that one of three sees as free, by its own number", func(s *story) {
@@ -230,7 +241,8 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 			k := s.lock("one", 41, 10, 30, exclusive("a")).commit(31, 32).written(1, 2)
 			s.lock("two", 42, 40, 1100, exclusive("a")).commit(1200, 1300).written(1100, 1110)
 			k.commits++
-			k.event(35, Commit).event(2000, Superseded).event(2001, Lost).event(2002, Release).event(2003, NotHeld)
+			k.event(35, Commit).event(2000, Superseded).event(2001, Lost).event(2002, Release).
+				event(2003, NotHeld)
 		}},
 		{"a commit whose answer died with its process", func(s *story) {
 			k := s.lock("one", 41, 10, 30, exclusive("a"))
@@ -252,20 +264,24 @@ func TestCorrectHistoriesAreAccepted(t *testing.T) {
 		{"a session that its successor ended", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a"))
-			s.add(Event{At: ms(30), Process: "heir", Kind: Succeeds, Session: sessionOf("heir"), Replica: "one"})
+			s.add(Event{At: ms(30), Process: "heir", Kind: Succeeds, Session: sessionOf("heir"),
+				Replica: "one"})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
 		{"a claim that was given back without a release", func(s *story) {
 			s.confirmed("one", 20)
 			s.lock("one", 41, 10, 20, exclusive("a")).event(30, Lost)
 			s.add(Event{At: ms(30), Process: "one", Kind: Returning, Token: 41})
-			s.add(Event{At: ms(500), Process: "one", Kind: Returning, Token: 41}) // the answer was lost
+			// the answer was lost
+			s.add(Event{At: ms(500), Process: "one", Kind: Returning, Token: 41})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
 		{"an acquisition whose answer was lost", func(s *story) {
-			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/1", Requests: []Request{exclusive("a")}})
+			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/1",
+				Requests: []Request{exclusive("a")}})
 			s.add(Event{At: ms(20), Process: "one", Kind: AcquireUnclear, Lock: "one/1"})
-			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/2", Requests: []Request{exclusive("a")}})
+			s.add(Event{At: ms(10), Process: "one", Kind: Acquire, Lock: "one/2",
+				Requests: []Request{exclusive("a")}})
 			s.lock("two", 42, 31, 35, exclusive("a")).released(50, 60)
 		}},
 	}
@@ -308,7 +324,8 @@ func TestViolationsAreTold(t *testing.T) {
 	s.confirmed("one", 20)
 	s.lock("one", 41, 10, 30, exclusive("a"), shared("b")).commit(31, 32).written(31, 32)
 	s.add(Event{At: ms(40), Process: "test", Kind: Note, Text: "process one is killed"})
-	s.lock("two", 42, 50, 900, exclusive("a/b")).commit(901, 902).written(901, 902).released(1000, 1010)
+	s.lock("two", 42, 50, 900, exclusive("a/b")).commit(901, 902).written(901, 902).
+		released(1000, 1010)
 	err := s.check(t)
 	const want = `history is wrong: a lock above or beneath another: 2 of 162 locks can't all be right
   lock one/41 of one, token 41: exclusive path:a, shared path:b

@@ -78,15 +78,17 @@ func runWorker(text string) (err error) {
 		}
 	}
 	locker, err := locking.New(backend, locking.Options{
-		Namespace: store.ClusterID().String(), Lease: 10 * time.Second, Grants: r.Grants(store.Grants()),
+		Namespace: store.ClusterID().String(), Lease: 10 * time.Second,
+		Grants:  r.Grants(store.Grants()),
 		Session: locking.Session{Replica: spec.Replica, TTL: spec.TTL, Succeeds: true},
 	})
 	if err != nil {
 		return err
 	}
 	w := &workload{
-		locker: r.Locker(locker), replica: spec.Replica, workers: spec.Workers, wanted: spec.Wanted, longest: spec.Longest,
-		rest: spec.Rest, hasty: spec.Hasty, seed: spec.Seed,
+		locker: r.Locker(locker), replica: spec.Replica, workers: spec.Workers, wanted: spec.Wanted,
+		longest: spec.Longest,
+		rest:    spec.Rest, hasty: spec.Hasty, seed: spec.Seed,
 	}
 	if spec.Writes {
 		w.write = writeTo(store)

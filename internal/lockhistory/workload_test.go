@@ -23,7 +23,8 @@ type workload struct {
 	rest    time.Duration // at most, between one lock and the next
 	hasty   bool          // nobody waits: each tries once, and then for something else
 	seed    uint64
-	write   func(ctx context.Context, k *Held, number int) error // a fenced transaction; nil where there is no fence
+	// a fenced transaction; nil where there is no fence
+	write func(ctx context.Context, k *Held, number int) error
 }
 
 const (
@@ -33,14 +34,17 @@ const (
 
 // wanted are related resources, in every mode.
 var wanted = []Request{
-	exclusive("a"), shared("a"), exclusive("a/x"), shared("a/x"), exclusive("a/x/1"), exclusive("a/x/2"), shared("a/x/2"), exclusive("a/y"),
-	exclusive("b"), shared("b"), exclusive("b/x"), exclusive("b/y"), exclusive("c"), shared("c"), exclusive("d"),
+	exclusive("a"), shared("a"), exclusive("a/x"), shared("a/x"), exclusive("a/x/1"),
+	exclusive("a/x/2"), shared("a/x/2"), exclusive("a/y"),
+	exclusive("b"), shared("b"), exclusive("b/x"), exclusive("b/y"), exclusive("c"), shared("c"),
+	exclusive("d"),
 	slot("api", 3), slot("api", 3), slot("api", 3), slot("b/pool", 2), exclusive("api"),
 }
 
 // patience is how an Acquire waits: longer than any lock is held, unless its
 // holder died.
-var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond, Backoff: retry.Exponential, Jitter: 0.5}
+var patience = retry.Policy{Attempts: 60, Delay: time.Millisecond, MaxDelay: 20 * time.Millisecond,
+	Backoff: retry.Exponential, Jitter: 0.5}
 
 // run works until ctx ends, and until all locks are released.
 func (w *workload) run(ctx context.Context) {
@@ -111,7 +115,8 @@ func (w *workload) use(k *Held, r *rand.Rand) {
 func (w *workload) commit(k *Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	_ = k.Commit(func(number int) error { return w.write(ctx, k, number) }) // the history has what it said
+	// the history has what it said
+	_ = k.Commit(func(number int) error { return w.write(ctx, k, number) })
 }
 
 func pause(ctx context.Context, d time.Duration) {

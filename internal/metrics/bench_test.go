@@ -17,13 +17,18 @@ type nothing struct {
 	results []jobs.StartResult
 }
 
-func (n *nothing) Start(context.Context, uuid.UUID, []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (n *nothing) Start(context.Context, uuid.UUID,
+	[]jobs.StartRequest) ([]jobs.StartResult, error) {
 	return n.results, nil
 }
-func (n *nothing) Finish(context.Context, []jobs.FinishRequest) ([]bool, error)   { return nil, nil }
-func (n *nothing) Server(string) string                                           { return "" }
-func (n *nothing) Add(context.Context, string, []byte, time.Duration) error       { return nil }
-func (n *nothing) Get(context.Context, ...string) (map[string][]byte, error)      { return nil, nil }
+func (n *nothing) Finish(context.Context, []jobs.FinishRequest) ([]bool, error) {
+	return nil, nil
+}
+func (n *nothing) Server(string) string                                     { return "" }
+func (n *nothing) Add(context.Context, string, []byte, time.Duration) error { return nil }
+func (n *nothing) Get(context.Context, ...string) (map[string][]byte, error) {
+	return nil, nil
+}
 func (n *nothing) Renew(context.Context, string, []byte, time.Duration) error     { return nil }
 func (n *nothing) Delete(context.Context, string, []byte) error                   { return nil }
 func (n *nothing) DeleteAll(_ context.Context, keys []string, _ [][]byte) []error { return nil }
@@ -52,10 +57,12 @@ func BenchmarkFiring(b *testing.B) {
 				_ = backend.Add(ctx, "key", nil, time.Minute)
 			}
 			_, _ = store.Start(ctx, uuid.Nil, nil)
-			m.Observe(jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1, Lateness: time.Millisecond, Locking: time.Millisecond, Locks: locks})
+			m.Observe(jobs.Event{Kind: jobs.EventStarted, Job: "sales", Attempt: 1,
+				Lateness: time.Millisecond, Locking: time.Millisecond, Locks: locks})
 			_, _ = store.Finish(ctx, nil)
 			_ = backend.DeleteAll(ctx, nil, nil)
-			m.Observe(jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded, Took: time.Second, Held: time.Second, Locks: locks})
+			m.Observe(jobs.Event{Kind: jobs.EventFinished, Job: "sales", State: jobs.Succeeded,
+				Took: time.Second, Held: time.Second, Locks: locks})
 		}
 	})
 }

@@ -20,7 +20,8 @@ type bounded[K comparable, V any] struct {
 	rest  *V // made when it is first needed
 }
 
-func newBounded[K comparable, V any](most int, text func(K) string, make func(label string) V) *bounded[K, V] {
+func newBounded[K comparable, V any](most int, text func(K) string,
+	make func(label string) V) *bounded[K, V] {
 	return &bounded[K, V]{most: most, text: text, make: make, known: map[K]V{}}
 }
 

@@ -12,19 +12,30 @@ import (
 )
 
 func (m *Metrics) describeCalls() {
-	m.reloadWorked = m.gauge("holdfast_config_reload_success", "1 if the last reload of the configuration succeeded, 0 if it was refused. 1 before the first reload.")
-	m.reloadedAt = m.gauge("holdfast_config_reload_timestamp_seconds", "When the current configuration was read, in seconds since 1970.")
+	m.reloadWorked = m.gauge("holdfast_config_reload_success", "1 if the last reload of the "+
+		"configuration succeeded, 0 if it was refused. 1 before the first reload.")
+	m.reloadedAt = m.gauge("holdfast_config_reload_timestamp_seconds",
+		"When the current configuration was read, in seconds since 1970.")
 	m.Reloaded(nil)
 	m.starts = m.counter("holdfast_starts_total",
-		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter and group_full the run waits; after duplicate, stale, paused and no_session this replica drops the firing.", "outcome")
-	m.swept = m.counter("holdfast_swept_sessions_total", "Sessions of dead replicas that this replica swept.")
+		"Starts that the store decided on, by outcome. After lock_held, overlap, older_waiter "+
+			"and group_full the run waits; after duplicate, stale, paused and no_session this "+
+			"replica drops the firing.", "outcome")
+	m.swept = m.counter("holdfast_swept_sessions_total",
+		"Sessions of dead replicas that this replica swept.")
 	m.storeTime = m.histogram(questions, "holdfast_store_duration_seconds",
-		"Duration of calls to the store by operation, including the wait for a connection and failed calls. Starts, notes and finishes are batches.", "operation")
+		"Duration of calls to the store by operation, including the wait for a connection and "+
+			"failed calls. Starts, notes and finishes are batches.", "operation")
 	m.storeErrors = m.counter("holdfast_store_errors_total",
-		"Failed calls to the store by error: unavailable, row_held (blocked by an open transaction), session_lost, cancelled (by the caller), or other.", "operation", "error")
-	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds", "Duration of calls to memcached by operation, including failed calls.", "operation")
+		"Failed calls to the store by error: unavailable, row_held (blocked by an open "+
+			"transaction), session_lost, cancelled (by the caller), or other.", "operation",
+		"error")
+	m.memcachedTime = m.histogram(requests, "holdfast_memcached_duration_seconds",
+		"Duration of calls to memcached by operation, including failed calls.", "operation")
 	m.memcachedErrors = m.counter("holdfast_memcached_errors_total",
-		"Failed calls to memcached by error: unavailable, unclear (the reply was lost), full, or other. A key that is held, missing or of another owner is no error.", "operation", "error")
+		"Failed calls to memcached by error: unavailable, unclear (the reply was lost), full, or "+
+			"other. A key that is held, missing or of another owner is no error.", "operation",
+		"error")
 	m.swept.WithLabelValues()
 }
 
@@ -85,7 +96,8 @@ func (o operation) note(begun time.Time, errs ...error) {
 // faultOf returns what kind of failure an error is; "" where it is an answer.
 func faultOf(err error) string {
 	switch {
-	case err == nil, errors.Is(err, locking.ErrNotStored), errors.Is(err, locking.ErrMissing), errors.Is(err, locking.ErrNotOwner):
+	case err == nil, errors.Is(err, locking.ErrNotStored), errors.Is(err, locking.ErrMissing),
+		errors.Is(err, locking.ErrNotOwner):
 		return ""
 	case errors.Is(err, locking.ErrUnavailable):
 		return "unavailable"
@@ -106,7 +118,8 @@ type backend struct {
 // Backend returns inner, which is memcached, timed by the operation.
 func (m *Metrics) Backend(inner locking.Backend) locking.Backend {
 	return &backend{
-		inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete"), m.operation("delete_all"),
+		inner, m.operation("add"), m.operation("get"), m.operation("renew"), m.operation("delete"),
+		m.operation("delete_all"),
 	}
 }
 

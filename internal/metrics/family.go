@@ -33,7 +33,8 @@ func (f Family) Unit() string {
 		return "seconds"
 	case strings.HasSuffix(f.Name, "_info"):
 		return "always 1"
-	case slices.Contains([]string{"holdfast_ready", "holdfast_session", "holdfast_memcached_up"}, f.Name):
+	case slices.Contains([]string{"holdfast_ready", "holdfast_session", "holdfast_memcached_up"},
+		f.Name):
 		return "1 or 0"
 	}
 	return "count"
@@ -49,10 +50,13 @@ const (
 
 // The classic buckets, in seconds.
 var (
-	waits     = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600} // before something happens
+	// before something happens
+	waits     = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 	works     = []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 1800, 3600, 14400}
-	questions = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
-	requests  = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1}
+	questions = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+		5}
+	requests = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+		0.25, 0.5, 1}
 )
 
 // book registers families and remembers them.
@@ -79,11 +83,13 @@ func (b *book) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return v
 }
 
-func (b *book) histogram(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
+func (b *book) histogram(buckets []float64, name, help string,
+	labels ...string) *prometheus.HistogramVec {
 	b.note(Histogram, name, help, labels)
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
-		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets, NativeHistogramMinResetDuration: nativeReset,
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
+		NativeHistogramMinResetDuration: nativeReset,
 	}, labels)
 	b.registry.MustRegister(v)
 	return v

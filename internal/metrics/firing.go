@@ -11,16 +11,27 @@ import (
 
 func (m *Metrics) describeFirings() {
 	m.firings = m.counter("holdfast_firings_total",
-		"Firings that this replica handled, by kind: scheduled ones of its own cron table, and adopted ones, which were triggered, recovered, late, or left by another replica.", "job", "kind")
-	m.attempts = m.counter("holdfast_attempts_total", "Attempts of runs that this replica started.", "job")
-	m.runs = m.counter("holdfast_runs_total", "Runs whose end this replica recorded, by final state. Skipped and missed firings are included, although they never ran.", "job", "state")
-	m.skips = m.counter("holdfast_skips_total", "Firings that this replica recorded as skipped or missed, by reason.", "job", "reason")
-	m.retries = m.counter("holdfast_retries_total", "Attempts that ended and are to be followed by another attempt.", "job")
+		"Firings that this replica handled, by kind: scheduled ones of its own cron table, and "+
+			"adopted ones, which were triggered, recovered, late, or left by another replica.",
+		"job", "kind")
+	m.attempts = m.counter("holdfast_attempts_total", "Attempts of runs that this replica started.",
+		"job")
+	m.runs = m.counter("holdfast_runs_total", "Runs whose end this replica recorded, by final "+
+		"state. Skipped and missed firings are included, although they never ran.", "job", "state")
+	m.skips = m.counter("holdfast_skips_total",
+		"Firings that this replica recorded as skipped or missed, by reason.", "job", "reason")
+	m.retries = m.counter("holdfast_retries_total",
+		"Attempts that ended and are to be followed by another attempt.", "job")
 	m.lost = m.counter("holdfast_lost_runs_total",
-		"Runs that this replica recorded as lost, by reason: its own runs whose claim or session was lost, and runs of dead replicas that it swept.", "job", "reason")
-	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "Time from the scheduled time of a run to the start of its first attempt, including runs that waited and late runs.", "job")
-	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds", "Time that started firings waited for a worker of this replica.")
-	m.duration = m.histogram(works, "holdfast_run_duration_seconds", "Duration of the handler for each attempt.", "job")
+		"Runs that this replica recorded as lost, by reason: its own runs whose claim or session "+
+			"was lost, and runs of dead replicas that it swept.", "job", "reason")
+	m.lateness = m.histogram(waits, "holdfast_lateness_seconds", "Time from the scheduled time "+
+		"of a run to the start of its first attempt, including runs that waited and late runs.",
+		"job")
+	m.workerWait = m.histogram(waits, "holdfast_worker_wait_seconds",
+		"Time that started firings waited for a worker of this replica.")
+	m.duration = m.histogram(works, "holdfast_run_duration_seconds",
+		"Duration of the handler for each attempt.", "job")
 }
 
 // jobSeries is what is counted of one job, or of all others.
@@ -33,8 +44,10 @@ type jobSeries struct {
 
 func (m *Metrics) newJobSeries(label string) *jobSeries {
 	s := &jobSeries{
-		label: label, scheduledAt: m.firings.WithLabelValues(label, "scheduled"), adopted: m.firings.WithLabelValues(label, "adopted"),
-		begun: m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label), ended: map[jobs.State]prometheus.Counter{},
+		label: label, scheduledAt: m.firings.WithLabelValues(label, "scheduled"),
+		adopted: m.firings.WithLabelValues(label, "adopted"),
+		begun:   m.attempts.WithLabelValues(label), retried: m.retries.WithLabelValues(label),
+		ended:    map[jobs.State]prometheus.Counter{},
 		lateness: m.lateness.WithLabelValues(label), duration: m.duration.WithLabelValues(label),
 	}
 	for _, state := range jobs.States() {

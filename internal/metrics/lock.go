@@ -8,11 +8,18 @@ import (
 
 func (m *Metrics) describeLocks() {
 	m.lockWait = m.histogram(waits, "holdfast_lock_wait_seconds",
-		"Time from the first try of an attempt until it got all its locks, observed for each resource. A skipped firing is observed for the resource that blocked it.", "resource")
-	m.lockHold = m.histogram(works, "holdfast_lock_hold_seconds", "Time that attempts held a resource, from the grant to the release.", "resource")
-	m.grants = m.counter("holdfast_grants_total", "Resources that the store granted to attempts of this replica.", "resource", "mode")
-	m.restored = m.counter("holdfast_lock_entries_restored_total", "Advisory locks that disappeared from memcached during a run and were added again.", "resource")
-	m.taken = m.counter("holdfast_lock_entries_taken_total", "Advisory locks that another owner had during a run, which continued by its grants.", "resource")
+		"Time from the first try of an attempt until it got all its locks, observed for each "+
+			"resource. A skipped firing is observed for the resource that blocked it.", "resource")
+	m.lockHold = m.histogram(works, "holdfast_lock_hold_seconds",
+		"Time that attempts held a resource, from the grant to the release.", "resource")
+	m.grants = m.counter("holdfast_grants_total",
+		"Resources that the store granted to attempts of this replica.", "resource", "mode")
+	m.restored = m.counter("holdfast_lock_entries_restored_total",
+		"Advisory locks that disappeared from memcached during a run and were added again.",
+		"resource")
+	m.taken = m.counter("holdfast_lock_entries_taken_total",
+		"Advisory locks that another owner had during a run, which continued by its grants.",
+		"resource")
 }
 
 // resourceSeries is what is counted of one resource, or of all others.
@@ -24,7 +31,8 @@ type resourceSeries struct {
 
 func (m *Metrics) newResourceSeries(label string) *resourceSeries {
 	s := &resourceSeries{
-		wait: m.lockWait.WithLabelValues(label), hold: m.lockHold.WithLabelValues(label), granted: map[locking.Mode]prometheus.Counter{},
+		wait: m.lockWait.WithLabelValues(label), hold: m.lockHold.WithLabelValues(label),
+		granted:  map[locking.Mode]prometheus.Counter{},
 		restored: m.restored.WithLabelValues(label), taken: m.taken.WithLabelValues(label),
 	}
 	for _, mode := range []locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted} {

@@ -44,7 +44,8 @@ type Metrics struct {
 // New returns a Metrics that has counted nothing.
 func New(o Options) *Metrics {
 	m := &Metrics{book: book{registry: prometheus.NewRegistry()}}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.describeFirings()
 	m.describeLocks()
 	m.describeCalls()
@@ -57,7 +58,8 @@ func New(o Options) *Metrics {
 func (m *Metrics) buildInfo(version string) {
 	const name, help = "holdfast_build_info", "Always 1. The label is the version of the binary."
 	m.note(Gauge, name, help, []string{"version"})
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"version"})
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
+		[]string{"version"})
 	m.registry.MustRegister(info)
 	info.WithLabelValues(version).Set(1)
 }
@@ -74,7 +76,8 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // in the format and compression that it asks for.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 5 * time.Second,
+		ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4,
+		Timeout: 5 * time.Second,
 	})
 }
 

@@ -48,8 +48,10 @@ func full(t *testing.T, names int) *Metrics {
 	m.Watch(Sources{
 		Figures: func() jobs.Figures {
 			return jobs.Figures{
-				Workers: 32, Busy: 3, Running: 2, Waiting: 7, Queued: 4, Parked: 1, Session: true, SessionsOpened: 2, SessionsLost: 1, Ready: true, Jobs: 9,
-				ClockOffset: -1500 * time.Millisecond, ClockKnown: true, ServerLists: 1, CronTables: 2, Dropped: 5,
+				Workers: 32, Busy: 3, Running: 2, Waiting: 7, Queued: 4, Parked: 1, Session: true,
+				SessionsOpened: 2, SessionsLost: 1, Ready: true, Jobs: 9,
+				ClockOffset: -1500 * time.Millisecond, ClockKnown: true, ServerLists: 1,
+				CronTables: 2, Dropped: 5,
 			}
 		},
 		Servers: func() []memcached.Health {
@@ -61,7 +63,8 @@ func full(t *testing.T, names int) *Metrics {
 		Spans: func() (int64, int64, int64) { return 10, 2, 1 },
 	})
 	m.Expect([]jobs.Job{{Name: "idle"}})
-	locks := []locking.Request{{Resource: jobName(t, "sales"), Mode: locking.Exclusive}, {Resource: table(t, "orders"), Mode: locking.Exclusive}, {Resource: table(t, "prices"), Mode: locking.Shared}}
+	locks := []locking.Request{{Resource: jobName(t, "sales"), Mode: locking.Exclusive},
+		{Resource: table(t, "orders"), Mode: locking.Exclusive}, {Resource: table(t, "prices"), Mode: locking.Shared}}
 	for _, e := range []jobs.Event{
 		{Kind: jobs.EventScheduled}, {Kind: jobs.EventScheduled}, {Kind: jobs.EventAdopted},
 		{Kind: jobs.EventStarted, Attempt: 1, Lateness: 3 * time.Second, Waited: 2500 * time.Millisecond, Locking: 2 * time.Second},
@@ -71,9 +74,11 @@ func full(t *testing.T, names int) *Metrics {
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "public/orders"}},
 		{Kind: jobs.EventSkipped, State: jobs.Skipped, Reason: jobs.ReasonOverlap, Locking: 9 * time.Second, Blocker: &jobs.Blocker{Resource: "job:sales"}},
 		{Kind: jobs.EventMissed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
-		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonSessionLost},                                             // swept
-		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonClaimLost, Took: 5 * time.Second, Held: 5 * time.Second}, // its own
-		{Kind: jobs.EventFinished, State: jobs.Cancelled},                                                                    // while it waited
+		// swept
+		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonSessionLost},
+		// its own
+		{Kind: jobs.EventLost, State: jobs.Lost, Reason: jobs.ReasonClaimLost, Took: 5 * time.Second, Held: 5 * time.Second},
+		{Kind: jobs.EventFinished, State: jobs.Cancelled}, // while it waited
 	} {
 		e.Job, e.Locks = "sales", locks
 		m.Observe(e)
@@ -106,7 +111,8 @@ func series(t *testing.T, m *Metrics) map[string]float64 {
 			switch {
 			case !strings.HasPrefix(name, "holdfast_"):
 			case metric.Histogram != nil:
-				all[name+" count"], all[name+" sum"] = float64(metric.Histogram.GetSampleCount()), metric.Histogram.GetSampleSum()
+				all[name+" count"], all[name+" sum"] = float64(metric.Histogram.GetSampleCount()),
+					metric.Histogram.GetSampleSum()
 			default:
 				all[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
@@ -151,7 +157,8 @@ func TestNumbers(t *testing.T) {
 		"holdfast_memcached_duration_seconds{operation=add} count": 1,
 	}
 	for name := range got {
-		if _, expected := want[name]; !expected && got[name] == 0 || strings.HasSuffix(name, "} sum") && strings.Contains(name, "operation=") {
+		if _, expected := want[name]; !expected && got[name] == 0 ||
+			strings.HasSuffix(name, "} sum") && strings.Contains(name, "operation=") {
 			delete(got, name) // begun at 0, or how long the test took
 		}
 	}
@@ -170,8 +177,10 @@ func TestSeriesBeginAtZero(t *testing.T) {
 	m.Backend(nil)
 	got := series(t, m)
 	for _, name := range []string{
-		"holdfast_runs_total{job=sales,state=failed}", "holdfast_runs_total{job=sales,state=lost}", "holdfast_retries_total{job=sales}",
-		"holdfast_memcached_errors_total{error=unavailable,operation=add}", "holdfast_swept_sessions_total{}",
+		"holdfast_runs_total{job=sales,state=failed}", "holdfast_runs_total{job=sales,state=lost}",
+		"holdfast_retries_total{job=sales}",
+		"holdfast_memcached_errors_total{error=unavailable,operation=add}",
+		"holdfast_swept_sessions_total{}",
 	} {
 		if value, there := got[name]; !there || value != 0 {
 			t.Errorf("%s: %v, %v", name, value, there)
@@ -187,7 +196,8 @@ func TestNamesAreBounded(t *testing.T) {
 	for i := range all {
 		m.Observe(jobs.Event{
 			Kind: jobs.EventStarted, Job: fmt.Sprintf("job-%d", i), Attempt: 1,
-			Locks: []locking.Request{{Resource: table(t, fmt.Sprintf("table_%d", i)), Mode: locking.Exclusive}},
+			Locks: []locking.Request{{Resource: table(t, fmt.Sprintf("table_%d", i)),
+				Mode: locking.Exclusive}},
 		})
 	}
 	counted := map[string]float64{}
@@ -195,13 +205,15 @@ func TestNamesAreBounded(t *testing.T) {
 	for name, value := range series(t, m) {
 		family, _, _ := strings.Cut(name, "{")
 		counted[family] += value
-		if family == "holdfast_attempts_total" || family == "holdfast_grants_total" && strings.Contains(name, "mode=exclusive") {
+		if family == "holdfast_attempts_total" || family == "holdfast_grants_total" &&
+			strings.Contains(name, "mode=exclusive") {
 			own[family]++
 		}
 	}
 	for _, family := range []string{"holdfast_attempts_total", "holdfast_grants_total"} {
 		if own[family] != names+1 || counted[family] != all {
-			t.Errorf("%s: %d series count %v, want %d and %d", family, own[family], counted[family], names+1, all)
+			t.Errorf("%s: %d series count %v, want %d and %d", family, own[family], counted[family],
+				names+1, all)
 		}
 	}
 	if others := series(t, m)["holdfast_attempts_total{job=other}"]; others != all-names {
@@ -234,7 +246,8 @@ func TestFamiliesAreWhatIsScraped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[dto.MetricType]Kind{dto.MetricType_COUNTER: Counter, dto.MetricType_GAUGE: Gauge, dto.MetricType_HISTOGRAM: Histogram}
+	kinds := map[dto.MetricType]Kind{dto.MetricType_COUNTER: Counter, dto.MetricType_GAUGE: Gauge,
+		dto.MetricType_HISTOGRAM: Histogram}
 	got := map[string]Family{}
 	others := map[string]bool{}
 	for _, f := range gathered {
@@ -246,7 +259,8 @@ func TestFamiliesAreWhatIsScraped(t *testing.T) {
 		for _, l := range f.GetMetric()[0].GetLabel() {
 			labels = append(labels, l.GetName())
 		}
-		got[f.GetName()] = Family{Name: f.GetName(), Kind: kinds[f.GetType()], Help: f.GetHelp(), Labels: labels}
+		got[f.GetName()] = Family{Name: f.GetName(), Kind: kinds[f.GetType()], Help: f.GetHelp(),
+			Labels: labels}
 	}
 	want := map[string]Family{}
 	for _, f := range m.Families() {
@@ -264,8 +278,10 @@ func TestFamiliesAreWhatIsScraped(t *testing.T) {
 			continue
 		}
 		for _, g := range gathered {
-			if h := g.GetMetric()[0].GetHistogram(); g.GetName() == name && (len(h.GetBucket()) < 10 || h.GetSchema() == 0 && h.GetZeroThreshold() == 0) {
-				t.Errorf("%s has %d classic buckets, native schema %d", name, len(h.GetBucket()), h.GetSchema())
+			if h := g.GetMetric()[0].GetHistogram(); g.GetName() == name &&
+				(len(h.GetBucket()) < 10 || h.GetSchema() == 0 && h.GetZeroThreshold() == 0) {
+				t.Errorf("%s has %d classic buckets, native schema %d", name, len(h.GetBucket()),
+					h.GetSchema())
 			}
 		}
 	}
@@ -296,7 +312,8 @@ func TestScrape(t *testing.T) {
 		if err := reply.Body.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := reply.Header.Get("Content-Type"); reply.StatusCode != http.StatusOK || !strings.HasPrefix(got, want[0]) || !bytes.Contains(body, []byte(want[1])) {
+		if got := reply.Header.Get("Content-Type"); reply.StatusCode != http.StatusOK ||
+			!strings.HasPrefix(got, want[0]) || !bytes.Contains(body, []byte(want[1])) {
 			t.Errorf("%q: %d, %s, without %s", accept, reply.StatusCode, got, want[1])
 		}
 	}
@@ -310,7 +327,8 @@ func TestDocument(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("| name | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |\n")
 	for _, f := range full(t, 200).Families() {
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, f.Unit(), strings.Join(f.Labels, ", "), f.Help)
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Kind, f.Unit(),
+			strings.Join(f.Labels, ", "), f.Help)
 	}
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -321,13 +339,16 @@ func TestDocument(t *testing.T) {
 		t.Fatal("the document has no place for the families")
 	}
 	if os.Getenv("HOLDFAST_UPDATE") != "" {
-		if err := os.WriteFile(document, slices.Concat(text[:found[2]], []byte(rows.String()), text[found[3]:]), 0o644); err != nil {
+		if err := os.WriteFile(document,
+			slices.Concat(text[:found[2]], []byte(rows.String()), text[found[3]:]),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(rows.String(), string(text[found[2]:found[3]])); diff != "" {
-		t.Errorf("docs/metrics.md differs from what is served (-served +written); HOLDFAST_UPDATE=1 writes it:\n%s", diff)
+		t.Errorf("docs/metrics.md differs from what is served (-served +written); "+
+			"HOLDFAST_UPDATE=1 writes it:\n%s", diff)
 	}
 	checkNames(t, document, string(text))
 }
@@ -370,7 +391,8 @@ func checkNames(t *testing.T, path, text string) {
 	for _, n := range named {
 		f, served := known[n[1]]
 		for _, part := range []string{"_bucket", "_sum", "_count"} {
-			if h, cut := known[strings.TrimSuffix(n[1], part)]; !served && cut && h.Kind == Histogram {
+			if h, cut := known[strings.TrimSuffix(n[1], part)]; !served && cut &&
+				h.Kind == Histogram {
 				f, served = h, true
 			}
 		}

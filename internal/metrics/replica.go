@@ -40,29 +40,49 @@ func (w *watched) describe(b *book) {
 		*into = b.state(kind, name, help, labels...)
 		w.all = append(w.all, *into)
 	}
-	add(&w.workers, Gauge, "holdfast_workers", "Maximum number of runs that this replica executes at the same time.")
+	add(&w.workers, Gauge, "holdfast_workers",
+		"Maximum number of runs that this replica executes at the same time.")
 	add(&w.busy, Gauge, "holdfast_workers_busy", "Workers of this replica that are busy.")
-	add(&w.running, Gauge, "holdfast_runs_running", "Attempts that run on this replica now, each with a claim in the store.")
-	add(&w.waiting, Gauge, "holdfast_runs_waiting", "Runs that this replica handles but that do not run now: queued after adoption, waiting for locks or a turn, starting or ending.")
-	add(&w.queued, Gauge, "holdfast_firings_queued", "Firings that wait for a worker of this replica.")
-	add(&w.parked, Gauge, "holdfast_firings_parked", "Firings that wait because their group, or the limit of late runs, is full on this replica.")
+	add(&w.running, Gauge, "holdfast_runs_running",
+		"Attempts that run on this replica now, each with a claim in the store.")
+	add(&w.waiting, Gauge, "holdfast_runs_waiting", "Runs that this replica handles but that do "+
+		"not run now: queued after adoption, waiting for locks or a turn, starting or ending.")
+	add(&w.queued, Gauge, "holdfast_firings_queued",
+		"Firings that wait for a worker of this replica.")
+	add(&w.parked, Gauge, "holdfast_firings_parked", "Firings that wait because their group, or "+
+		"the limit of late runs, is full on this replica.")
 	add(&w.ready, Gauge, "holdfast_ready", "1 while this replica can start runs.")
-	add(&w.session, Gauge, "holdfast_session", "1 while this replica has a confirmed session in the store.")
+	add(&w.session, Gauge, "holdfast_session",
+		"1 while this replica has a confirmed session in the store.")
 	add(&w.opened, Counter, "holdfast_sessions_opened_total", "Sessions that this replica opened.")
-	add(&w.lost, Counter, "holdfast_sessions_lost_total", "Sessions of this replica that were lost together with their runs: not confirmed in time, or ended by another replica.")
+	add(&w.lost, Counter, "holdfast_sessions_lost_total", "Sessions of this replica that were "+
+		"lost together with their runs: not confirmed in time, or ended by another replica.")
 	add(&w.table, Gauge, "holdfast_jobs", "Jobs in the cron table of this replica.")
-	add(&w.offset, Gauge, "holdfast_clock_offset_seconds", "How far the clock of the store is ahead of the clock of this machine, as last measured. Absent before the first measurement.")
-	add(&w.tables, Gauge, "holdfast_cron_tables", "Number of different cron tables in the configurations of live replicas. More than 1 is drift; 0 means not read yet.")
-	add(&w.servers, Gauge, "holdfast_lock_server_lists", "Number of different lists of memcached servers among live replicas. If it is more than 1, replicas do not see each other's advisory locks.")
-	add(&w.dropped, Counter, "holdfast_listener_events_dropped_total", "Events that were dropped because a listener of the program was too slow.")
-	add(&w.up, Gauge, "holdfast_memcached_up", "1 while the server answers. Absent before the first check.", "server")
-	add(&w.restarts, Counter, "holdfast_memcached_restarts_total", "Observed restarts of the server. Its advisory locks are missing until their holders renew them.", "server")
-	add(&w.outages, Counter, "holdfast_memcached_outages_total", "Times that the server stopped answering.", "server")
-	add(&w.flushes, Counter, "holdfast_memcached_flushes_total", "Observed flushes of the server, without those that it refused.", "server")
-	add(&w.evictions, Counter, "holdfast_memcached_evictions_total", "Items that the server dropped before they expired, to make room or while it moved memory.", "server")
-	add(&w.full, Counter, "holdfast_memcached_out_of_memory_total", "Items that the server refused because it was full.", "server")
-	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total", "Connections that the server refused or delayed.", "server")
-	add(&w.spans, Counter, "holdfast_trace_spans_total", "Spans by result: sent, failed, or dropped because the queue was full. Absent without tracing.", "result")
+	add(&w.offset, Gauge, "holdfast_clock_offset_seconds", "How far the clock of the store is "+
+		"ahead of the clock of this machine, as last measured. Absent before the first measurement.")
+	add(&w.tables, Gauge, "holdfast_cron_tables", "Number of different cron tables in the "+
+		"configurations of live replicas. More than 1 is drift; 0 means not read yet.")
+	add(&w.servers, Gauge, "holdfast_lock_server_lists", "Number of different lists of memcached "+
+		"servers among live replicas. If it is more than 1, replicas do not see each other's "+
+		"advisory locks.")
+	add(&w.dropped, Counter, "holdfast_listener_events_dropped_total",
+		"Events that were dropped because a listener of the program was too slow.")
+	add(&w.up, Gauge, "holdfast_memcached_up",
+		"1 while the server answers. Absent before the first check.", "server")
+	add(&w.restarts, Counter, "holdfast_memcached_restarts_total", "Observed restarts of the "+
+		"server. Its advisory locks are missing until their holders renew them.", "server")
+	add(&w.outages, Counter, "holdfast_memcached_outages_total",
+		"Times that the server stopped answering.", "server")
+	add(&w.flushes, Counter, "holdfast_memcached_flushes_total",
+		"Observed flushes of the server, without those that it refused.", "server")
+	add(&w.evictions, Counter, "holdfast_memcached_evictions_total", "Items that the server "+
+		"dropped before they expired, to make room or while it moved memory.", "server")
+	add(&w.full, Counter, "holdfast_memcached_out_of_memory_total",
+		"Items that the server refused because it was full.", "server")
+	add(&w.refused, Counter, "holdfast_memcached_refused_connections_total",
+		"Connections that the server refused or delayed.", "server")
+	add(&w.spans, Counter, "holdfast_trace_spans_total", "Spans by result: sent, failed, or "+
+		"dropped because the queue was full. Absent without tracing.", "result")
 }
 
 // Describe implements prometheus.Collector.
@@ -76,10 +96,14 @@ func (w *watched) Describe(ch chan<- *prometheus.Desc) {
 func (w *watched) Collect(ch chan<- prometheus.Metric) {
 	f := w.sources.Figures()
 	for _, m := range []prometheus.Metric{
-		w.workers.of(float64(f.Workers)), w.busy.of(float64(f.Busy)), w.running.of(float64(f.Running)), w.waiting.of(float64(f.Waiting)),
-		w.queued.of(float64(f.Queued)), w.parked.of(float64(f.Parked)), w.ready.holds(f.Ready), w.session.holds(f.Session),
-		w.opened.of(float64(f.SessionsOpened)), w.lost.of(float64(f.SessionsLost)), w.table.of(float64(f.Jobs)),
-		w.tables.of(float64(f.CronTables)), w.servers.of(float64(f.ServerLists)), w.dropped.of(float64(f.Dropped)),
+		w.workers.of(float64(f.Workers)), w.busy.of(float64(f.Busy)),
+		w.running.of(float64(f.Running)), w.waiting.of(float64(f.Waiting)),
+		w.queued.of(float64(f.Queued)), w.parked.of(float64(f.Parked)), w.ready.holds(f.Ready),
+		w.session.holds(f.Session),
+		w.opened.of(float64(f.SessionsOpened)), w.lost.of(float64(f.SessionsLost)),
+		w.table.of(float64(f.Jobs)),
+		w.tables.of(float64(f.CronTables)), w.servers.of(float64(f.ServerLists)),
+		w.dropped.of(float64(f.Dropped)),
 	} {
 		ch <- m
 	}
@@ -104,8 +128,11 @@ func (w *watched) collectServer(ch chan<- prometheus.Metric, h memcached.Health)
 		ch <- w.up.holds(h.State != memcached.StateUnreachable, h.Server)
 	}
 	for _, m := range []prometheus.Metric{
-		w.restarts.of(float64(h.Seen.Restarts), h.Server), w.outages.of(float64(h.Seen.Outages), h.Server), w.flushes.of(float64(h.Seen.Flushes), h.Server),
-		w.evictions.of(float64(h.Seen.Evictions+h.Seen.SlabEvictions), h.Server), w.full.of(float64(h.Seen.OutOfMemory), h.Server),
+		w.restarts.of(float64(h.Seen.Restarts), h.Server),
+		w.outages.of(float64(h.Seen.Outages), h.Server),
+		w.flushes.of(float64(h.Seen.Flushes), h.Server),
+		w.evictions.of(float64(h.Seen.Evictions+h.Seen.SlabEvictions), h.Server),
+		w.full.of(float64(h.Seen.OutOfMemory), h.Server),
 		w.refused.of(float64(h.Seen.RefusedConnections), h.Server),
 	} {
 		ch <- m

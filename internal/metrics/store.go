@@ -31,10 +31,13 @@ func (s *Store) ClusterID() uuid.UUID { return s.inner.ClusterID() }
 func (s *Store) Close() { s.inner.Close() }
 
 // Listen implements jobs.Store. It is not timed: it lasts as long as it can.
-func (s *Store) Listen(ctx context.Context, heard func()) error { return s.inner.Listen(ctx, heard) }
+func (s *Store) Listen(ctx context.Context, heard func()) error {
+	return s.inner.Listen(ctx, heard)
+}
 
 // Start implements jobs.Store. It counts the answers too.
-func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s *Store) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	begun := time.Now()
 	results, err := s.inner.Start(ctx, session, requests)
 	s.metrics.asked("start", begun, err)
@@ -80,7 +83,8 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Store.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	begun := time.Now()
 	answer, err := s.inner.Heartbeat(ctx, session, v)
 	s.metrics.asked("heartbeat", begun, err)
@@ -104,7 +108,8 @@ func (s *Store) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, 
 }
 
 // Register implements jobs.Store.
-func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+func (s *Store) Register(ctx context.Context, session uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
 	begun := time.Now()
 	answer, err := s.inner.Register(ctx, session, definitions)
 	s.metrics.asked("register", begun, err)
@@ -112,7 +117,8 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 }
 
 // Withdraw implements jobs.Store.
-func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
 	begun := time.Now()
 	err := s.inner.Withdraw(ctx, session, table, names)
 	s.metrics.asked("withdraw", begun, err)
@@ -144,7 +150,8 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 }
 
 // Adopt implements jobs.Store.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	begun := time.Now()
 	answer, err := s.inner.Adopt(ctx, session, a)
 	s.metrics.asked("adopt", begun, err)
@@ -152,7 +159,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 }
 
 // CheckMisfires implements jobs.Store.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(job string, c jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	begun := time.Now()
 	answer, err := s.inner.CheckMisfires(ctx, checks, find)
 	s.metrics.asked("check_misfires", begun, err)
@@ -160,7 +168,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 }
 
 // Revoke implements jobs.Store.
-func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) error {
 	begun := time.Now()
 	err := s.inner.Revoke(ctx, token, state, reason)
 	s.metrics.asked("revoke", begun, err)
@@ -168,7 +177,8 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 }
 
 // Prune implements jobs.Store.
-func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+func (s *Store) Prune(ctx context.Context, session uuid.UUID,
+	r jobs.PruneRequest) (jobs.Pruned, error) {
 	begun := time.Now()
 	answer, err := s.inner.Prune(ctx, session, r)
 	s.metrics.asked("prune", begun, err)
@@ -176,7 +186,8 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 }
 
 // Openings implements jobs.Store.
-func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	begun := time.Now()
 	answer, err := s.inner.Openings(ctx, dependents)
 	s.metrics.asked("openings", begun, err)
@@ -192,7 +203,8 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 }
 
 // ControlState implements jobs.Store.
-func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	begun := time.Now()
 	answer, err := s.inner.ControlState(ctx, session, since)
 	s.metrics.asked("control_state", begun, err)
@@ -200,7 +212,8 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64
 }
 
 // Pauses implements jobs.Store.
-func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
+func (s *Store) Pauses(ctx context.Context, job, group string, from,
+	until time.Time) ([]jobs.Pause, error) {
 	begun := time.Now()
 	answer, err := s.inner.Pauses(ctx, job, group, from, until)
 	s.metrics.asked("pauses", begun, err)
@@ -264,7 +277,8 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // Firing implements jobs.Store.
-func (s *Store) Firing(ctx context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, job string,
+	scheduledAt time.Time) (jobs.FiringView, error) {
 	begun := time.Now()
 	answer, err := s.inner.Firing(ctx, job, scheduledAt)
 	s.metrics.asked("firing", begun, err)
@@ -320,7 +334,8 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes implements jobs.Store.
-func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+func (s *Store) Outcomes(ctx context.Context, names []string,
+	n int) (map[string][]jobs.Outcome, error) {
 	begun := time.Now()
 	answer, err := s.inner.Outcomes(ctx, names, n)
 	s.metrics.asked("outcomes", begun, err)

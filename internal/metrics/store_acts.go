@@ -11,7 +11,8 @@ import (
 )
 
 // Blockages implements jobs.Store.
-func (s *Store) Blockages(ctx context.Context, from time.Time, until time.Time) ([]jobs.Blockage, error) {
+func (s *Store) Blockages(ctx context.Context, from time.Time,
+	until time.Time) ([]jobs.Blockage, error) {
 	begun := time.Now()
 	answer, err := s.inner.Blockages(ctx, from, until)
 	s.metrics.asked("blockages", begun, err)
@@ -67,7 +68,8 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 }
 
 // PutSpec implements jobs.Store.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	begun := time.Now()
 	answer, err := s.inner.PutSpec(ctx, a, spec, checks...)
 	s.metrics.asked("put_spec", begun, err)
@@ -75,7 +77,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, chec
 }
 
 // Release implements jobs.Store.
-func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	begun := time.Now()
 	answer, err := s.inner.Release(ctx, a, r)
 	s.metrics.asked("release", begun, err)
@@ -83,7 +86,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseReques
 }
 
 // RemoveSpec implements jobs.Store.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
 	begun := time.Now()
 	err := s.inner.RemoveSpec(ctx, a, job, version, checks...)
 	s.metrics.asked("remove_spec", begun, err)
@@ -107,7 +111,8 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 }
 
 // Trigger implements jobs.Store.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	begun := time.Now()
 	answer, err := s.inner.Trigger(ctx, a, r)
 	s.metrics.asked("trigger", begun, err)

@@ -69,8 +69,11 @@ type failing struct {
 	results []jobs.StartResult
 }
 
-func (f *failing) Run(context.Context, uuid.UUID) (jobs.Record, error) { return jobs.Record{}, f.err }
-func (f *failing) Start(context.Context, uuid.UUID, []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (f *failing) Run(context.Context, uuid.UUID) (jobs.Record, error) {
+	return jobs.Record{}, f.err
+}
+func (f *failing) Start(context.Context, uuid.UUID,
+	[]jobs.StartRequest) ([]jobs.StartResult, error) {
 	return f.results, f.err
 }
 func (f *failing) Sweep(context.Context) (jobs.Swept, error) {
@@ -84,7 +87,8 @@ func TestStoreFailures(t *testing.T) {
 	inner := &failing{}
 	store := m.Store(inner)
 	for err, kind := range map[error]string{
-		nil: "", jobs.ErrNotFound: "", jobs.ErrUnavailable: "unavailable", fmt.Errorf("x: %w", jobs.ErrRowHeld): "row_held", jobs.ErrSessionLost: "session_lost",
+		nil: "", jobs.ErrNotFound: "", jobs.ErrUnavailable: "unavailable",
+		fmt.Errorf("x: %w", jobs.ErrRowHeld): "row_held", jobs.ErrSessionLost: "session_lost",
 		context.Canceled: "cancelled", errors.New("what"): "other",
 	} {
 		inner.err = err
@@ -94,7 +98,8 @@ func TestStoreFailures(t *testing.T) {
 		}
 		after := series(t, m)
 		for name := range after {
-			if grown := after[name] > before[name]; strings.HasPrefix(name, "holdfast_store_errors_total") && grown != (name == "holdfast_store_errors_total{error="+kind+",operation=run}") {
+			if grown := after[name] > before[name]; strings.HasPrefix(name,
+				"holdfast_store_errors_total") && grown != (name == "holdfast_store_errors_total{error="+kind+",operation=run}") {
 				t.Errorf("%v: %s has grown: %v", err, name, grown)
 			}
 		}
@@ -103,7 +108,8 @@ func TestStoreFailures(t *testing.T) {
 		}
 	}
 	inner.err = nil
-	if _, err := store.Sweep(t.Context()); err != nil || series(t, m)["holdfast_swept_sessions_total{}"] != 2 {
+	if _, err := store.Sweep(t.Context()); err != nil ||
+		series(t, m)["holdfast_swept_sessions_total{}"] != 2 {
 		t.Errorf("swept: %v, %v", series(t, m)["holdfast_swept_sessions_total{}"], err)
 	}
 }
@@ -119,7 +125,8 @@ func TestStartsAreCountedByAnswer(t *testing.T) {
 	if err != nil || len(results) != len(inner.results) {
 		t.Fatal(results, err)
 	}
-	for outcome, want := range map[string]float64{"granted": 2, "lock_held": 1, "older_waiter": 1, "duplicate": 1, "stale": 1, "paused": 1, "no_session": 1} {
+	for outcome, want := range map[string]float64{"granted": 2, "lock_held": 1, "older_waiter": 1,
+		"duplicate": 1, "stale": 1, "paused": 1, "no_session": 1} {
 		if got := series(t, m)["holdfast_starts_total{outcome="+outcome+"}"]; got != want {
 			t.Errorf("%s: %v, want %v", outcome, got, want)
 		}
@@ -177,7 +184,8 @@ func TestDeleteAllCountsEachKey(t *testing.T) {
 	m := New(Options{})
 	faulty := lockingtest.NewFaulty(memory.New())
 	b := m.Backend(faulty)
-	faults := []lockingtest.Fault{lockingtest.None, lockingtest.None, lockingtest.LoseReply, lockingtest.LoseReply}
+	faults := []lockingtest.Fault{lockingtest.None, lockingtest.None, lockingtest.LoseReply,
+		lockingtest.LoseReply}
 	faulty.Choose(func(lockingtest.Op, string) (f lockingtest.Fault) {
 		f, faults = faults[0], faults[1:]
 		return f
@@ -187,7 +195,8 @@ func TestDeleteAllCountsEachKey(t *testing.T) {
 		t.Errorf("%d answers", len(all))
 	}
 	got := series(t, m)
-	if got["holdfast_memcached_duration_seconds{operation=delete_all} count"] != 1 || got["holdfast_memcached_errors_total{error=unclear,operation=delete_all}"] != 2 {
+	if got["holdfast_memcached_duration_seconds{operation=delete_all} count"] != 1 ||
+		got["holdfast_memcached_errors_total{error=unclear,operation=delete_all}"] != 2 {
 		t.Errorf("numbers: %v", got)
 	}
 }

@@ -35,12 +35,13 @@ type Process struct {
 
 // Spec says what to start.
 type Spec struct {
-	Program string   // the binary; it is called as PROGRAM run -c CONFIG
-	Args    []string // in place of run, if set; in them too ${LISTEN} is the address and ${REPLICA} the name
-	Name    string   // the replica's name, ${REPLICA} in the configuration
-	Config  string   // YAML; admin.listen must be ${LISTEN}; if empty, there is no -c CONFIG
-	Dir     string   // where its configuration and log are written
-	Env     []string // besides the parent's
+	Program string // the binary; it is called as PROGRAM run -c CONFIG
+	// in place of run, if set; in them too ${LISTEN} is the address and ${REPLICA} the name
+	Args   []string
+	Name   string   // the replica's name, ${REPLICA} in the configuration
+	Config string   // YAML; admin.listen must be ${LISTEN}; if empty, there is no -c CONFIG
+	Dir    string   // where its configuration and log are written
+	Env    []string // besides the parent's
 }
 
 // Start starts a replica on a free loopback port, without waiting for it to
@@ -55,7 +56,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replica %s: %w", spec.Name, err)
 	}
-	log, err := os.OpenFile(filepath.Join(spec.Dir, spec.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(spec.Dir, spec.Name+".log"),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("replica %s: %w", spec.Name, err)
 	}
@@ -108,7 +110,8 @@ func (p *Process) Ready(ctx context.Context) error {
 		}
 		select {
 		case <-p.exited:
-			return fmt.Errorf("replica %s ended before it was ready: %w\n%s", p.Name, p.err, p.Tail(2000))
+			return fmt.Errorf("replica %s ended before it was ready: %w\n%s", p.Name, p.err,
+				p.Tail(2000))
 		case <-ctx.Done():
 			return fmt.Errorf("replica %s: %w\n%s", p.Name, context.Cause(ctx), p.Tail(2000))
 		case <-time.After(20 * time.Millisecond):
@@ -133,7 +136,8 @@ func (p *Process) Get(ctx context.Context, path string, value any) error {
 		return fmt.Errorf("replica %s: %w", p.Name, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("replica %s: %s: %s: %s", p.Name, path, response.Status, bytes.TrimSpace(body))
+		return fmt.Errorf("replica %s: %s: %s: %s", p.Name, path, response.Status,
+			bytes.TrimSpace(body))
 	}
 	return json.Unmarshal(body, value)
 }

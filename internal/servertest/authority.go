@@ -30,7 +30,8 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{Pool: x509.NewCertPool()}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true}
 	a.File, _ = a.issue(t, "authority", template)
 	a.Pool.AddCert(a.certificate)
 	return a
@@ -55,7 +56,8 @@ func (a *Authority) Issue(t testing.TB, hosts ...string) (certificate, key strin
 }
 
 // issue signs with the authority's key, or with the new one where there is none yet.
-func (a *Authority) issue(t testing.TB, name string, template *x509.Certificate) (certificate, key string) {
+func (a *Authority) issue(t testing.TB, name string,
+	template *x509.Certificate) (certificate, key string) {
 	t.Helper()
 	fresh, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -66,7 +68,8 @@ func (a *Authority) issue(t testing.TB, name string, template *x509.Certificate)
 	if a.key == nil {
 		a.key, a.certificate = fresh, template
 	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &fresh.PublicKey, a.key)
+	signed, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &fresh.PublicKey,
+		a.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,8 @@ func (a *Authority) issue(t testing.TB, name string, template *x509.Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return PublicFile(t, name+".pem", encodePEM("CERTIFICATE", signed)), PublicFile(t, name+".key", encodePEM("PRIVATE KEY", encoded))
+	return PublicFile(t, name+".pem", encodePEM("CERTIFICATE", signed)), PublicFile(t, name+".key",
+		encodePEM("PRIVATE KEY", encoded))
 }
 
 func encodePEM(kind string, content []byte) []byte {
@@ -100,7 +104,8 @@ func PublicFile(t testing.TB, name string, content []byte) string {
 		}
 	})
 	path := filepath.Join(dir, name)
-	if err := errors.Join(os.WriteFile(path, content, 0o644), os.Chmod(path, 0o644), os.Chmod(dir, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(path, content, 0o644), os.Chmod(path, 0o644),
+		os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -24,7 +24,8 @@ func NewBalancer(t testing.TB, file, certificate, backend string, servers ...str
 		t.Fatal(err)
 	}
 	b, err := startHAProxy(t.Context(), "https", func(h *HAProxy) (string, error) {
-		text := fmt.Sprintf("global\n    stats socket %s level admin\n    setenv HAPROXY_BIND \"%s ssl crt %s\"\n", h.socket(), address(h.port), certificate)
+		text := fmt.Sprintf("global\n    stats socket %s level admin\n    setenv HAPROXY_BIND "+
+			"\"%s ssl crt %s\"\n", h.socket(), address(h.port), certificate)
 		for i, server := range servers {
 			text += fmt.Sprintf("    setenv REPLICA_%d %s\n", i+1, server)
 		}
@@ -107,7 +108,8 @@ func (h *HAProxy) states(backend string) (map[string]string, error) {
 	}
 	states := make(map[string]string)
 	for line := range strings.Lines(answer) {
-		if fields := strings.Split(line, ","); len(fields) > status && !strings.HasPrefix(line, "#") {
+		if fields := strings.Split(line, ","); len(fields) > status &&
+			!strings.HasPrefix(line, "#") {
 			states[fields[name]] = fields[status]
 		}
 	}

@@ -85,9 +85,10 @@ func (p *Postgres) dropDatabase(name string) error {
 		return nil
 	}
 	statement := "DROP DATABASE " + identifier(p.databaseName(name)) + " WITH (FORCE)"
-	return p.withConnection(context.Background(), func(ctx context.Context, conn *pgconn.PgConn) error {
-		return execute(ctx, conn, statement)
-	})
+	return p.withConnection(context.Background(),
+		func(ctx context.Context, conn *pgconn.PgConn) error {
+			return execute(ctx, conn, statement)
+		})
 }
 
 func identifier(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

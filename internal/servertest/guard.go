@@ -30,7 +30,8 @@ func (g Guard) askPID(ctx context.Context, addr string) (int, error) {
 	}
 	request := "stats\r\nquit\r\n"
 	if g.User != "" {
-		request = fmt.Sprintf("set auth 0 -1 %d\r\n%s %s\r\n", len(g.User)+1+len(g.Password), g.User, g.Password) + request
+		request = fmt.Sprintf("set auth 0 -1 %d\r\n%s %s\r\n", len(g.User)+1+len(g.Password),
+			g.User, g.Password) + request
 	}
 	if _, err := fmt.Fprint(conn, request); err != nil {
 		return 0, err

@@ -33,7 +33,8 @@ func StartHAProxy(ctx context.Context, servers ...string) (*HAProxy, error) {
 	}, func(ctx context.Context, h *HAProxy) bool { return answersOK(ctx, h.URL()+monitor) })
 }
 
-func startHAProxy(ctx context.Context, scheme string, config func(h *HAProxy) (string, error), ready func(ctx context.Context, h *HAProxy) bool, more ...string) (*HAProxy, error) {
+func startHAProxy(ctx context.Context, scheme string, config func(h *HAProxy) (string, error),
+	ready func(ctx context.Context, h *HAProxy) bool, more ...string) (*HAProxy, error) {
 	program, err := FindBinary("haproxy", "haproxy")
 	if err != nil {
 		return nil, err
@@ -99,7 +100,8 @@ func (h *HAProxy) Stop() error {
 }
 
 // start runs it with a configuration and more files of such.
-func (h *HAProxy) start(ctx context.Context, program, text string, ready func(ctx context.Context, h *HAProxy) bool, more []string) error {
+func (h *HAProxy) start(ctx context.Context, program, text string,
+	ready func(ctx context.Context, h *HAProxy) bool, more []string) error {
 	config := filepath.Join(h.dir, "haproxy.cfg")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("configuration of HAProxy: %w", err)
@@ -117,7 +119,9 @@ func (h *HAProxy) start(ctx context.Context, program, text string, ready func(ct
 	if err != nil {
 		return err
 	}
-	err = p.waitReady(ctx, "HAProxy", h.logPath(), func(ctx context.Context) bool { return ready(ctx, h) })
+	err = p.waitReady(ctx, "HAProxy", h.logPath(), func(ctx context.Context) bool {
+		return ready(ctx, h)
+	})
 	if err != nil {
 		return errors.Join(err, p.end(syscall.SIGKILL, stopGrace))
 	}

@@ -17,7 +17,9 @@ func TestHAProxyTakesTurns(t *testing.T) {
 	skipWithShort(t)
 	var servers []string
 	for i := range 3 {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, i) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, i)
+		}))
 		t.Cleanup(server.Close)
 		servers = append(servers, server.Listener.Addr().String())
 	}
@@ -41,9 +43,12 @@ func TestHAProxySendsARequestAgainWhoseServerEnds(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(dying.Close)
-	living := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "living") }))
+	living := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "living")
+	}))
 	t.Cleanup(living.Close)
-	proxy := servertest.NewHAProxy(t, dying.Listener.Addr().String(), living.Listener.Addr().String())
+	proxy := servertest.NewHAProxy(t, dying.Listener.Addr().String(),
+		living.Listener.Addr().String())
 	if got := fetch(t, proxy.URL()); got != "living" || asked.Load() != 1 {
 		t.Errorf("got %q, and the other was asked %d times", got, asked.Load())
 	}

@@ -61,7 +61,8 @@ func newPostgres(dir string, settings []string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	if initdb, err = filepath.EvalSymlinks(initdb); err != nil { // its neighbours are where it really is
+	if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
+		// its neighbours are where it really is
 		return nil, fmt.Errorf("folder of PostgreSQL's programs: %w", err)
 	}
 	p := &Postgres{bin: filepath.Dir(initdb), dir: dir, settings: settings}
@@ -114,7 +115,8 @@ func (p *Postgres) prepareDir() error {
 			return fmt.Errorf("folder for PostgreSQL: %w", err)
 		}
 		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("folder for PostgreSQL: the user postgres can't enter %s (mode %v); set TMPDIR to a folder that it can reach", parent, info.Mode().Perm())
+			return fmt.Errorf("folder for PostgreSQL: the user postgres can't enter %s (mode "+
+				"%v); set TMPDIR to a folder that it can reach", parent, info.Mode().Perm())
 		}
 	}
 	return nil
@@ -126,7 +128,8 @@ func (p *Postgres) initdb(ctx context.Context) error {
 		return p.command(ctx, p.credential, "cp", "-Rp", pristine, p.dataDir())
 	}
 	return p.command(ctx, p.credential, filepath.Join(p.bin, "initdb"), "-D", p.dataDir(),
-		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions",
+		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
+		"--no-instructions",
 		"--wal-segsize=1") // MB: there is little to write and to copy
 }
 
@@ -168,12 +171,15 @@ func (p *Postgres) start(ctx context.Context) error {
 	for _, setting := range append(p.defaults(), p.settings...) {
 		args = append(args, "-c", setting)
 	}
-	process, err := startProcess(p.credential, syscall.SIGQUIT, p.dir, logFile, filepath.Join(p.bin, "postgres"), args...)
+	process, err := startProcess(p.credential, syscall.SIGQUIT, p.dir, logFile,
+		filepath.Join(p.bin, "postgres"), args...)
 	if err != nil {
 		return err
 	}
 	// The server's own pid file says it, as it does to pg_ctl.
-	err = process.waitReady(ctx, "PostgreSQL", p.LogPath(), func(context.Context) bool { return p.saysReady(process.pid()) })
+	err = process.waitReady(ctx, "PostgreSQL", p.LogPath(), func(context.Context) bool {
+		return p.saysReady(process.pid())
+	})
 	if err != nil {
 		return errors.Join(err, process.end(syscall.SIGQUIT, stopGrace))
 	}

@@ -99,9 +99,11 @@ func TestPostgresPauseStopsOpenSessions(t *testing.T) {
 func TestPostgresSettings(t *testing.T) {
 	pg := ownServer(t, "fsync=on", "max_connections=17")
 	conn := connect(t, pg.URL("postgres"))
-	for name, want := range map[string]string{"fsync": "on", "max_connections": "17", "listen_addresses": "127.0.0.1"} {
+	for name, want := range map[string]string{"fsync": "on", "max_connections": "17",
+		"listen_addresses": "127.0.0.1"} {
 		var got string
-		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {
+		if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).
+			Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q (%v), expected %q", name, got, err, want)
 		}
 	}

@@ -19,7 +19,8 @@ type process struct {
 
 // startProcess starts program as credential (nil: the current user) with its
 // output in logFile.
-func startProcess(credential *syscall.Credential, onParentDeath syscall.Signal, dir string, logFile *os.File, program string, args ...string) (*process, error) {
+func startProcess(credential *syscall.Credential, onParentDeath syscall.Signal, dir string,
+	logFile *os.File, program string, args ...string) (*process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
@@ -51,7 +52,8 @@ func (p *process) running() bool {
 var errEnded = errors.New("server ended")
 
 // waitReady returns once the server says that it is ready.
-func (p *process) waitReady(ctx context.Context, server, logPath string, ready func(context.Context) bool) error {
+func (p *process) waitReady(ctx context.Context, server, logPath string,
+	ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	tick := time.NewTicker(readyChecks)
@@ -60,9 +62,11 @@ func (p *process) waitReady(ctx context.Context, server, logPath string, ready f
 		select {
 		case <-tick.C:
 		case <-p.exited:
-			return fmt.Errorf("%s ended at its start (%w): %s", server, errors.Join(errEnded, p.err), lastOutput(logPath))
+			return fmt.Errorf("%s ended at its start (%w): %s", server,
+				errors.Join(errEnded, p.err), lastOutput(logPath))
 		case <-ctx.Done():
-			return fmt.Errorf("%s did not get ready: %w: %s", server, ctx.Err(), lastOutput(logPath))
+			return fmt.Errorf("%s did not get ready: %w: %s", server, ctx.Err(),
+				lastOutput(logPath))
 		}
 	}
 	return nil

@@ -16,11 +16,12 @@ type Fate int
 
 // The fates.
 const (
-	Pass      Fate = iota // forward it
-	Drop                  // neither forward it nor answer; the connection stays open
-	Cut                   // close the connection without forwarding it
-	CutReply              // forward it, wait until the server answers, close the connection instead of passing that on
-	LoseReply             // forward it and pass on no answer from then on; the connection stays open
+	Pass Fate = iota // forward it
+	Drop             // neither forward it nor answer; the connection stays open
+	Cut              // close the connection without forwarding it
+	// forward it, wait until the server answers, close the connection instead of passing that on
+	CutReply
+	LoseReply // forward it and pass on no answer from then on; the connection stays open
 )
 
 const proxyChunk = 64 << 10

@@ -54,7 +54,8 @@ func TestProxyFates(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkConnection(t, conn, test.stays)
-			if arrived := ask(t, dial(t, server.Addr()), "get k\r\n") != "END"; arrived != test.arrives {
+			if arrived := ask(t, dial(t, server.Addr()),
+				"get k\r\n") != "END"; arrived != test.arrives {
 				t.Errorf("arrived: %v, expected %v", arrived, test.arrives)
 			}
 		})
@@ -125,7 +126,8 @@ func TestProxyForwardsAHeldRequestAfterItsClientHasGone(t *testing.T) {
 	}
 	close(release)
 	direct := dial(t, server.Addr())
-	for deadline := time.Now().Add(10 * time.Second); ask(t, direct, "touch k 0\r\n") != "TOUCHED"; {
+	for deadline := time.Now().Add(10 * time.Second); ask(t, direct,
+		"touch k 0\r\n") != "TOUCHED"; {
 		if time.Now().After(deadline) {
 			t.Fatal("the request never arrived")
 		}

@@ -84,7 +84,8 @@ type Keeper[T any] struct {
 
 // New returns a Keeper without a session; Run opens one.
 func New[T any](o Options[T]) *Keeper[T] {
-	return &Keeper[T]{options: o, reason: errors.New("it is opened by Run"), changed: make(chan struct{})}
+	return &Keeper[T]{options: o, reason: errors.New("it is opened by Run"),
+		changed: make(chan struct{})}
 }
 
 // Session returns the session that may be used now, or an error that wraps
@@ -168,7 +169,9 @@ func (k *Keeper[T]) open(ctx context.Context, first bool) (*Life[T], error) {
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	l.Own = k.options.Begin(l)
-	l.expiry = time.AfterFunc(k.options.TTL, func() { l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL)) })
+	l.expiry = time.AfterFunc(k.options.TTL, func() {
+		l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL))
+	})
 	context.AfterFunc(l.ctx, func() {
 		l.expiry.Stop()
 		k.options.Lost(l, context.Cause(l.ctx))

@@ -92,12 +92,14 @@ func (s *scripted) end(context.Context, uuid.UUID) error {
 
 // keep runs a keeper inside a bubble until use returns, and returns the
 // session that Run does.
-func keep(t *testing.T, s *scripted, use func(t *testing.T, k *session.Keeper[string])) (last *life) {
+func keep(t *testing.T, s *scripted,
+	use func(t *testing.T, k *session.Keeper[string])) (last *life) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		begun := 0
 		k := session.New(session.Options[string]{
-			TTL: ttl, Interval: interval, Open: s.open, Beat: s.beat, Lost: s.lost, End: s.end, Log: zerolog.Nop(),
+			TTL: ttl, Interval: interval, Open: s.open, Beat: s.beat, Lost: s.lost, End: s.end,
+			Log:   zerolog.Nop(),
 			Begin: func(*life) string { begun++; return string(rune('a' + begun - 1)) },
 		})
 		if l, err := k.Session(); l != nil || !errors.Is(err, session.ErrNone) {
@@ -129,7 +131,8 @@ func TestTrustedFromBeforeTheRequestUntilTheTTL(t *testing.T) {
 	s := &scripted{slow: time.Second}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		l := wait(t, k)
-		time.Sleep(interval + 500*time.Millisecond) // the next heartbeat has been sent, an interval after the last
+		// the next heartbeat has been sent, an interval after the last
+		time.Sleep(interval + 500*time.Millisecond)
 		sent := time.Now().Add(-500 * time.Millisecond)
 		synctest.Wait()
 		time.Sleep(time.Second) // and confirmed
@@ -141,8 +144,10 @@ func TestTrustedFromBeforeTheRequestUntilTheTTL(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if !errors.Is(context.Cause(l.Context()), session.ErrLost) || !slices.Equal(s.seen().events, []string{"lost a"}) {
-			t.Errorf("a TTL after the last confirmed request was sent: %v, %v", context.Cause(l.Context()), s.seen().events)
+		if !errors.Is(context.Cause(l.Context()), session.ErrLost) ||
+			!slices.Equal(s.seen().events, []string{"lost a"}) {
+			t.Errorf("a TTL after the last confirmed request was sent: %v, %v",
+				context.Cause(l.Context()), s.seen().events)
 		}
 		if now, err := k.Session(); now != nil || !errors.Is(err, session.ErrNone) {
 			t.Errorf("a lost session may be used: %v", err)
@@ -188,7 +193,8 @@ func TestLostSessionIsFollowedByANewOne(t *testing.T) {
 			t.Errorf("lost: %v", context.Cause(second.Context()))
 		}
 	})
-	if last == nil || last.Own != "b" || !slices.Equal(s.events, []string{"lost a", "lost b", "ended"}) {
+	if last == nil || last.Own != "b" ||
+		!slices.Equal(s.events, []string{"lost a", "lost b", "ended"}) {
 		t.Errorf("events %v, %v at the end", s.events, last)
 	}
 	if !errors.Is(s.causes[1], session.ErrLost) {
@@ -220,7 +226,8 @@ func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := k.Wait(ctx); !errors.Is(err, session.ErrNone) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := k.Wait(ctx); !errors.Is(err, session.ErrNone) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("wait: %v", err)
 		}
 		s.set(func(s *scripted) { s.fail = nil })
@@ -249,7 +256,8 @@ func TestHeartbeats(t *testing.T) {
 		s.set(func(s *scripted) { s.fail = nil })
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := s.seen(); got.beats != 9 || got.actions != 5 { // one failed, and was tried again each second
+		if got := s.seen(); got.beats != 9 || got.actions != 5 {
+			// one failed, and was tried again each second
 			t.Errorf("%d heartbeats, %d acted on", got.beats, got.actions)
 		}
 	})

@@ -8,7 +8,8 @@ func (s *Store) endAbandoned() {
 	now := s.instant()
 	for _, r := range s.waiting {
 		_, owned := s.living(r.session)
-		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) || now.Sub(r.WaitSince) <= jobs.Away {
+		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
+			now.Sub(r.WaitSince) <= jobs.Away {
 			continue
 		}
 		state := jobs.Skipped
@@ -16,6 +17,7 @@ func (s *Store) endAbandoned() {
 			state = jobs.Cancelled
 		}
 		s.settled(r, state)
-		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, jobs.JobGoneDetail, nil, &now
+		r.Reason, r.Detail, r.BlockedBy, r.FinishedAt = jobs.ReasonJobGone, jobs.JobGoneDetail, nil,
+			&now
 	}
 }

@@ -54,7 +54,8 @@ func (s *Store) keepBlockage(r *run, b *jobs.Blocker, state jobs.State, since, u
 	if len(s.blockages) >= 2*kept {
 		s.blockages = slices.Clone(s.blockages[kept:])
 	}
-	s.blockages = append(s.blockages, blockage{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
+	s.blockages = append(s.blockages,
+		blockage{r.ID, r.Job, b.Holder.Job, b.Resource, state, since, until})
 }
 
 // Lockers implements jobs.Contention.
@@ -65,7 +66,9 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	}
 	var lockers []jobs.Locker
 	for _, v := range all {
-		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool { return r.Resource.Kind() == locking.KindJob })
+		named := slices.DeleteFunc(slices.Clone(v.Resources), func(r locking.Request) bool {
+			return r.Resource.Kind() == locking.KindJob
+		})
 		if !v.Removed && len(named) > 0 {
 			lockers = append(lockers, jobs.Locker{Job: v.Name, Requests: named})
 		}
@@ -93,8 +96,10 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 			continue
 		}
 		stretches = append(stretches, jobs.Stretch{
-			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, Replica: r.Replica, CreatedAt: r.CreatedAt,
-			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests, BlockedBy: r.BlockedBy,
+			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
+			Replica: r.Replica, CreatedAt: r.CreatedAt,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
+			BlockedBy: r.BlockedBy,
 		})
 	}
 	return stretches, nil
@@ -111,7 +116,8 @@ func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Bl
 		if b.until.Before(from) || !b.until.Before(until) {
 			continue
 		}
-		one := jobs.Blockage{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1, Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
+		one := jobs.Blockage{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
+			Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
 		if b.state.Final() {
 			one.Unrun = 1
 		}

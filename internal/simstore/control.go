@@ -32,7 +32,8 @@ type keyed struct {
 }
 
 func newControl() control {
-	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{}, keys: map[string]keyed{}, listeners: map[*func()]bool{}}
+	return control{specs: map[string]*jobs.Spec{}, cancels: map[uuid.UUID]string{},
+		keys: map[string]keyed{}, listeners: map[*func()]bool{}}
 }
 
 // actionTx is an action while it is done, under the store's lock.
@@ -44,7 +45,8 @@ type actionTx struct {
 }
 
 // action does what an operator asks for, with its line in the audit log.
-func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target string, do func(d *actionTx) (T, error)) (outcome T, err error) {
+func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target string,
+	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	if err := a.Check(); err != nil {
 		return outcome, fmt.Errorf("%s: %w", action, err)
 	}
@@ -66,11 +68,13 @@ func action[T any](ctx context.Context, s *Store, a jobs.Action, action, target 
 	return outcome, nil
 }
 
-func actionAlone[T any](s *Store, a jobs.Action, action, target string, do func(d *actionTx) (T, error)) (outcome T, err error) {
+func actionAlone[T any](s *Store, a jobs.Action, action, target string,
+	do func(d *actionTx) (T, error)) (outcome T, err error) {
 	c := &s.control
 	if did, known := c.keys[a.Key]; known && a.Key != "" {
 		if did.action != action || did.target != target {
-			return outcome, fmt.Errorf("the key %q was used to %s %s: %w", a.Key, did.action, did.target, jobs.ErrConflict)
+			return outcome, fmt.Errorf("the key %q was used to %s %s: %w", a.Key, did.action,
+				did.target, jobs.ErrConflict)
 		}
 		return did.outcome.(T), nil
 	}
@@ -78,7 +82,8 @@ func actionAlone[T any](s *Store, a jobs.Action, action, target string, do func(
 	if outcome, err = do(d); err != nil || d.silent {
 		return outcome, err
 	}
-	line := jobs.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via, Replica: a.Replica, Action: action, Target: target, Reason: a.Reason}
+	line := jobs.Audited{ID: uuid.New(), At: d.now, Actor: a.Actor, Via: a.Via, Replica: a.Replica,
+		Action: action, Target: target, Reason: a.Reason}
 	if d.detail != nil {
 		if line.Detail, err = json.Marshal(d.detail); err != nil {
 			return outcome, err
@@ -103,7 +108,8 @@ func byWhom(what string, a jobs.Action) string {
 }
 
 // ControlState implements jobs.Control.
-func (s *Store) ControlState(ctx context.Context, id uuid.UUID, since int64) (jobs.ControlState, error) {
+func (s *Store) ControlState(ctx context.Context, id uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.ControlState{}, err
 	}
@@ -168,8 +174,10 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 	defer s.mu.Unlock()
 	var lines []jobs.Audited
 	for _, l := range s.control.audit {
-		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) && (f.Target == "" || l.Target == f.Target) &&
-			(f.Before == nil || laterLine(jobs.Audited{At: f.Before.CreatedAt, ID: f.Before.ID}, l) < 0) {
+		if (f.Actor == "" || l.Actor == f.Actor) && (f.Action == "" || l.Action == f.Action) &&
+			(f.Target == "" || l.Target == f.Target) &&
+			(f.Before == nil || laterLine(jobs.Audited{At: f.Before.CreatedAt, ID: f.Before.ID},
+				l) < 0) {
 			lines = append(lines, l)
 		}
 	}

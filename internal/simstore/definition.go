@@ -17,9 +17,10 @@ type job struct {
 	version        int64 // in force; 0 for none yet, negative where the job was removed
 	checkedUntil   time.Time
 	updatedAt      time.Time
-	away           jobs.Span           // when nobody carried it; without an end while nobody does
-	scheduledTimes []time.Time         // that have a run or a record, sorted
-	idle           map[int64]time.Time // since when nobody carries a version that is not in force, as far as was noticed
+	away           jobs.Span   // when nobody carried it; without an end while nobody does
+	scheduledTimes []time.Time // that have a run or a record, sorted
+	// since when nobody carries a version that is not in force, as far as was noticed
+	idle map[int64]time.Time
 }
 
 // last is the active definition, or that was active last.
@@ -54,7 +55,8 @@ func (s *Store) Changes() []Change {
 }
 
 // Register implements jobs.Sessions.
-func (s *Store) Register(ctx context.Context, id uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+func (s *Store) Register(ctx context.Context, id uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -67,7 +69,8 @@ func (s *Store) Register(ctx context.Context, id uuid.UUID, definitions []jobs.D
 	versions := make(map[string]int64, len(definitions))
 	for _, d := range definitions {
 		versions[d.Name] = s.define(d)
-		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil || !spec.Removed {
+		if spec := s.control.specs[d.Name]; d.Source != jobs.FromStore || spec == nil ||
+			!spec.Removed {
 			l.carried[d.Name] = versions[d.Name]
 			if _, took := l.took[d.Name]; !took {
 				l.took[d.Name] = s.now()
@@ -196,7 +199,9 @@ func (s *Store) change(name string, j *job, version int64, now time.Time) {
 		return
 	}
 	j.version, j.updatedAt = version, now
-	s.changes = append(s.changes, Change{At: now, Definition: next, Version: version, Checked: before, Counted: j.checkedUntil})
+	s.changes = append(s.changes,
+		Change{At: now, Definition: next, Version: version, Checked: before,
+			Counted: j.checkedUntil})
 }
 
 func sameScheduledTimes(a, b jobs.Definition) bool {

@@ -72,7 +72,8 @@ func (s *Store) recover(lost *run, now time.Time) {
 		lost.Detail += jobs.NotRecovered
 		return
 	}
-	f := jobs.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key, Recovery: lost.Recovery + 1}
+	f := jobs.Firing{Job: lost.Job, ScheduledAt: lost.ScheduledAt, Key: lost.Key,
+		Recovery: lost.Recovery + 1}
 	if s.firings[firingOf(f)] != nil {
 		return
 	}
@@ -83,13 +84,15 @@ func (s *Store) recover(lost *run, now time.Time) {
 }
 
 // Revoke implements jobs.Upkeep.
-func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	if c := s.claims[token]; c != nil {
-		s.finish(jobs.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}, s.instant())
+		s.finish(jobs.FinishRequest{Run: c.run.ID, Token: token, State: state, Reason: reason,
+			Detail: jobs.RevokedDetail}, s.instant())
 	}
 	return nil
 }

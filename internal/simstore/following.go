@@ -10,34 +10,39 @@ import (
 )
 
 // Openings implements jobs.Following.
-func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	activeDefinitions, scheduledTimes := map[string]jobs.ActiveDefinition{}, map[string][]jobs.Opening{}
+	activeDefinitions, scheduledTimes := map[string]jobs.ActiveDefinition{},
+		map[string][]jobs.Opening{}
 	for _, f := range dependents {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
-				activeDefinitions[name] = jobs.ActiveDefinition{Version: j.version, CheckedUntil: j.checkedUntil}
+				activeDefinitions[name] = jobs.ActiveDefinition{Version: j.version,
+					CheckedUntil: j.checkedUntil}
 			}
 		}
-		if in := activeDefinitions[f.Job]; in.Version == f.Version && in.Version > 0 && s.pauseOver(f.Job) == nil {
+		if in := activeDefinitions[f.Job]; in.Version == f.Version && in.Version > 0 &&
+			s.pauseOver(f.Job) == nil {
 			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
 	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
-// openScheduledTimes returns the scheduled times behind since for which the dependent has no run, and
-// each of those that it follows has one that may still succeed, or has.
+// openScheduledTimes returns the scheduled times behind since for which the dependent has no run,
+// and each of those that it follows has one that may still succeed, or has.
 func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Opening {
 	open := []jobs.Opening{}
 	first := s.jobs[f.After[0]]
 	if first == nil {
 		return open
 	}
-	from, _ := slices.BinarySearchFunc(first.scheduledTimes, since.Add(time.Microsecond), time.Time.Compare)
+	from, _ := slices.BinarySearchFunc(first.scheduledTimes, since.Add(time.Microsecond),
+		time.Time.Compare)
 	for _, scheduledAt := range first.scheduledTimes[from:] {
 		if s.firings[firing{job: f.Job, scheduledAt: scheduledAt}] != nil {
 			continue
@@ -90,7 +95,8 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	now := s.instant()
 	for _, f := range followed {
 		if s.checked(jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version}) != nil {
-			s.misfired([]jobs.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}}, now)
+			s.misfired([]jobs.Misfired{{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+				Reason: jobs.ReasonAfter, Detail: f.Detail}}, now)
 		}
 	}
 	return nil

@@ -27,12 +27,14 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	for _, c := range s.claims {
 		for _, q := range c.held {
 			locks = append(locks, jobs.LockView{
-				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: ownerOf(c.run), Token: c.token, Since: c.granted, Expires: c.session.expires,
+				Resource: q.Resource, Mode: q.Mode, Slots: q.Slots, Holder: ownerOf(c.run),
+				Token: c.token, Since: c.granted, Expires: c.session.expires,
 			})
 		}
 	}
 	slices.SortFunc(locks, func(a, b jobs.LockView) int {
-		return cmp.Or(strings.Compare(a.Resource.Key(), b.Resource.Key()), cmp.Compare(a.Token, b.Token))
+		return cmp.Or(strings.Compare(a.Resource.Key(), b.Resource.Key()),
+			cmp.Compare(a.Token, b.Token))
 	})
 	return locks, nil
 }
@@ -45,7 +47,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	defer s.mu.Unlock()
 	last := map[string]*run{}
 	for _, r := range s.runs {
-		if r.FinishedAt != nil && (last[r.Job] == nil || younger(r.Record, last[r.Job].Record) < 0) {
+		if r.FinishedAt != nil && (last[r.Job] == nil ||
+			younger(r.Record, last[r.Job].Record) < 0) {
 			last[r.Job] = r
 		}
 	}
@@ -55,7 +58,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		if j.version == 0 {
 			continue
 		}
-		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version), UpdatedAt: j.updatedAt, Removed: j.version < 0}
+		v := jobs.JobView{Definition: j.last(), Version: max(j.version, -j.version),
+			UpdatedAt: j.updatedAt, Removed: j.version < 0}
 		if r := last[name]; r != nil {
 			record := r.record()
 			v.Last = &record
@@ -92,9 +96,12 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 
 func matches(f jobs.RunFilter, r *run) bool {
 	switch {
-	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica, len(f.States) > 0 && !slices.Contains(f.States, r.State),
-		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From), !f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
-		f.Before != nil && younger(place(f.Before), r.Record) >= 0, f.After != nil && younger(r.Record, place(f.After)) >= 0:
+	case f.Job != "" && r.Job != f.Job, f.Replica != "" && r.Replica != f.Replica,
+		len(f.States) > 0 && !slices.Contains(f.States, r.State),
+		f.Reason != "" && r.Reason != f.Reason, !f.From.IsZero() && r.CreatedAt.Before(f.From),
+		!f.Until.IsZero() && !r.CreatedAt.Before(f.Until),
+		f.Before != nil && younger(place(f.Before), r.Record) >= 0,
+		f.After != nil && younger(r.Record, place(f.After)) >= 0:
 		return false
 	}
 	return true
@@ -118,7 +125,8 @@ func (s *Store) Run(ctx context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // Firing implements jobs.History.
-func (s *Store) Firing(ctx context.Context, name string, scheduledAt time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, name string,
+	scheduledAt time.Time) (jobs.FiringView, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.FiringView{}, err
 	}
@@ -129,7 +137,8 @@ func (s *Store) Firing(ctx context.Context, name string, scheduledAt time.Time) 
 	}
 	d := j.last()
 	v := jobs.FiringView{
-		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash, Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
+		Now: s.instant(), Version: max(j.version, -j.version), Removed: j.version < 0, Hash: d.Hash,
+		Schedule: d.Schedule, Zone: d.Zone, UpdatedAt: j.updatedAt, CheckedUntil: j.checkedUntil,
 	}
 	for recovery := range jobs.MaxRecoveries + 1 {
 		if r := s.firings[firing{job: name, scheduledAt: scheduledAt.UTC(), recovery: recovery}]; r != nil {
@@ -152,13 +161,17 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 			continue
 		}
 		views = append(views, jobs.ReplicaView{
-			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started, LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
-			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table, Draining: l.draining,
-			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers, Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
+			Session: id, Name: l.Replica, Version: l.Version, StartedAt: l.started,
+			LastBeat: l.beat, ExpiresAt: l.expires, EndedAt: l.ended, Stopped: l.stopped,
+			Running: len(l.claims), LockServers: l.LockServers, ConfigHash: l.Table,
+			Draining:    l.draining,
+			ClockOffset: l.replicaStatus.OffsetMilliseconds(), Workers: l.replicaStatus.Workers,
+			Busy: l.replicaStatus.Busy, NotReady: l.replicaStatus.NotReady,
 		})
 	}
 	slices.SortFunc(views, func(a, b jobs.ReplicaView) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt), bytes.Compare(a.Session[:], b.Session[:]))
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt),
+			bytes.Compare(a.Session[:], b.Session[:]))
 	})
 	return views, nil
 }

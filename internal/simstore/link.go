@@ -115,8 +115,12 @@ func (l *Link) Open(ctx context.Context, o jobs.Session) error {
 }
 
 // Heartbeat implements jobs.Sessions.
-func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
-	beat, err := ask(ctx, l, func() (jobs.Beat, error) { return l.Store.Heartbeat(ctx, session, v) })
+func (l *Link) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
+	beat, err := ask(ctx, l, func() (jobs.Beat,
+		error) {
+		return l.Store.Heartbeat(ctx, session, v)
+	})
 	beat.Now = beat.Now.Add(l.now().Misread)
 	return beat, err
 }
@@ -132,24 +136,35 @@ func (l *Link) Living(ctx context.Context, sessions []uuid.UUID) ([]uuid.UUID, e
 }
 
 // Register implements jobs.Sessions.
-func (l *Link) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
-	return ask(ctx, l, func() (map[string]int64, error) { return l.Store.Register(ctx, session, definitions) })
+func (l *Link) Register(ctx context.Context, session uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
+	return ask(ctx, l, func() (map[string]int64, error) {
+		return l.Store.Register(ctx, session, definitions)
+	})
 }
 
 // Withdraw implements jobs.Sessions.
-func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
-	_, err := ask(ctx, l, func() (struct{}, error) { return struct{}{}, l.Store.Withdraw(ctx, session, table, names) })
+func (l *Link) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
+	_, err := ask(ctx, l, func() (struct{}, error) {
+		return struct{}{}, l.Store.Withdraw(ctx, session, table, names)
+	})
 	return err
 }
 
 // Versions implements jobs.Sessions.
 func (l *Link) Versions(ctx context.Context) (map[string]jobs.ActiveDefinition, error) {
-	return ask(ctx, l, func() (map[string]jobs.ActiveDefinition, error) { return l.Store.Versions(ctx) })
+	return ask(ctx, l, func() (map[string]jobs.ActiveDefinition, error) {
+		return l.Store.Versions(ctx)
+	})
 }
 
 // Start implements jobs.Firings.
-func (l *Link) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
-	return ask(ctx, l, func() ([]jobs.StartResult, error) { return l.Store.Start(ctx, session, requests) })
+func (l *Link) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+	return ask(ctx, l, func() ([]jobs.StartResult, error) {
+		return l.Store.Start(ctx, session, requests)
+	})
 }
 
 // Note implements jobs.Firings.
@@ -168,27 +183,34 @@ func (l *Link) Sweep(ctx context.Context) (jobs.Swept, error) {
 }
 
 // Adopt implements jobs.Upkeep.
-func (l *Link) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (l *Link) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	return ask(ctx, l, func() ([]jobs.Record, error) { return l.Store.Adopt(ctx, session, a) })
 }
 
 // CheckMisfires implements jobs.Upkeep.
-func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
-	return ask(ctx, l, func() (map[string]time.Time, error) { return l.Store.CheckMisfires(ctx, checks, find) })
+func (l *Link) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	return ask(ctx, l, func() (map[string]time.Time, error) {
+		return l.Store.CheckMisfires(ctx, checks, find)
+	})
 }
 
 // Trigger implements jobs.Control.
-func (l *Link) Trigger(ctx context.Context, action jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (l *Link) Trigger(ctx context.Context, action jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	return ask(ctx, l, func() (jobs.Triggered, error) { return l.Store.Trigger(ctx, action, r) })
 }
 
 // Pause implements jobs.Control.
-func (l *Link) Pause(ctx context.Context, action jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (l *Link) Pause(ctx context.Context, action jobs.Action,
+	target jobs.Target) (jobs.Pause, error) {
 	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Pause(ctx, action, target) })
 }
 
 // Resume implements jobs.Control.
-func (l *Link) Resume(ctx context.Context, action jobs.Action, target jobs.Target) (jobs.Pause, error) {
+func (l *Link) Resume(ctx context.Context, action jobs.Action,
+	target jobs.Target) (jobs.Pause, error) {
 	return ask(ctx, l, func() (jobs.Pause, error) { return l.Store.Resume(ctx, action, target) })
 }
 
@@ -198,7 +220,8 @@ func (l *Link) Cancel(ctx context.Context, action jobs.Action, run uuid.UUID) (j
 }
 
 // Release implements jobs.Control.
-func (l *Link) Release(ctx context.Context, action jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (l *Link) Release(ctx context.Context, action jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	return ask(ctx, l, func() (locking.Released, error) { return l.Store.Release(ctx, action, r) })
 }
 
@@ -208,13 +231,19 @@ func (l *Link) Drain(ctx context.Context, action jobs.Action, session uuid.UUID,
 }
 
 // PutSpec implements jobs.Control.
-func (l *Link) PutSpec(ctx context.Context, action jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
-	return ask(ctx, l, func() (jobs.Spec, error) { return l.Store.PutSpec(ctx, action, spec, checks...) })
+func (l *Link) PutSpec(ctx context.Context, action jobs.Action, spec jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
+	return ask(ctx, l, func() (jobs.Spec, error) {
+		return l.Store.PutSpec(ctx, action, spec, checks...)
+	})
 }
 
 // RemoveSpec implements jobs.Control.
-func (l *Link) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
-	return tell(ctx, l, func() error { return l.Store.RemoveSpec(ctx, action, job, version, checks...) })
+func (l *Link) RemoveSpec(ctx context.Context, action jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
+	return tell(ctx, l, func() error {
+		return l.Store.RemoveSpec(ctx, action, job, version, checks...)
+	})
 }
 
 // Listen implements jobs.Control.
@@ -226,23 +255,31 @@ func (l *Link) Listen(ctx context.Context, heard func()) error {
 }
 
 // ControlState implements jobs.Control.
-func (l *Link) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
-	return ask(ctx, l, func() (jobs.ControlState, error) { return l.Store.ControlState(ctx, session, since) })
+func (l *Link) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
+	return ask(ctx, l, func() (jobs.ControlState, error) {
+		return l.Store.ControlState(ctx, session, since)
+	})
 }
 
 // Revoke implements jobs.Upkeep.
-func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+func (l *Link) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) error {
 	return tell(ctx, l, func() error { return l.Store.Revoke(ctx, token, state, reason) })
 }
 
 // Prune implements jobs.Upkeep.
-func (l *Link) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+func (l *Link) Prune(ctx context.Context, session uuid.UUID,
+	r jobs.PruneRequest) (jobs.Pruned, error) {
 	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
 // Openings implements jobs.Following.
-func (l *Link) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
-	return ask(ctx, l, func() (map[string]jobs.Openings, error) { return l.Store.Openings(ctx, dependents) })
+func (l *Link) Openings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+	return ask(ctx, l, func() (map[string]jobs.Openings, error) {
+		return l.Store.Openings(ctx, dependents)
+	})
 }
 
 // Follow implements jobs.Following.

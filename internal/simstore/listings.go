@@ -39,8 +39,10 @@ func (s *Store) ListJobs(ctx context.Context, f jobs.JobFilter) ([]jobs.JobView,
 func (s *Store) lists(f jobs.JobFilter, v jobs.JobView) bool {
 	lower := strings.ToLower(f.Text)
 	switch {
-	case !strings.Contains(strings.ToLower(v.Name), lower) && !strings.Contains(strings.ToLower(v.Description), lower),
-		f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source, f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
+	case !strings.Contains(strings.ToLower(v.Name), lower) &&
+		!strings.Contains(strings.ToLower(v.Description), lower),
+		f.Group != "" && v.Group != f.Group, f.Source != "" && v.Source != f.Source,
+		f.After != "" && v.Name <= f.After, f.Before != "" && v.Name >= f.Before,
 		f.Paused != nil && *f.Paused != (len(v.Pauses) > 0):
 		return false
 	case f.State == "":
@@ -128,11 +130,14 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int { return strings.Compare(a.Key(), b.Key()) }), nil
+	return slices.SortedFunc(maps.Keys(known), func(a, b locking.Resource) int {
+		return strings.Compare(a.Key(), b.Key())
+	}), nil
 }
 
 // Outcomes implements jobs.Listings.
-func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+func (s *Store) Outcomes(ctx context.Context, names []string,
+	n int) (map[string][]jobs.Outcome, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -141,7 +146,8 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	for _, r := range s.sorted() {
 		if slices.Contains(names, r.Job) && len(found[r.Job]) < n {
 			found[r.Job] = append(found[r.Job], jobs.Outcome{
-				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+				Run: r.ID, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
+				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 				Rests: r.Rests,
 			})
 		}
@@ -168,7 +174,9 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 
 // JobTallies implements jobs.Listings.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
-	return s.tally(ctx, func(r jobs.Record) bool { return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final() })
+	return s.tally(ctx, func(r jobs.Record) bool {
+		return r.Job == job && !r.CreatedAt.Before(since) && r.State.Final()
+	})
 }
 
 func (s *Store) tally(ctx context.Context, counts func(r jobs.Record) bool) ([]jobs.Tally, error) {
@@ -181,10 +189,13 @@ func (s *Store) tally(ctx context.Context, counts func(r jobs.Record) bool) ([]j
 		if !counts(r) {
 			continue
 		}
-		place := slices.IndexFunc(tallies, func(t jobs.Tally) bool { return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason })
+		place := slices.IndexFunc(tallies, func(t jobs.Tally) bool {
+			return t.Job == r.Job && t.State == r.State && t.Reason == r.Reason
+		})
 		if place < 0 {
 			place = len(tallies)
-			tallies = append(tallies, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason, Last: r.CreatedAt})
+			tallies = append(tallies, jobs.Tally{Job: r.Job, State: r.State, Reason: r.Reason,
+				Last: r.CreatedAt})
 		}
 		tallies[place].Runs++
 	}
@@ -199,7 +210,8 @@ func (s *Store) FiringRuns(ctx context.Context, f jobs.Firing) ([]jobs.Record, e
 	defer s.mu.Unlock()
 	var chain []jobs.Record
 	for _, r := range s.runs {
-		if r.Job == f.Job && r.Key == f.Key && (f.Key != "" || r.ScheduledAt.Equal(whole(f.ScheduledAt))) {
+		if r.Job == f.Job && r.Key == f.Key &&
+			(f.Key != "" || r.ScheduledAt.Equal(whole(f.ScheduledAt))) {
 			chain = append(chain, r.record())
 		}
 	}
@@ -214,5 +226,7 @@ func (s *Store) locks(job string, resource locking.Resource) bool {
 	if j == nil || j.version == 0 {
 		return false
 	}
-	return slices.ContainsFunc(j.last().Resources, func(r locking.Request) bool { return r.Resource.Related(resource) })
+	return slices.ContainsFunc(j.last().Resources, func(r locking.Request) bool {
+		return r.Resource.Related(resource)
+	})
 }

@@ -25,15 +25,18 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	}
 	locks := fmt.Sprint(s.token, standing, len(s.waiting), waits)
 	return jobs.Marks{
-		jobs.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), jobs.TopicLocks: locks, jobs.TopicJobs: fmt.Sprint(s.definitions, s.control.generation),
-		jobs.TopicReplicas: s.replicasMark(), jobs.TopicAudit: fmt.Sprint(len(s.control.audit)), jobs.TopicWebhooks: "",
+		jobs.TopicRuns: fmt.Sprint(locks, " ", len(s.runs)), jobs.TopicLocks: locks,
+		jobs.TopicJobs:     fmt.Sprint(s.definitions, s.control.generation),
+		jobs.TopicReplicas: s.replicasMark(), jobs.TopicAudit: fmt.Sprint(len(s.control.audit)),
+		jobs.TopicWebhooks: "",
 	}, nil
 }
 
 func (s *Store) replicasMark() string {
 	var lives []string
 	for id, l := range s.sessions {
-		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers, l.replicaStatus.NotReady))
+		lives = append(lives, fmt.Sprint(id, l.live(s.now()), l.draining, l.replicaStatus.Workers,
+			l.replicaStatus.NotReady))
 	}
 	slices.SortFunc(lives, cmp.Compare[string])
 	return fmt.Sprint(lives)

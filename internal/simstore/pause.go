@@ -52,7 +52,9 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 
 // standing returns the place of the target's own pause, or -1.
 func (s *Store) standing(target jobs.Target) int {
-	return slices.IndexFunc(s.control.pauses, func(p jobs.Pause) bool { return p.Target == target && p.ResumedAt == nil })
+	return slices.IndexFunc(s.control.pauses, func(p jobs.Pause) bool {
+		return p.Target == target && p.ResumedAt == nil
+	})
 }
 
 // isKnown reports whether there is such a job, or is to be.
@@ -62,14 +64,16 @@ func (s *Store) isKnown(name string) bool {
 }
 
 // Pauses implements jobs.Control.
-func (s *Store) Pauses(ctx context.Context, name, group string, from, until time.Time) ([]jobs.Pause, error) {
+func (s *Store) Pauses(ctx context.Context, name, group string, from,
+	until time.Time) ([]jobs.Pause, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	var found []jobs.Pause
 	for _, p := range s.control.pauses {
-		if p.Covers(name, group) && !p.At.After(until) && (p.ResumedAt == nil || p.ResumedAt.After(from)) {
+		if p.Covers(name, group) && !p.At.After(until) &&
+			(p.ResumedAt == nil || p.ResumedAt.After(from)) {
 			found = append(found, p)
 		}
 	}

@@ -29,7 +29,8 @@ func (t *turn) take(session uuid.UUID, now time.Time) bool {
 }
 
 // Prune implements jobs.Upkeep.
-func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+func (s *Store) Prune(ctx context.Context, session uuid.UUID,
+	r jobs.PruneRequest) (jobs.Pruned, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.Pruned{}, err
 	}
@@ -45,12 +46,15 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 			pruned.Definitions += s.forgetDefinitions(j, now, before)
 		}
 	}
-	s.blockages = slices.DeleteFunc(s.blockages, func(b blockage) bool { return b.until.Before(before) })
+	s.blockages = slices.DeleteFunc(s.blockages, func(b blockage) bool {
+		return b.until.Before(before)
+	})
 	old, last := s.old(before, r), s.lastEnded()
 	for _, one := range old {
 		if one != last[one.Job] && s.forgettable(one, before) {
 			delete(s.runs, one.ID)
-			if f := firingOf(jobs.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt, Key: one.Key, Recovery: one.Recovery}); s.firings[f] == one {
+			if f := firingOf(jobs.Firing{Job: one.Job, ScheduledAt: one.ScheduledAt, Key: one.Key,
+				Recovery: one.Recovery}); s.firings[f] == one {
 				delete(s.firings, f)
 			}
 			pruned.Runs++
@@ -99,7 +103,8 @@ func (s *Store) old(before time.Time, r jobs.PruneRequest) []*run {
 // carries, has still to handle its scheduled time: it may be paused.
 func (s *Store) unhandled(r *run) bool {
 	for _, j := range s.jobs {
-		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) && r.ScheduledAt.After(j.checkedUntil) {
+		if j.version > 0 && !j.gone() && slices.Contains(j.last().After, r.Job) &&
+			r.ScheduledAt.After(j.checkedUntil) {
 			return true
 		}
 	}
@@ -113,7 +118,8 @@ func (s *Store) forgettable(r *run, before time.Time) bool {
 		ended = *r.FinishedAt
 	}
 	j := s.jobs[r.Job]
-	return r.State.Final() && ended.Before(before) && (r.Key != "" || !s.unhandled(r)) && (r.Key != "" || j == nil || j.version == 0 || !r.ScheduledAt.After(j.checkedUntil))
+	return r.State.Final() && ended.Before(before) && (r.Key != "" || !s.unhandled(r)) &&
+		(r.Key != "" || j == nil || j.version == 0 || !r.ScheduledAt.After(j.checkedUntil))
 }
 
 // forgetDefinitions notes which definitions nobody carries, and forgets those

@@ -59,14 +59,16 @@ func whole(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond).Ro
 // newRun returns a waiting run of the firing, that nobody has.
 func newRun(id uuid.UUID, f jobs.Firing, now time.Time) *run {
 	return &run{Record: jobs.Record{
-		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, CreatedAt: now,
+		ID: id, Job: f.Job, ScheduledAt: whole(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery,
+		State: jobs.Waiting, CreatedAt: now,
 	}}
 }
 
 // add keeps a new run, of whose firing there is none.
 func (s *Store) add(r *run) {
 	s.runs[r.ID] = r
-	s.firings[firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery})] = r
+	s.firings[firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+		Recovery: r.Recovery})] = r
 	if r.State == jobs.Waiting {
 		s.waiting[r.ID] = r
 	}
@@ -84,14 +86,16 @@ func (s *Store) add(r *run) {
 
 // settled gives a run that waited its next state.
 func (s *Store) settled(r *run, state jobs.State) {
-	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{}, false
+	r.State, r.WaitSince, r.wants, r.reservedUntil, r.inTurn = state, time.Time{}, nil, time.Time{},
+		false
 	delete(s.waiting, r.ID)
 	s.freeKey(r)
 }
 
 // freeKey leaves the key of a triggered run that was skipped to another trigger.
 func (s *Store) freeKey(r *run) {
-	f := firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key, Recovery: r.Recovery})
+	f := firingOf(jobs.Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
+		Recovery: r.Recovery})
 	if r.Key != "" && r.State == jobs.Skipped && s.firings[f] == r {
 		delete(s.firings, f)
 	}

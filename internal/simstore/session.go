@@ -24,8 +24,9 @@ type session struct {
 	draining               bool
 	replicaStatus          jobs.ReplicaStatus
 	carried                map[string]int64
-	took                   map[string]time.Time // since when it carried each, and also when it has ended
-	claims                 map[jobs.Token]uuid.UUID
+	// since when it carried each, and also when it has ended
+	took   map[string]time.Time
+	claims map[jobs.Token]uuid.UUID
 }
 
 func (l *session) live(now time.Time) bool { return l.ended == nil && now.Before(l.expires) }
@@ -54,14 +55,16 @@ func (s *Store) Open(ctx context.Context, o jobs.Session) error {
 		}
 	}
 	l := &session{
-		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{}, took: map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
+		Session: o, started: now, beat: now, expires: now.Add(o.TTL), carried: map[string]int64{},
+		took: map[string]time.Time{}, claims: map[jobs.Token]uuid.UUID{},
 	}
 	s.sessions[o.ID], s.lives = l, append(s.lives, l)
 	return nil
 }
 
 // Heartbeat implements jobs.Sessions.
-func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, id uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.enter(ctx); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -133,7 +136,8 @@ func (s *Store) Lives() []Life {
 	defer s.mu.Unlock()
 	lives := make([]Life, len(s.lives))
 	for i, l := range s.lives {
-		lives[i] = Life{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL, Ended: l.ended, Took: maps.Clone(l.took)}
+		lives[i] = Life{Replica: l.Replica, From: l.started, Beat: l.beat, TTL: l.TTL,
+			Ended: l.ended, Took: maps.Clone(l.took)}
 	}
 	return lives
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // PutSpec implements jobs.Control.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, fmt.Errorf("put_job: %w", err)
 	}
@@ -24,10 +25,12 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, chec
 			return jobs.Spec{}, fmt.Errorf("job %s: %w", spec.Job, jobs.ErrFromConfig)
 		case known == nil && spec.Version > 0:
 			return jobs.Spec{}, fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
-		case known != nil && (known.Removed != (spec.Version == 0) || !known.Removed && known.Version != spec.Version):
+		case known != nil && (known.Removed != (spec.Version == 0) ||
+			!known.Removed && known.Version != spec.Version):
 			return jobs.Spec{}, known.Conflict(spec.Version)
 		}
-		put := jobs.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now, ChangedBy: a.Actor}
+		put := jobs.Spec{Job: spec.Job, Text: spec.Text, Version: 1, ChangedAt: d.now,
+			ChangedBy: a.Actor}
 		if known != nil {
 			put.Version = known.Version + 1
 		}
@@ -38,7 +41,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, chec
 }
 
 // RemoveSpec implements jobs.Control.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, version int64,
+	checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: name}).Check(); err != nil {
 		return fmt.Errorf("remove_job: %w", err)
 	}
@@ -62,8 +66,10 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, name string, vers
 				cancelled++
 			}
 		}
-		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, d.now, a.Actor
-		d.controlState, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": cancelled}
+		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, d.now,
+			a.Actor
+		d.controlState, d.detail = true,
+			map[string]any{"version": known.Version, "cancelled_runs": cancelled}
 		s.putOutOfForce(name, d)
 		return struct{}{}, nil
 	})
@@ -95,7 +101,9 @@ func (s *Store) putOutOfForce(name string, d *actionTx) {
 		delete(l.took, name)
 	}
 	if j := s.jobs[name]; j != nil && j.version > 0 {
-		s.changes = append(s.changes, Change{At: d.now, Definition: j.last(), Version: j.version, Checked: j.checkedUntil, Removed: true})
+		s.changes = append(s.changes,
+			Change{At: d.now, Definition: j.last(), Version: j.version, Checked: j.checkedUntil,
+				Removed: true})
 		j.version, j.updatedAt = -j.version, d.now
 		s.definitions++
 	}
@@ -111,7 +119,8 @@ func (s *Store) isConfigured(name string) bool {
 	carried := false
 	for _, l := range s.sessions {
 		carried = carried || len(l.carried) > 0
-		if version, has := l.carried[name]; has && j.definitions[version-1].Source != jobs.FromStore {
+		if version, has := l.carried[name]; has &&
+			j.definitions[version-1].Source != jobs.FromStore {
 			return true
 		}
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // Start implements jobs.Firings.
-func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s *Store) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,8 @@ func (s *Store) admit(l *session, r *run, q jobs.StartRequest, now time.Time) jo
 			r.wants = q.Requests
 		}
 		told := *blocker
-		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason, Queued: s.queued(r), Reserved: max(0, r.reservedUntil.Sub(now))}
+		return jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: &told, Reason: r.Reason,
+			Queued: s.queued(r), Reserved: max(0, r.reservedUntil.Sub(now))}
 	}
 	s.token++
 	c := &claim{token: s.token, run: r, session: l, granted: now, held: q.Requests}
@@ -148,7 +150,8 @@ func (s *Store) againstOne(r *run, since time.Time, q locking.Request) *party {
 			if token == 0 && !s.respects(other, t.Resource.Kind(), now) {
 				continue
 			}
-			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted && q.Resource == t.Resource
+			slot := q.Mode == locking.Slotted && t.Mode == locking.Slotted &&
+				q.Resource == t.Resource
 			if !slot && !locking.Conflict(q, t) {
 				continue
 			}
@@ -198,7 +201,8 @@ func (r *run) wanted() []locking.Request {
 // what is of that kind: among those of one job it always is, and among those that
 // wait for their turn in a group.
 func (r *run) reserves(kind locking.Kind, now time.Time) bool {
-	return now.Before(r.reservedUntil) || kind == locking.KindJob || r.inTurn && kind == locking.KindGroup
+	return now.Before(r.reservedUntil) || kind == locking.KindJob ||
+		r.inTurn && kind == locking.KindGroup
 }
 
 // maxChain is how many waiters are followed to what they wait for. It ends a chain
@@ -236,7 +240,8 @@ func (s *Store) queued(r *run) bool {
 	}
 	for _, other := range s.waiting {
 		_, lives := s.living(other.session)
-		if lives && other != r && other.Job == r.Job && older(other, r, r.WaitSince) && slices.ContainsFunc(other.wants, wantsName) {
+		if lives && other != r && other.Job == r.Job && older(other, r, r.WaitSince) &&
+			slices.ContainsFunc(other.wants, wantsName) {
 			return true
 		}
 	}
@@ -266,7 +271,8 @@ func compareParties(a, b *party) int {
 		yesFirst(a.token != 0, b.token != 0),
 		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
 		strings.Compare(a.Resource.Key(), b.Resource.Key()),
-		cmp.Compare(a.token, b.token), a.since.Compare(b.since), bytes.Compare(a.run.ID[:], b.run.ID[:]))
+		cmp.Compare(a.token, b.token), a.since.Compare(b.since),
+		bytes.Compare(a.run.ID[:], b.run.ID[:]))
 }
 
 func yesFirst(a, b bool) int {

@@ -48,8 +48,10 @@ var _ jobs.Store = (*Store)(nil)
 // New returns an empty store.
 func New() *Store {
 	return &Store{
-		cluster: uuid.New(), sessions: map[uuid.UUID]*session{}, jobs: map[string]*job{}, runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
-		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{}, saved: map[string]json.RawMessage{}, control: newControl(),
+		cluster: uuid.New(), sessions: map[uuid.UUID]*session{}, jobs: map[string]*job{},
+		runs: map[uuid.UUID]*run{}, firings: map[firing]*run{},
+		waiting: map[uuid.UUID]*run{}, claims: map[jobs.Token]*claim{},
+		saved: map[string]json.RawMessage{}, control: newControl(),
 	}
 }
 

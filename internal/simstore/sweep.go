@@ -48,7 +48,8 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 // cancelLeft ends what waits of removed jobs: nobody adopts it any more.
 func (s *Store) cancelLeft() {
 	for _, r := range s.waiting {
-		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil || s.jobs[r.Job].version >= 0 {
+		if _, owned := s.living(r.session); owned || s.jobs[r.Job] == nil ||
+			s.jobs[r.Job].version >= 0 {
 			continue
 		}
 		s.cancel(r, &actionTx{now: s.instant()}, "its job was removed")
@@ -71,19 +72,22 @@ func (s *Store) bury(dead []*session, swept *jobs.Swept) {
 		swept.Sessions = append(swept.Sessions, l.Replica)
 	}
 	slices.SortFunc(claims, func(a, b *claim) int {
-		return cmp.Or(strings.Compare(a.run.Job, b.run.Job), a.run.ScheduledAt.Compare(b.run.ScheduledAt))
+		return cmp.Or(strings.Compare(a.run.Job, b.run.Job),
+			a.run.ScheduledAt.Compare(b.run.ScheduledAt))
 	})
 	for _, c := range claims {
 		r := c.run
 		s.give(c)
-		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, jobs.ReasonSessionLost, "its replica stopped renewing its session"
+		r.State, r.FinishedAt, r.Reason, r.Detail = jobs.Lost, &now, jobs.ReasonSessionLost,
+			"its replica stopped renewing its session"
 		s.recover(r, now)
 		swept.Lost = append(swept.Lost, jobs.LostRun{Record: r.record(), Held: c.held})
 	}
 }
 
 // Adopt implements jobs.Upkeep.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +100,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 	for _, r := range s.waiting {
 		owner, owned := s.living(r.session)
 		switch {
-		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 && s.pauseOver(r.Job) != nil:
+		case slices.Contains(a.Known, r.ID), r.Key == "" && r.Attempt <= 1 &&
+			s.pauseOver(r.Job) != nil:
 		case r.session == session && !r.loose:
 			own = append(own, r)
 		case !owned, r.loose, owner.draining && r.Attempt <= 1:
@@ -141,18 +146,21 @@ func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 		places[r] = jobs.Place(r.WaitSince, wanted[r.Job].Priority)
 	}
 	slices.SortFunc(runs, func(a, b *run) int {
-		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt), bytes.Compare(a.ID[:], b.ID[:]))
+		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt),
+			bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	return runs
 }
 
 func (s *Store) late(r *run, j jobs.AdoptedJob) bool {
-	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 && s.now().Sub(r.ScheduledAt) > j.Threshold
+	return r.Key == "" && r.Recovery == 0 && r.Attempt <= 1 &&
+		s.now().Sub(r.ScheduledAt) > j.Threshold
 }
 
 // CheckMisfires implements jobs.Upkeep. find is called outside the
 // transaction: it may take long.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +169,9 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		return nil, nil
 	}
 	s.checking = true
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+		return strings.Compare(a.Job, b.Job)
+	})
 	cursors := map[string]time.Time{}
 	var behind []jobs.MisfireCheck
 	var given []jobs.Cursor
@@ -254,8 +264,10 @@ func (s *Store) checked(c jobs.MisfireCheck) *job {
 
 // started returns the scheduled times from the cursor until then that have a run.
 func (j *job) started(until time.Time) []time.Time {
-	from, _ := slices.BinarySearchFunc(j.scheduledTimes, j.checkedUntil.Add(time.Microsecond), time.Time.Compare)
-	to, _ := slices.BinarySearchFunc(j.scheduledTimes, until.Add(time.Microsecond), time.Time.Compare)
+	from, _ := slices.BinarySearchFunc(j.scheduledTimes, j.checkedUntil.Add(time.Microsecond),
+		time.Time.Compare)
+	to, _ := slices.BinarySearchFunc(j.scheduledTimes, until.Add(time.Microsecond),
+		time.Time.Compare)
 	return slices.Clone(j.scheduledTimes[from:max(from, to)])
 }
 

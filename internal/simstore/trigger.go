@@ -15,7 +15,8 @@ import (
 )
 
 // Trigger implements jobs.Control.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	if err := r.Check(); err != nil {
 		return jobs.Triggered{}, fmt.Errorf("trigger: %w", err)
 	}
@@ -26,7 +27,9 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerReques
 			if known := s.firings[firingOf(f)]; known != nil {
 				d.silent = true
 				if !jobs.SameParams(known.Params, r.Params) {
-					return jobs.Triggered{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
+					return jobs.Triggered{},
+						fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job,
+							jobs.ErrConflict)
 				}
 				answer := jobs.Triggered{Record: known.record()}
 				var err error
@@ -44,7 +47,8 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerReques
 		}
 		f.Recovery = 0
 		fresh := newRun(uuid.New(), f, d.now)
-		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered, byWhom("triggered", a), r.Params
+		fresh.WaitSince, fresh.Reason, fresh.Detail, fresh.Params = d.now, jobs.ReasonTriggered,
+			byWhom("triggered", a), r.Params
 		fresh.StartBy = r.StartBy(d.now)
 		obstacle, err := s.inTheWay(fresh, d.now)
 		if err != nil {
@@ -95,7 +99,8 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, id uuid.UUID) (jobs.R
 				s.control.cancels[id] = a.Actor
 			}
 		default:
-			return jobs.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State, jobs.ErrConflict)
+			return jobs.Record{}, fmt.Errorf("run %s has ended as %s: %w", id, r.State,
+				jobs.ErrConflict)
 		}
 		return r.record(), nil
 	})
@@ -109,7 +114,8 @@ func (s *Store) cancel(r *run, d *actionTx, detail string) {
 }
 
 // Release implements jobs.Control. No transaction is ever open here.
-func (s *Store) Release(ctx context.Context, a jobs.Action, q jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action,
+	q jobs.ReleaseRequest) (locking.Released, error) {
 	if err := q.Check(); err != nil {
 		return locking.Released{}, fmt.Errorf("release: %w", err)
 	}
@@ -123,13 +129,19 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, q jobs.ReleaseReques
 			}
 		}
 		if !holds {
-			return locking.Released{}, fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token, q.Resource, s.holders(q.Resource), jobs.ErrConflict)
+			return locking.Released{},
+				fmt.Errorf("token %d does not hold %s, which is held by %s: %w", q.Token,
+					q.Resource, s.holders(q.Resource), jobs.ErrConflict)
 		}
 		r := c.run
-		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r), Requests: slices.Clone(c.held)}
-		slices.SortFunc(released.Requests, func(a, b locking.Request) int { return strings.Compare(a.Resource.Key(), b.Resource.Key()) })
+		released := locking.Released{ID: r.ID, Token: q.Token, Owner: ownerOf(r),
+			Requests: slices.Clone(c.held)}
+		slices.SortFunc(released.Requests, func(a, b locking.Request) int {
+			return strings.Compare(a.Resource.Key(), b.Resource.Key())
+		})
 		s.give(c)
-		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased, byWhom("its locks were taken away", a), &d.now
+		r.State, r.Reason, r.Detail, r.FinishedAt = jobs.Lost, jobs.ReasonReleased,
+			byWhom("its locks were taken away", a), &d.now
 		d.detail = map[string]any{"token": q.Token, "holder": released.Owner}
 		return released, nil
 	})
@@ -139,8 +151,11 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, q jobs.ReleaseReques
 func (s *Store) holders(resource locking.Resource) string {
 	var holders []string
 	for _, c := range s.claims {
-		if slices.ContainsFunc(c.held, func(r locking.Request) bool { return r.Resource == resource }) {
-			holders = append(holders, fmt.Sprintf("%s on %s with token %d", c.run.Job, c.run.Replica, c.token))
+		if slices.ContainsFunc(c.held, func(r locking.Request) bool {
+			return r.Resource == resource
+		}) {
+			holders = append(holders, fmt.Sprintf("%s on %s with token %d", c.run.Job,
+				c.run.Replica, c.token))
 		}
 	}
 	if len(holders) == 0 {

@@ -38,7 +38,8 @@ func (o *oracle) judgeConflicts() {
 				continue
 			}
 			if newest[r.Resource] >= c.Token {
-				o.violate("%s of %s: acted on %s under token %d, after token %d", c.Job, c.ScheduledAt, r.Resource, c.Token, newest[r.Resource])
+				o.violate("%s of %s: acted on %s under token %d, after token %d", c.Job,
+					c.ScheduledAt, r.Resource, c.Token, newest[r.Resource])
 			}
 			newest[r.Resource] = c.Token
 		}
@@ -53,15 +54,18 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 		for _, u := range under {
 			for _, theirs := range u.requests {
 				if locking.Conflict(mine, theirs) {
-					o.violate("%s of %s on %s and %s of %s on %s act on %s at the same time (%s to %s, %s to %s)", c.Job, c.ScheduledAt, c.Replica,
-						u.Job, u.ScheduledAt, u.Replica, mine.Resource, c.Begun, c.Acted, u.Begun, u.Acted)
+					o.violate("%s of %s on %s and %s of %s on %s act on %s at the same time (%s "+
+						"to %s, %s to %s)", c.Job, c.ScheduledAt, c.Replica,
+						u.Job, u.ScheduledAt, u.Replica, mine.Resource, c.Begun, c.Acted, u.Begun,
+						u.Acted)
 				} else if mine == theirs && mine.Mode == locking.Slotted {
 					slots++
 				}
 			}
 		}
 		if mine.Mode == locking.Slotted && slots > mine.Slots {
-			o.violate("%s of %s has slot %d of %d of %s", c.Job, c.ScheduledAt, slots, mine.Slots, mine.Resource)
+			o.violate("%s of %s has slot %d of %d of %s", c.Job, c.ScheduledAt, slots, mine.Slots,
+				mine.Resource)
 		}
 	}
 	places := 1
@@ -71,7 +75,8 @@ func (o *oracle) judgeBeside(c acting, under []acting) {
 		}
 	}
 	if most := c.Definition.GroupLimits.PerReplica; c.Life != 0 && most > 0 && places > most {
-		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, places, most, c.Definition.Group, c.Replica)
+		o.violate("%s of %s has place %d of %d of group %s on %s", c.Job, c.ScheduledAt, places,
+			most, c.Definition.Group, c.Replica)
 	}
 }
 
@@ -83,7 +88,8 @@ func requestsOf(job *jobs.Job) ([]locking.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		requests = append(requests, locking.Request{Resource: group, Mode: locking.Slotted, Slots: n})
+		requests = append(requests,
+			locking.Request{Resource: group, Mode: locking.Slotted, Slots: n})
 	}
 	if job.Overlap != jobs.OverlapAllow {
 		own, err := locking.Job(job.Name)

@@ -10,8 +10,10 @@ import (
 // skipped for one before it.
 func (o *oracle) judgeDeadlines() {
 	for _, x := range o.Evidence.Executions {
-		if d := x.Definition.Deadline; d > 0 && x.Attempt == 1 && x.Begun.After(x.ScheduledAt.Add(d+o.Margin)) {
-			o.violate("%s of %s (key %q): began at %s, its deadline is %s after its scheduled time", x.Job, x.ScheduledAt, x.Key, x.Begun, d)
+		if d := x.Definition.Deadline; d > 0 && x.Attempt == 1 &&
+			x.Begun.After(x.ScheduledAt.Add(d+o.Margin)) {
+			o.violate("%s of %s (key %q): began at %s, its deadline is %s after its scheduled time",
+				x.Job, x.ScheduledAt, x.Key, x.Begun, d)
 		}
 	}
 	for i := range o.Evidence.Records {
@@ -20,9 +22,11 @@ func (o *oracle) judgeDeadlines() {
 			continue
 		}
 		passed := func(f Force) bool {
-			return f.Job.Deadline > 0 && r.FinishedAt.After(r.ScheduledAt.Add(f.Job.Deadline-o.Margin))
+			return f.Job.Deadline > 0 &&
+				r.FinishedAt.After(r.ScheduledAt.Add(f.Job.Deadline-o.Margin))
 		}
-		if !slices.ContainsFunc(o.Jobs[r.Job].between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt), passed) {
+		if !slices.ContainsFunc(o.Jobs[r.Job].between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt),
+			passed) {
 			o.violate("%s: skipped for its deadline at %s, before it", told(r), r.FinishedAt)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // together is how the record of a scheduled time tells of those before it.
-var together = regexp.MustCompile(`; (at least )?(\d+) earlier scheduled times since (\S+) are not recorded one by one`)
+var together = regexp.MustCompile(
+	`; (at least )?(\d+) earlier scheduled times since (\S+) are not recorded one by one`)
 
 // collective is what one record tells of scheduled times before it.
 type collective struct {
@@ -43,7 +44,8 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 			optional = o.Until.Add(366 * 24 * time.Hour)
 		}
 		o.judgeForce(name, f, from, to, tellers, known)
-		for scheduledAt := f.Job.Schedule.Next(later(from, to)); !scheduledAt.IsZero() && !scheduledAt.After(optional); scheduledAt = f.Job.Schedule.Next(scheduledAt) {
+		for scheduledAt := f.Job.Schedule.Next(later(from, to)); !scheduledAt.IsZero() &&
+			!scheduledAt.After(optional); scheduledAt = f.Job.Schedule.Next(scheduledAt) {
 			known[scheduledAt.Unix()] = true
 			if i+1 == len(h.Forces) && scheduledAt.After(o.lastScheduledAt(name)) {
 				break
@@ -57,13 +59,15 @@ func (o *oracle) judgeScheduledTimes(name string, h *History) {
 	}
 	for _, c := range tellers {
 		if c.found != c.number && !(c.more && c.found > c.number) {
-			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by), c.number, c.since, c.found)
+			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by),
+				c.number, c.since, c.found)
 		}
 	}
 }
 
 // judgeForce goes through the scheduled times of one definition after from, up to to.
-func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []*collective, known map[int64]bool) {
+func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []*collective,
+	known map[int64]bool) {
 	for {
 		for _, occurrence := range f.Job.Schedule.Preview(from, 50, true) {
 			scheduledAt := occurrence.ScheduledAt
@@ -75,7 +79,8 @@ func (o *oracle) judgeForce(name string, f Force, from, to time.Time, tellers []
 			if occurrence.ExcludedBy != "" {
 				o.Excluded++
 				if r != nil && !known[scheduledAt.Unix()] {
-					o.violate("%s: %s, though calendar %s excludes it", told(r), r.State, occurrence.ExcludedBy)
+					o.violate("%s: %s, though calendar %s excludes it", told(r), r.State,
+						occurrence.ExcludedBy)
 				}
 				known[scheduledAt.Unix()] = true
 				continue
@@ -106,7 +111,8 @@ func (o *oracle) collectives(name string) []*collective {
 			o.violate("%s: tells %q", told(r), found[0])
 			continue
 		}
-		all = append(all, &collective{since: since, until: r.ScheduledAt, number: number, more: found[1] != "", by: r})
+		all = append(all, &collective{since: since, until: r.ScheduledAt, number: number,
+			more: found[1] != "", by: r})
 	}
 	return all
 }

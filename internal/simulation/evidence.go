@@ -17,12 +17,13 @@ type Evidence struct {
 	Executions []Execution
 	Pauses     []jobs.Pause
 	Triggered  []Triggered
-	Cancelled  map[uuid.UUID]time.Time // runs that somebody asked to end, with when that was answered
-	Released   map[uuid.UUID]time.Time // runs whose locks somebody took away, likewise
-	Changes    []Change
-	Drains     []Drained
-	Decisions  []Decision // of misfire checks, where they are known
-	Lives      []Life
+	// runs that somebody asked to end, with when that was answered
+	Cancelled map[uuid.UUID]time.Time
+	Released  map[uuid.UUID]time.Time // runs whose locks somebody took away, likewise
+	Changes   []Change
+	Drains    []Drained
+	Decisions []Decision // of misfire checks, where they are known
+	Lives     []Life
 
 	// Until is up to where all must have ended: the cluster had time after it.
 	Until time.Time
@@ -135,7 +136,9 @@ func (e *Evidence) quiet(from, to time.Time) bool {
 
 // anyMeets reports whether one of the intervals has an instant from then to then.
 func anyMeets(intervals []Interval, from, to time.Time) bool {
-	return slices.ContainsFunc(intervals, func(i Interval) bool { return !i.From.After(to) && !from.After(i.To) })
+	return slices.ContainsFunc(intervals, func(i Interval) bool {
+		return !i.From.After(to) && !from.After(i.To)
+	})
 }
 
 // quietFor is quiet for a job, of which a pause is told.
@@ -156,7 +159,8 @@ func (o *oracle) quietFor(job string, from, to time.Time) bool {
 // resumed shortly before.
 func (o *oracle) pausedWithin(job, group string, from, to time.Time) bool {
 	return slices.ContainsFunc(o.Pauses, func(p jobs.Pause) bool {
-		return p.Covers(job, group) && !p.At.After(to) && (p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
+		return p.Covers(job, group) && !p.At.After(to) &&
+			(p.ResumedAt == nil || p.ResumedAt.Add(o.Margin).After(from))
 	})
 }
 
@@ -183,7 +187,8 @@ func (v *Verdict) violate(format string, args ...any) {
 
 // String tells the numbers.
 func (v *Verdict) String() string {
-	text := fmt.Sprintf("%d scheduled times, %d of them told of together, %d excluded besides, %d calls of handlers;", v.ScheduledTimes, v.Told, v.Excluded, v.Executions)
+	text := fmt.Sprintf("%d scheduled times, %d of them told of together, %d excluded besides, "+
+		"%d calls of handlers;", v.ScheduledTimes, v.Told, v.Excluded, v.Executions)
 	for _, state := range jobs.States() {
 		if n := v.States[state]; n > 0 {
 			text += fmt.Sprintf(" %d %s", n, state)

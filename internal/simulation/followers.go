@@ -20,7 +20,9 @@ func (o *oracle) judgeDependent(name string, h *History) {
 			continue
 		}
 		_, excluded := schedule.ExcludedAt(scheduledAt)
-		isScheduled := !slices.ContainsFunc(names, func(p string) bool { return !o.succeeded(p, scheduledAt.UnixMicro()) })
+		isScheduled := !slices.ContainsFunc(names, func(p string) bool {
+			return !o.succeeded(p, scheduledAt.UnixMicro())
+		})
 		switch {
 		case excluded && isScheduled:
 			o.Excluded++
@@ -31,18 +33,22 @@ func (o *oracle) judgeDependent(name string, h *History) {
 		case isScheduled:
 			o.ScheduledTimes++
 			if r == nil && !o.tellOf(tellers, scheduledAt) {
-				o.violate("%s of %s: nothing became of it, though %q succeeded", name, scheduledAt, names)
+				o.violate("%s of %s: nothing became of it, though %q succeeded", name, scheduledAt,
+					names)
 			}
 		}
 	}
 	for _, r := range o.byJob[name] {
-		if slices.ContainsFunc(names, func(p string) bool { return !o.succeeded(p, r.ScheduledAt.UnixMicro()) }) {
+		if slices.ContainsFunc(names, func(p string) bool {
+			return !o.succeeded(p, r.ScheduledAt.UnixMicro())
+		}) {
 			o.violate("%s: %s, though not all of %q succeeded", told(r), r.State, names)
 		}
 	}
 	for _, c := range tellers {
 		if c.found != c.number {
-			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by), c.number, c.since, c.found)
+			o.violate("%s: tells of %d scheduled times since %s, there are %d", told(c.by),
+				c.number, c.since, c.found)
 		}
 	}
 }
@@ -50,7 +56,8 @@ func (o *oracle) judgeDependent(name string, h *History) {
 // succeeded reports whether a run of the job for the scheduled time has.
 func (o *oracle) succeeded(name string, scheduledAt int64) bool {
 	for recovery := range jobs.MaxRecoveries + 1 {
-		if r := o.records[firing{name, scheduledAt, "", recovery}]; r != nil && r.State == jobs.Succeeded {
+		if r := o.records[firing{name, scheduledAt, "", recovery}]; r != nil &&
+			r.State == jobs.Succeeded {
 			return true
 		}
 	}

@@ -16,11 +16,14 @@ import (
 
 // Work is what a simulated job does: the params of its handler.
 type Work struct {
-	Takes    jobs.Duration `json:"takes"`            // at most; each attempt draws from a fifth of it on
-	Fails    float64       `json:"fails"`            // of the attempts
-	Stubborn float64       `json:"stubborn"`         // of the attempts, that do not heed the end of their context
-	Added    string        `json:"added,omitempty"`  // the description of the definition, of a job that was added
-	Moment   string        `json:"moment,omitempty"` // who triggered it, where params of the moment say so
+	// at most; each attempt draws from a fifth of it on
+	Takes jobs.Duration `json:"takes"`
+	Fails float64       `json:"fails"` // of the attempts
+	// of the attempts, that do not heed the end of their context
+	Stubborn float64 `json:"stubborn"`
+	// the description of the definition, of a job that was added
+	Added  string `json:"added,omitempty"`
+	Moment string `json:"moment,omitempty"` // who triggered it, where params of the moment say so
 }
 
 // Execution is one call of a handler.
@@ -63,7 +66,8 @@ var errFailed = errors.New("it was drawn to fail")
 // Handler returns the handler "work" of a life of a replica. Definition returns
 // the job as that life has it; stands reports whether a claim does: whether what is
 // done under it takes effect.
-func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.Job, stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
+func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.Job,
+	stands func(ctx context.Context, token jobs.Token) bool) jobs.Registration {
 	return jobs.Handle("work", func(ctx context.Context, run *jobs.Run, w Work) error {
 		e := l.begin(run, life, definition(w, run.Job), w)
 		err := l.work(ctx, run, w, func(ctx context.Context) {
@@ -81,7 +85,8 @@ func (l *Ledger) Handler(life uint64, definition func(w Work, job string) *jobs.
 
 func (l *Ledger) begin(run *jobs.Run, life uint64, definition *jobs.Job, w Work) *Execution {
 	e := &Execution{
-		Run: run.ID, Job: run.Job, ScheduledAt: run.ScheduledAt, Key: run.Key, Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
+		Run: run.ID, Job: run.Job, ScheduledAt: run.ScheduledAt, Key: run.Key,
+		Recovery: run.Recovery, Attempt: run.Attempt, Token: run.Token,
 		Replica: run.Replica, Life: life, Work: w, Definition: definition, Begun: l.Now(),
 	}
 	_, _, e.Stubborn = l.fate(run, w)
@@ -99,7 +104,8 @@ func (l *Ledger) action(e *Execution) {
 	e.Acted = now
 }
 
-func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, action func(context.Context)) error {
+func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work,
+	action func(context.Context)) error {
 	takes, fails, stubborn := l.fate(run, w)
 	heed := ctx
 	if stubborn {
@@ -125,9 +131,11 @@ func (l *Ledger) work(ctx context.Context, run *jobs.Run, w Work, action func(co
 // fate is the same for an attempt of a firing, whoever makes it.
 func (l *Ledger) fate(run *jobs.Run, w Work) (takes time.Duration, fails, stubborn bool) {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.ScheduledAt.UnixMicro(), run.Key, run.Recovery, run.Attempt)
+	fmt.Fprintf(h, "%s %d %s %d %d", run.Job, run.ScheduledAt.UnixMicro(), run.Key, run.Recovery,
+		run.Attempt)
 	random, most := rand.New(rand.NewPCG(l.Seed, h.Sum64())), time.Duration(w.Takes)
-	return most/5 + time.Duration(random.Float64()*float64(most)*4/5), random.Float64() < w.Fails, random.Float64() < w.Stubborn
+	return most/5 + time.Duration(random.Float64()*float64(most)*4/5), random.Float64() < w.Fails,
+		random.Float64() < w.Stubborn
 }
 
 // Executions returns all that was written, in the order of the calls.

@@ -39,7 +39,9 @@ func (o *oracle) judgeMisfires() {
 			o.violate("%s: misfires recorded at %s, it was not in force", c.job, at)
 			continue
 		}
-		slices.SortFunc(decisions, func(a, b Decision) int { return a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt) })
+		slices.SortFunc(decisions, func(a, b Decision) int {
+			return a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt)
+		})
 		(&checked{oracle: o, job: &f.Job, at: at, decisions: decisions}).judge()
 	}
 }
@@ -54,7 +56,8 @@ func (c *checked) judge() {
 		switch {
 		case d.State == jobs.Waiting && policy == jobs.MisfireSkip:
 			c.violateOf(d, "is run late, and what is %s is to be skipped", cause)
-		case d.State == jobs.Waiting && c.job.MisfireBy.MaxAge > 0 && age > c.job.MisfireBy.MaxAge+c.Margin:
+		case d.State == jobs.Waiting && c.job.MisfireBy.MaxAge > 0 &&
+			age > c.job.MisfireBy.MaxAge+c.Margin:
 			c.violateOf(d, "is run %s late, at most %s are allowed", age, c.job.MisfireBy.MaxAge)
 		case d.State == jobs.Waiting && policy == jobs.MisfireRunOnce:
 			if once++; once > 1 {
@@ -64,17 +67,21 @@ func (c *checked) judge() {
 			if all++; all > limitOf(c.job) {
 				c.violateOf(d, "is run late, after %d others", all-1)
 			}
-		case d.Reason == jobs.ReasonSuperseded && (policy != jobs.MisfireRunOnce || once == 0 && !c.waits(d)):
+		case d.Reason == jobs.ReasonSuperseded &&
+			(policy != jobs.MisfireRunOnce || once == 0 && !c.waits(d)):
 			c.violateOf(d, "is superseded (%s) by nothing: %s", cause, d.Detail)
-		case d.State == jobs.Missed && d.Reason != jobs.ReasonSuperseded && !tooOld && !together.MatchString(d.Detail) &&
+		case d.State == jobs.Missed && d.Reason != jobs.ReasonSuperseded && !tooOld &&
+			!together.MatchString(d.Detail) &&
 			(policy == jobs.MisfireRunOnce || policy == jobs.MisfireRunAll && all < limitOf(c.job)):
-			c.violateOf(d, "is not run late by %s (%s), though it may be: %s", policy, cause, d.Detail)
+			c.violateOf(d, "is not run late by %s (%s), though it may be: %s", policy, cause,
+				d.Detail)
 		}
 	}
 }
 
 func (c *checked) violateOf(d Decision, format string, args ...any) {
-	c.violate("%s of %s, decided at %s: "+format, append([]any{d.Firing.Job, d.Firing.ScheduledAt, d.At}, args...)...)
+	c.violate("%s of %s, decided at %s: "+format,
+		append([]any{d.Firing.Job, d.Firing.ScheduledAt, d.At}, args...)...)
 }
 
 // cause is what kept a scheduled time, as the store was told of it, but where that is what
@@ -147,13 +154,15 @@ func (c *checked) upThrough(job string, from, until time.Time) answer {
 // a limit on each replica, or another definition came into force.
 func (c *checked) idleThrough(job string, from, until time.Time) string {
 	wide, end := from.Add(-c.Margin), until.Add(c.Margin)
-	if c.Workers == 0 || c.job.GroupLimits.PerReplica > 0 || len(c.Jobs[job].between(wide, end)) != 1 ||
+	if c.Workers == 0 || c.job.GroupLimits.PerReplica > 0 ||
+		len(c.Jobs[job].between(wide, end)) != 1 ||
 		anyMeets(c.Hindered, wide, end) || c.pausedWithin(job, c.job.Group, wide, end) {
 		return ""
 	}
 	for _, l := range c.Lives {
 		took, has := l.Took[job]
-		if has && !took.After(wide) && !l.From.After(wide) && !l.Beat.Before(until) && c.atWork(l.Replica, from, until) < c.Workers {
+		if has && !took.After(wide) && !l.From.After(wide) && !l.Beat.Before(until) &&
+			c.atWork(l.Replica, from, until) < c.Workers {
 			return l.Replica
 		}
 	}
@@ -185,7 +194,9 @@ func (c *checked) atWork(replica string, from, until time.Time) (most int) {
 // may have waited at the check.
 func (c *checked) waits(d Decision) bool {
 	return slices.ContainsFunc(c.Evidence.Records, func(r jobs.Record) bool {
-		return r.Job == d.Firing.Job && r.Key == "" && !r.ScheduledAt.Equal(d.Firing.ScheduledAt) && !r.CreatedAt.After(c.at) && (r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
+		return r.Job == d.Firing.Job && r.Key == "" && !r.ScheduledAt.Equal(d.Firing.ScheduledAt) &&
+			!r.CreatedAt.After(c.at) &&
+			(r.FinishedAt == nil || !r.FinishedAt.Before(c.at.Add(-c.Margin)))
 	})
 }
 
@@ -224,18 +235,22 @@ func (o *oracle) judgeLocksHeld() {
 		}
 		forces := h.between(r.ScheduledAt.Add(-o.Margin), *r.FinishedAt)
 		if len(forces) != 1 || len(forces[0].Job.Schedule.After()) > 0 {
-			continue // it may have waited by another definition; a dependent's due says when others began
+			// it may have waited by another definition; a dependent's due says when others began
+			continue
 		}
 		job := &forces[0].Job
 		policy := policyOf(job, jobs.ReasonLockHeld)
 		switch r.Reason {
 		case jobs.ReasonSuperseded:
 			if policy == jobs.MisfireSkip {
-				o.violate("%s: waited on for a lock until it was superseded, and is to be skipped", told(r))
+				o.violate("%s: waited on for a lock until it was superseded, and is to be skipped",
+					told(r))
 			}
 		case jobs.ReasonLockHeld, jobs.ReasonOlderWaiter:
-			if until := o.waitsUntil(job, r, policy); policy != jobs.MisfireSkip && r.FinishedAt.Before(until) {
-				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", told(r), r.FinishedAt, policy, until)
+			if until := o.waitsUntil(job, r, policy); policy != jobs.MisfireSkip &&
+				r.FinishedAt.Before(until) {
+				o.violate("%s: skipped at %s for a lock, and by %s is to wait until %s", told(r),
+					r.FinishedAt, policy, until)
 			}
 		}
 	}
@@ -248,7 +263,8 @@ func (o *oracle) waitsUntil(job *jobs.Job, r *jobs.Record, policy jobs.Misfire) 
 	if policy == jobs.MisfireRunAll {
 		n = limitOf(job)
 	}
-	_, until := job.Schedule.NextStart(r.Job, r.ScheduledAt.Add(job.Schedule.Delay(r.Job, r.ScheduledAt)))
+	_, until := job.Schedule.NextStart(r.Job,
+		r.ScheduledAt.Add(job.Schedule.Delay(r.Job, r.ScheduledAt)))
 	for ; n > 1 && !until.IsZero(); n-- {
 		_, until = job.Schedule.NextStart(r.Job, until)
 	}
@@ -270,13 +286,15 @@ func (o *oracle) judgeBacklog() {
 			}
 		}
 		job := &o.Jobs[name].Forces[len(o.Jobs[name].Forces)-1].Job
-		for _, cause := range []jobs.Reason{jobs.ReasonMisfire, jobs.ReasonNoWorker, jobs.ReasonPaused, jobs.ReasonLockHeld} {
+		for _, cause := range []jobs.Reason{jobs.ReasonMisfire, jobs.ReasonNoWorker,
+			jobs.ReasonPaused, jobs.ReasonLockHeld} {
 			if policyOf(job, cause) == jobs.MisfireRunAll {
 				most = 2 + limitOf(job)
 			}
 		}
 		if waiting > most {
-			o.violate("%s: %d of its firings wait in the end, at most %d should", name, waiting, most)
+			o.violate("%s: %d of its firings wait in the end, at most %d should", name, waiting,
+				most)
 		}
 	}
 }

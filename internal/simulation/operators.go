@@ -48,7 +48,8 @@ func (o *oracle) pausedAt(job string, at time.Time) *jobs.Pause {
 // pausedIn is pausedAt for a job of that group.
 func (o *oracle) pausedIn(job, group string, at time.Time) *jobs.Pause {
 	for i, p := range o.Pauses {
-		if p.Covers(job, group) && at.After(p.At) && (p.ResumedAt == nil || at.Before(*p.ResumedAt)) {
+		if p.Covers(job, group) && at.After(p.At) &&
+			(p.ResumedAt == nil || at.Before(*p.ResumedAt)) {
 			return &o.Pauses[i]
 		}
 	}
@@ -65,16 +66,19 @@ func (o *oracle) judgeTriggers() {
 		before, again := first[k]
 		switch {
 		case again && before.Run != t.Run && !o.recovered(t.Run):
-			o.violate("key %s of %s: promised twice, as run %s and run %s", k.key, k.job, before.Run, t.Run)
+			o.violate("key %s of %s: promised twice, as run %s and run %s", k.key, k.job,
+				before.Run, t.Run)
 		case again && !bytes.Equal(before.Request.Params, t.Request.Params):
-			o.violate("key %s of %s: promised with params %s, and then with %s", k.key, k.job, before.Request.Params, t.Request.Params)
+			o.violate("key %s of %s: promised with params %s, and then with %s", k.key, k.job,
+				before.Request.Params, t.Request.Params)
 		case again:
 			continue
 		}
 		first[k] = t
 		r := o.byRun[t.Run]
 		if r == nil || r.Key != k.key || r.Job != k.job {
-			o.violate("run %s was promised to whoever triggered %s with key %s: %v", t.Run, k.job, k.key, r)
+			o.violate("run %s was promised to whoever triggered %s with key %s: %v", t.Run, k.job,
+				k.key, r)
 			continue
 		}
 		if p := o.pausedAt(k.job, r.CreatedAt); p != nil && !t.Request.EvenPaused {
@@ -116,7 +120,8 @@ func (o *oracle) judgeParams() {
 			want.Moment = moments[firing{x.Job, 0, x.Key, 0}]
 		}
 		if x.Work != want {
-			o.violate("%s of %s (key %q): ran with params %+v, it has %+v", x.Job, x.ScheduledAt, x.Key, x.Work, want)
+			o.violate("%s of %s (key %q): ran with params %+v, it has %+v", x.Job, x.ScheduledAt,
+				x.Key, x.Work, want)
 		}
 	}
 }
@@ -129,8 +134,10 @@ func (o *oracle) judgeCancels() {
 			o.violate("run %s was asked to end, and there is none", id)
 		}
 		for _, x := range o.calls[id] {
-			if end := later(at, x.Begun).Add(o.Obeyed); o.Obeyed > 0 && !x.Stubborn && x.Acted.After(end) && o.quiet(at, x.Acted) {
-				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.ScheduledAt, at, x.Acted)
+			if end := later(at, x.Begun).Add(o.Obeyed); o.Obeyed > 0 && !x.Stubborn &&
+				x.Acted.After(end) && o.quiet(at, x.Acted) {
+				o.violate("%s of %s: was asked to end at %s, and acted at %s", x.Job, x.ScheduledAt,
+					at, x.Acted)
 			}
 		}
 	}
@@ -146,7 +153,8 @@ func (o *oracle) judgeReleases() {
 		}
 		for _, x := range o.calls[id] {
 			if x.Acted.After(at) {
-				o.violate("%s: its locks were taken away at %s, and it acted at %s", told(r), at, x.Acted)
+				o.violate("%s: its locks were taken away at %s, and it acted at %s", told(r), at,
+					x.Acted)
 			}
 		}
 	}
@@ -185,8 +193,10 @@ func (o *oracle) judgeChanges() {
 			o.judgeRemoved(c, over)
 			continue
 		}
-		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) && o.quiet(c.Sent, heard) && !o.activeDefinitions(c, heard) {
-			o.violate("%s: %s was put at %s, and is not in force at %s", c.Job, c.Description, c.Told, heard)
+		if heard := c.Told.Add(o.Obeyed); o.Obeyed > 0 && over.After(heard) &&
+			o.quiet(c.Sent, heard) && !o.activeDefinitions(c, heard) {
+			o.violate("%s: %s was put at %s, and is not in force at %s", c.Job, c.Description,
+				c.Told, heard)
 		}
 	}
 }
@@ -207,7 +217,8 @@ func (o *oracle) activeDefinitions(c Change, by time.Time) bool {
 // judgeRemoved asks that nothing of the job started until it was added again.
 func (o *oracle) judgeRemoved(c Change, over time.Time) {
 	for i := range o.Evidence.Records {
-		if r := &o.Evidence.Records[i]; r.Job == c.Job && r.StartedAt != nil && r.StartedAt.After(c.Told) && r.StartedAt.Before(over) {
+		if r := &o.Evidence.Records[i]; r.Job == c.Job && r.StartedAt != nil &&
+			r.StartedAt.After(c.Told) && r.StartedAt.Before(over) {
 			o.violate("%s: started at %s, its job was removed at %s", told(r), r.StartedAt, c.Told)
 		}
 	}
@@ -223,8 +234,10 @@ func (o *oracle) judgeDrains() {
 	}
 	for _, d := range o.Drains {
 		for _, x := range began[d.Life] {
-			if r := o.byRun[x.Run]; r != nil && r.StartedAt != nil && r.StartedAt.After(d.From) && r.StartedAt.Before(d.To) {
-				o.violate("%s: started at %s on %s, which was drained from %s to %s", told(r), r.StartedAt, x.Replica, d.From, d.To)
+			if r := o.byRun[x.Run]; r != nil && r.StartedAt != nil && r.StartedAt.After(d.From) &&
+				r.StartedAt.Before(d.To) {
+				o.violate("%s: started at %s on %s, which was drained from %s to %s", told(r),
+					r.StartedAt, x.Replica, d.From, d.To)
 			}
 		}
 	}

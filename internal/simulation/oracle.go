@@ -31,8 +31,10 @@ type oracle struct {
 // Judge holds what was due against what became of it.
 func Judge(e *Evidence) *Verdict {
 	o := &oracle{
-		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)}, records: map[firing]*jobs.Record{},
-		byRun: map[uuid.UUID]*jobs.Record{}, byJob: map[string][]*jobs.Record{}, calls: map[uuid.UUID][]*Execution{},
+		Evidence: e, Verdict: &Verdict{States: map[jobs.State]int{}, Executions: len(e.Executions)},
+		records: map[firing]*jobs.Record{},
+		byRun:   map[uuid.UUID]*jobs.Record{}, byJob: map[string][]*jobs.Record{},
+		calls: map[uuid.UUID][]*Execution{},
 	}
 	o.index()
 	for name, h := range e.Jobs {
@@ -69,7 +71,9 @@ func (o *oracle) index() {
 		}
 	}
 	for _, records := range o.byJob {
-		slices.SortFunc(records, func(a, b *jobs.Record) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+		slices.SortFunc(records, func(a, b *jobs.Record) int {
+			return a.ScheduledAt.Compare(b.ScheduledAt)
+		})
 	}
 	for i := range o.Evidence.Executions {
 		x := &o.Evidence.Executions[i]
@@ -81,14 +85,18 @@ func (o *oracle) index() {
 func (o *oracle) judgeRecords() {
 	for _, x := range o.Evidence.Executions {
 		if r := o.byRun[x.Run]; r == nil {
-			o.violate("%s of %s: ran as %s, of which there is no record", x.Job, x.ScheduledAt, x.Run)
-		} else if r.Job != x.Job || !r.ScheduledAt.Equal(x.ScheduledAt) || r.Recovery != x.Recovery || r.Key != x.Key {
+			o.violate("%s of %s: ran as %s, of which there is no record", x.Job, x.ScheduledAt,
+				x.Run)
+		} else if r.Job != x.Job || !r.ScheduledAt.Equal(
+			x.ScheduledAt) || r.Recovery != x.Recovery || r.Key != x.Key {
 			o.violate("%s: ran as %s of %s, recovery %d", told(r), x.Job, x.ScheduledAt, x.Recovery)
 		}
 	}
 	for i := range o.Evidence.Records {
 		r := &o.Evidence.Records[i]
-		if h := o.Jobs[r.Job]; !r.State.Final() && !r.ScheduledAt.After(o.Until) && h != nil && (h.Carried || h.removed()) { // else nobody can run it
+		if h := o.Jobs[r.Job]; !r.State.Final() && !r.ScheduledAt.After(o.Until) && h != nil &&
+			(h.Carried || h.removed()) {
+			// else nobody can run it
 			o.violate("%s: still %s (%s %s)", told(r), r.State, r.Reason, r.Detail)
 		}
 		o.judgeCalls(r)
@@ -123,8 +131,10 @@ func (o *oracle) judgeCalls(r *jobs.Record) {
 	case jobs.Succeeded:
 		if len(calls) == 0 {
 			o.violate("%s: recorded as succeeded, and it never ran", told(r))
-		} else if last := calls[len(calls)-1]; last.Err != nil || !last.Ended || last.Token != r.Token {
-			o.violate("%s: recorded as succeeded with token %d, its last attempt had %d and ended with %v", told(r), r.Token, last.Token, last.Err)
+		} else if last := calls[len(
+			calls)-1]; last.Err != nil || !last.Ended || last.Token != r.Token {
+			o.violate("%s: recorded as succeeded with token %d, its last attempt had %d and "+
+				"ended with %v", told(r), r.Token, last.Token, last.Err)
 		}
 	case jobs.Failed, jobs.TimedOut:
 		if len(calls) == 0 && r.Error == "" {
@@ -154,7 +164,8 @@ func (o *oracle) judgeRecovery(r *jobs.Record) {
 		return
 	}
 	recovers := func(f *Force) bool {
-		return f.Job.Recover && !f.Removed && r.Recovery < jobs.MaxRecoveries && r.Reason != jobs.ReasonReleased
+		return f.Job.Recover && !f.Removed && r.Recovery < jobs.MaxRecoveries &&
+			r.Reason != jobs.ReasonReleased
 	}
 	if f := h.at(*r.FinishedAt); f != nil && recovers(f) != (next != nil) {
 		o.violate("%s: lost, recovered: %v, recovers: %v", told(r), next != nil, f.Job.Recover)
@@ -175,7 +186,8 @@ func (o *oracle) judgeQuiet(r *jobs.Record) {
 		return
 	}
 	switch {
-	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != jobs.ReasonReleased, r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
+	case r.State == jobs.Missed, r.State == jobs.Lost && r.Reason != jobs.ReasonReleased,
+		r.State == jobs.Cancelled && r.Reason != jobs.ReasonCancelled:
 		o.violate("%s: %s (%s: %s), though nothing was wrong", told(r), r.State, r.Reason, r.Detail)
 	case r.State == jobs.Skipped && r.BlockedBy == nil && r.Reason != jobs.ReasonDeadline:
 		o.violate("%s: skipped (%s: %s) by nobody", told(r), r.Reason, r.Detail)
@@ -192,7 +204,8 @@ func (o *oracle) judgeStarts(r *jobs.Record) {
 	if f == nil || h.near(*r.StartedAt, o.Margin+f.Job.Schedule.MaxDelay()) {
 		return
 	}
-	if start := r.ScheduledAt.Add(f.Job.Schedule.Delay(r.Job, r.ScheduledAt)); r.Recovery == 0 && r.StartedAt.Before(start.Add(-o.Margin)) {
+	if start := r.ScheduledAt.Add(f.Job.Schedule.Delay(r.Job, r.ScheduledAt)); r.Recovery == 0 &&
+		r.StartedAt.Before(start.Add(-o.Margin)) {
 		o.violate("%s: started at %s, before its time, %s", told(r), r.StartedAt, start)
 	}
 }
@@ -206,11 +219,14 @@ func (o *oracle) judgeOrder() {
 		var before *jobs.Record
 		for _, r := range records {
 			f := o.Jobs[name].at(r.ScheduledAt)
-			if r.StartedAt == nil || f == nil || !f.ordered() || r.StartedAt.Sub(r.ScheduledAt) > f.Job.MisfireThreshold {
+			if r.StartedAt == nil || f == nil || !f.ordered() ||
+				r.StartedAt.Sub(r.ScheduledAt) > f.Job.MisfireThreshold {
 				continue
 			}
-			if before != nil && r.StartedAt.Before(*before.StartedAt) && o.quietFor(name, before.ScheduledAt, *before.StartedAt) {
-				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt, before.ScheduledAt, before.StartedAt)
+			if before != nil && r.StartedAt.Before(*before.StartedAt) &&
+				o.quietFor(name, before.ScheduledAt, *before.StartedAt) {
+				o.violate("%s: started at %s, before that of %s at %s", told(r), r.StartedAt,
+					before.ScheduledAt, before.StartedAt)
 			}
 			before = r
 		}
@@ -221,7 +237,8 @@ func (o *oracle) judgeOrder() {
 // their scheduled times.
 func (f *Force) ordered() bool {
 	s := f.Job.Schedule
-	return !f.Removed && f.Job.Overlap != jobs.OverlapAllow && s.MaxDelay() == 0 && len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
+	return !f.Removed && f.Job.Overlap != jobs.OverlapAllow && s.MaxDelay() == 0 &&
+		len(s.After()) == 0 && f.Job.GroupLimits.PerReplica == 0
 }
 
 // told names a record.

@@ -13,7 +13,9 @@ type Action string
 
 // The acts. Those of the first group are of one replica.
 const (
-	Die       Action = "die"       // it is gone, and its session with it only when that runs out; after For another life of it begins
+	// it is gone, and its session with it only when that runs out; after For another life of it
+	// begins
+	Die       Action = "die"
 	Restart   Action = "restart"   // it is stopped in good order, and begins again after For
 	Partition Action = "partition" // it reaches neither store nor locks
 	Cut       Action = "cut"       // it does not reach the store
@@ -29,9 +31,10 @@ const (
 	Pause   Action = "pause"   // a job, a group or everything is paused for a time
 	Cancel  Action = "cancel"  // somebody cancels a run
 	Release Action = "release" // somebody takes a lock away from its holder
-	Put     Action = "put"     // somebody adds a job, or changes one that was added; or two do at once
-	Remove  Action = "remove"  // somebody removes a job that was added
-	Drain   Action = "drain"   // a replica is drained for a time
+	// somebody adds a job, or changes one that was added; or two do at once
+	Put    Action = "put"
+	Remove Action = "remove" // somebody removes a job that was added
+	Drain  Action = "drain"  // a replica is drained for a time
 )
 
 // Event is one thing that happens to the cluster.
@@ -58,12 +61,16 @@ type Rate struct {
 
 // yearRates are those of a year. Most faults pass soon; some last.
 var yearRates = []Rate{
-	{Die, 60, time.Second, 6 * time.Hour}, {Restart, 40, time.Second, 10 * time.Minute}, {Partition, 30, time.Second, 3 * time.Hour},
-	{Cut, 30, time.Second, 2 * time.Hour}, {Blind, 20, time.Second, 24 * time.Hour}, {Rough, 30, time.Hour, 48 * time.Hour},
-	{Outage, 16, time.Second, 30 * time.Minute}, {Outage, 2, 12 * time.Hour, 40 * time.Hour}, {NoLocks, 20, time.Second, 12 * time.Hour},
+	{Die, 60, time.Second, 6 * time.Hour}, {Restart, 40, time.Second, 10 * time.Minute},
+	{Partition, 30, time.Second, 3 * time.Hour},
+	{Cut, 30, time.Second, 2 * time.Hour}, {Blind, 20, time.Second, 24 * time.Hour},
+	{Rough, 30, time.Hour, 48 * time.Hour},
+	{Outage, 16, time.Second, 30 * time.Minute}, {Outage, 2, 12 * time.Hour, 40 * time.Hour},
+	{NoLocks, 20, time.Second, 12 * time.Hour},
 	{Flush, 50, 0, 0}, {Retreat, 4, time.Minute, 2 * time.Hour}, {Trigger, 300, 0, 0},
 	{Pause, 60, time.Minute, 5 * 24 * time.Hour}, {Cancel, 60, 0, 0},
-	{Release, 20, 0, 0}, {Put, 80, 0, 0}, {Remove, 20, 0, 0}, {Drain, 40, time.Minute, 12 * time.Hour},
+	{Release, 20, 0, 0}, {Put, 80, 0, 0}, {Remove, 20, 0, 0},
+	{Drain, 40, time.Minute, 12 * time.Hour},
 }
 
 // Script is everything that happens, in order.
@@ -71,12 +78,16 @@ type Script []Event
 
 // hourRates are those of an hour in which much goes wrong.
 var hourRates = []Rate{
-	{Die, 8, time.Second, 5 * time.Minute}, {Restart, 6, time.Second, time.Minute}, {Partition, 6, time.Second, 3 * time.Minute},
-	{Cut, 6, time.Second, 2 * time.Minute}, {Blind, 4, time.Second, 5 * time.Minute}, {Rough, 6, time.Minute, 10 * time.Minute},
-	{Outage, 4, time.Second, time.Minute}, {Outage, 1, time.Minute, 10 * time.Minute}, {NoLocks, 4, time.Second, 5 * time.Minute},
+	{Die, 8, time.Second, 5 * time.Minute}, {Restart, 6, time.Second, time.Minute},
+	{Partition, 6, time.Second, 3 * time.Minute},
+	{Cut, 6, time.Second, 2 * time.Minute}, {Blind, 4, time.Second, 5 * time.Minute},
+	{Rough, 6, time.Minute, 10 * time.Minute},
+	{Outage, 4, time.Second, time.Minute}, {Outage, 1, time.Minute, 10 * time.Minute},
+	{NoLocks, 4, time.Second, 5 * time.Minute},
 	{Flush, 6, 0, 0}, {Retreat, 1, 10 * time.Second, 5 * time.Minute}, {Trigger, 30, 0, 0},
 	{Pause, 6, time.Second, 5 * time.Minute}, {Cancel, 15, 0, 0},
-	{Release, 5, 0, 0}, {Put, 12, 0, 0}, {Remove, 4, 0, 0}, {Drain, 6, time.Second, 4 * time.Minute},
+	{Release, 5, 0, 0}, {Put, 12, 0, 0}, {Remove, 4, 0, 0},
+	{Drain, 6, time.Second, 4 * time.Minute},
 }
 
 // Often is how many times as much happens as in a year that is bad already, or as
@@ -98,7 +109,8 @@ func (o Often) of(action Action) float64 {
 
 // NewScript draws what happens to a cluster within the time, with deploys of
 // all tables but the first.
-func NewScript(seed uint64, replicas, tables int, within time.Duration, often Often, dense bool) Script {
+func NewScript(seed uint64, replicas, tables int, within time.Duration, often Often,
+	dense bool) Script {
 	random := rand.New(rand.NewPCG(seed, 2))
 	var script Script
 	rates, rollout := yearRates, 10*time.Minute
@@ -115,12 +127,15 @@ func NewScript(seed uint64, replicas, tables int, within time.Duration, often Of
 		for range n {
 			lasts := r.Short + time.Duration(random.ExpFloat64()*float64(r.Longer-r.Short)/3)
 			lasts = min(lasts, max(r.Longer, r.Short), within/4)
-			script = append(script, Event{After: somewhen(), Action: r.Action, Replica: random.IntN(replicas), For: lasts, Pick: random.Uint64()})
+			script = append(script, Event{After: somewhen(), Action: r.Action,
+				Replica: random.IntN(replicas), For: lasts, Pick: random.Uint64()})
 		}
 	}
 	for deploy := 1; deploy < tables; deploy++ { // in order, one after the other
-		after := time.Duration(float64(within) * (float64(deploy) - 0.5 + 0.4*random.Float64()) / float64(tables))
-		script = append(script, Event{After: after, Action: Deploy, For: time.Duration(random.Int64N(int64(rollout))), Deploy: deploy})
+		after := time.Duration(float64(within) * (float64(deploy) - 0.5 +
+			0.4*random.Float64()) / float64(tables))
+		script = append(script, Event{After: after, Action: Deploy,
+			For: time.Duration(random.Int64N(int64(rollout))), Deploy: deploy})
 	}
 	slices.SortStableFunc(script, func(a, b Event) int { return cmp.Compare(a.After, b.After) })
 	return script

@@ -22,7 +22,8 @@ type Tables [][]jobs.Job
 func (t Tables) Job(name, description string) (jobs.Job, error) {
 	deploy, err := strconv.Atoi(description)
 	if err != nil || deploy >= len(t) {
-		return jobs.Job{}, fmt.Errorf("job %s is described as %q, which is no deploy", name, description)
+		return jobs.Job{}, fmt.Errorf("job %s is described as %q, which is no deploy", name,
+			description)
 	}
 	for _, job := range t[deploy] {
 		if job.Name == name {
@@ -43,10 +44,12 @@ var limits = map[bool]map[string]jobs.GroupLimits{
 
 // zones have rules of many kinds: half an hour, two hours, none in Ramadan, a
 // winter time that is the exception.
-var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
+	"Antarctica/Troll", "Africa/Casablanca", "Europe/Dublin", "Asia/Kolkata", "Pacific/Apia"}
 
 // jitters are those of jobs that are dense, and of others.
-var jitters = map[bool][]time.Duration{true: {time.Second, 8 * time.Second}, false: {time.Minute, 30 * time.Minute}}
+var jitters = map[bool][]time.Duration{true: {time.Second, 8 * time.Second},
+	false: {time.Minute, 30 * time.Minute}}
 
 // drawer draws jobs.
 type drawer struct {
@@ -167,27 +170,36 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 	}
 	takes := pick(d, time.Second, 10*time.Second, time.Minute, 5*time.Minute, 20*time.Minute)
 	if d.dense {
-		takes = pick(d, 10*time.Millisecond, 300*time.Millisecond, time.Second, 5*time.Second, 30*time.Second)
+		takes = pick(d, 10*time.Millisecond, 300*time.Millisecond, time.Second, 5*time.Second,
+			30*time.Second)
 	}
-	params, err := json.Marshal(Work{Takes: jobs.Duration(takes), Fails: pick(d, 0, 0, 0.05, 0.5), Stubborn: pick(d, 0, 0, 0.2), Added: d.added})
+	params, err := json.Marshal(Work{Takes: jobs.Duration(takes), Fails: pick(d, 0, 0, 0.05, 0.5),
+		Stubborn: pick(d, 0, 0, 0.2), Added: d.added})
 	job := jobs.Job{
 		Name: name, Schedule: s, Handler: "work", Params: params, Resources: resources,
-		Overlap: pick(d, jobs.OverlapSkip, jobs.OverlapSkip, jobs.OverlapQueue), Misfire: pick(d, jobs.MisfireRunOnce, jobs.MisfireSkip, jobs.MisfireRunAll),
+		Overlap:          pick(d, jobs.OverlapSkip, jobs.OverlapSkip, jobs.OverlapQueue),
+		Misfire:          pick(d, jobs.MisfireRunOnce, jobs.MisfireSkip, jobs.MisfireRunAll),
 		MisfireThreshold: pick(d, 30*time.Second, time.Minute, 10*time.Minute),
-		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true), Group: pick(d, "", Groups[0], Groups[1]), Priority: d.IntN(10),
-		Wait: pick(d, retry.Policy{}, retry.Policy{Attempts: 5, Delay: time.Second, Backoff: retry.Exponential, MaxDelay: time.Minute, Jitter: 0.2},
+		Timeout:          pick(d, 0, 0, 3*time.Minute), Recover: pick(d, false, true),
+		Group: pick(d, "", Groups[0], Groups[1]), Priority: d.IntN(10),
+		Wait: pick(d, retry.Policy{},
+			retry.Policy{Attempts: 5, Delay: time.Second, Backoff: retry.Exponential,
+				MaxDelay: time.Minute, Jitter: 0.2},
 			retry.Policy{Elapsed: 20 * time.Minute, Delay: 30 * time.Second}),
-		Retry: pick(d, retry.Policy{}, retry.Policy{}, retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Exponential}),
+		Retry: pick(d, retry.Policy{}, retry.Policy{},
+			retry.Policy{Attempts: 3, Delay: 10 * time.Second, Backoff: retry.Exponential}),
 	}
 	if d.dense {
-		job.MisfireThreshold, job.Timeout = pick(d, 2*time.Second, 10*time.Second, time.Minute), pick(d, 0, 0, 4*time.Second)
+		job.MisfireThreshold, job.Timeout = pick(d, 2*time.Second, 10*time.Second, time.Minute),
+			pick(d, 0, 0, 4*time.Second)
 	}
 	if !exclusive && d.IntN(2) == 0 {
 		job.Overlap = jobs.OverlapAllow
 	}
 	job.GroupLimits, job.MisfireBy = limits[d.dense][job.Group], d.misfireRules()
 	if longest := jitters[d.dense][1]; d.IntN(4) == 0 { // it leaves time for the delay
-		job.Deadline = longest + pick(d, job.MisfireThreshold/2, 2*job.MisfireThreshold, 5*job.MisfireThreshold)
+		job.Deadline = longest + pick(d, job.MisfireThreshold/2, 2*job.MisfireThreshold,
+			5*job.MisfireThreshold)
 	}
 	return job, err
 }
@@ -195,7 +207,8 @@ func (d *drawer) job(name string, i int) (jobs.Job, error) {
 // misfireRules draws what becomes of what was kept by others than an outage.
 func (d *drawer) misfireRules() jobs.MisfireRules {
 	policies := []jobs.Misfire{"", jobs.MisfireSkip, jobs.MisfireRunOnce, jobs.MisfireRunAll}
-	rules := jobs.MisfireRules{NoWorker: pick(d, policies...), Paused: pick(d, policies...), LockHeld: pick(d, policies...), Limit: pick(d, 0, 1, 3, 20)}
+	rules := jobs.MisfireRules{NoWorker: pick(d, policies...), Paused: pick(d, policies...),
+		LockHeld: pick(d, policies...), Limit: pick(d, 0, 1, 3, 20)}
 	if d.dense {
 		rules.MaxAge = pick(d, 0, 0, 30*time.Second, 3*time.Minute)
 	} else {
@@ -209,7 +222,8 @@ func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 // resources are few and related, so that jobs that are due together conflict.
 func (d *drawer) resources() (requests []locking.Request, exclusive bool, err error) {
 	for range d.IntN(3) {
-		table := locking.Request{Mode: pick(d, locking.Exclusive, locking.Exclusive, locking.Shared)}
+		table := locking.Request{Mode: pick(d, locking.Exclusive, locking.Exclusive,
+			locking.Shared)}
 		name := fmt.Sprintf("%s.t%d", pick(d, "sales", "stock", "people"), d.IntN(12))
 		if d.IntN(25) == 0 {
 			name, table.Mode = "people.*", locking.Shared
@@ -243,10 +257,12 @@ func withoutRepetitions(requests []locking.Request) []locking.Request {
 
 func (d *drawer) drawCalendars() error {
 	for _, spec := range []schedule.CalendarSpec{
-		{Name: "holidays", Exclude: schedule.TimesSpec{Dates: []string{"01-01", "05-01", "12-24..12-26"}}},
+		{Name: "holidays", Exclude: schedule.TimesSpec{
+			Dates: []string{"01-01", "05-01", "12-24..12-26"}}},
 		{Name: "weekends", Exclude: schedule.TimesSpec{Weekdays: []string{"sat-sun"}}},
 		{Name: "nights", Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}},
-		{Name: "office", Only: schedule.TimesSpec{Weekdays: []string{"mon-fri"}, Windows: []string{"08:00-18:00"}}},
+		{Name: "office", Only: schedule.TimesSpec{Weekdays: []string{"mon-fri"},
+			Windows: []string{"08:00-18:00"}}},
 		{Name: "closing", Exclude: schedule.TimesSpec{Cron: []string{"quartz:0 0-30 * L * ?"}}},
 	} {
 		c, err := schedule.NewCalendar(spec)
@@ -261,13 +277,16 @@ func (d *drawer) drawCalendars() error {
 // schedule draws one of the i-th kind. Some are due often, most seldom.
 func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 	minute, hour := pick(d, 0, 0, 0, 15, 30, d.IntN(60)), d.IntN(24)
-	at := d.from.Add(time.Duration(d.Float64() * float64(d.until.Sub(d.from)))).Truncate(time.Second)
+	at := d.from.Add(time.Duration(d.Float64() * float64(d.until.Sub(d.from)))).
+		Truncate(time.Second)
 	text := ""
 	switch {
 	case d.dense:
 		text = pick(d,
-			"* * * * *", "*/20 * * * * *", "5-40/7 * * * * *", fmt.Sprintf("every:%ds", 3+d.IntN(60)), fmt.Sprintf("every:%ds", 3+d.IntN(60)),
-			"quartz:0/11 * * * * ?", "quartz:30 0/2 * ? * *", "*/15 * * * *", "at:"+at.Format(time.RFC3339),
+			"* * * * *", "*/20 * * * * *", "5-40/7 * * * * *",
+			fmt.Sprintf("every:%ds", 3+d.IntN(60)), fmt.Sprintf("every:%ds", 3+d.IntN(60)),
+			"quartz:0/11 * * * * ?", "quartz:30 0/2 * ? * *", "*/15 * * * *",
+			"at:"+at.Format(time.RFC3339),
 			fmt.Sprintf("every 90s between %02d:00 and %02d:00", hour%12, 12+hour/2),
 		)
 	case i%200 == 0:
@@ -289,7 +308,8 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 			fmt.Sprintf("quartz:%d %d %d-%d/2 * * ?", d.IntN(60), minute, d.IntN(6), 12+d.IntN(10)),
 			fmt.Sprintf("every:%dm", 90+d.IntN(1000)),
 			fmt.Sprintf("every 1 month at %02d:%02d", hour, minute),
-			fmt.Sprintf("every 2h between %02d:00 and %02d:00 on mon-fri", d.IntN(10), 14+d.IntN(8)),
+			fmt.Sprintf("every 2h between %02d:00 and %02d:00 on mon-fri", d.IntN(10),
+				14+d.IntN(8)),
 			"at:"+at.Format(time.RFC3339),
 		)
 	}
@@ -304,7 +324,8 @@ func (d *drawer) schedule(i int) (schedule.Schedule, error) {
 	if err != nil {
 		return s, err
 	}
-	s = s.WithClockChanges(schedule.ClockChanges{Skip: pick(d, false, true), Both: pick(d, false, true)})
+	s = s.WithClockChanges(schedule.ClockChanges{Skip: pick(d, false, true),
+		Both: pick(d, false, true)})
 	if d.IntN(4) == 0 {
 		if within := s.WithCalendars(pick(d, d.calendars...)); !within.Next(d.from).IsZero() {
 			s = within

@@ -51,7 +51,8 @@ func processes() ([]process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list processes: %s: %w", path, err)
 		}
-		all = append(all, process{pid: pid, parent: parent, state: fields[0], command: command(pid)})
+		all = append(all, process{pid: pid, parent: parent, state: fields[0],
+			command: command(pid)})
 	}
 	return all, nil
 }

@@ -102,7 +102,8 @@ func run(ctx context.Context, args []string) (code int, err error) {
 			failed++
 		}
 		if o.runs > 1 {
-			fmt.Printf("run %d of %d ended with exit code %d; %d failed so far\n", n+1, o.runs, one, failed)
+			fmt.Printf("run %d of %d ended with exit code %d; %d failed so far\n", n+1, o.runs, one,
+				failed)
 		}
 	}
 	return code, nil

@@ -40,7 +40,8 @@ type event struct {
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, packages: make(map[string]*packageReport), counts: make(map[string]int)}
+	return &report{out: out, packages: make(map[string]*packageReport),
+		counts: make(map[string]int)}
 }
 
 // read handles events until there are no more. Other lines are printed as they are.

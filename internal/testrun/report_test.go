@@ -55,8 +55,10 @@ func TestReport(t *testing.T) {
 func TestSummaryHasTheSlowestTests(t *testing.T) {
 	var out, events strings.Builder
 	for i := range 25 {
-		fmt.Fprintf(&events, `{"Action":"pass","Package":"p","Test":"Test%02d","Elapsed":%d}`+"\n", i, i)
-		fmt.Fprintf(&events, `{"Action":"skip","Package":"p","Test":"Test%02d/sub","Elapsed":100}`+"\n", i)
+		fmt.Fprintf(&events, `{"Action":"pass","Package":"p","Test":"Test%02d","Elapsed":%d}`+"\n",
+			i, i)
+		fmt.Fprintf(&events,
+			`{"Action":"skip","Package":"p","Test":"Test%02d/sub","Elapsed":100}`+"\n", i)
 	}
 	r := newReport(&out)
 	if err := r.read(strings.NewReader(events.String())); err != nil {
@@ -64,7 +66,8 @@ func TestSummaryHasTheSlowestTests(t *testing.T) {
 	}
 	r.summary(90 * time.Second)
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 23 || lines[1] != "   24.00s  p  Test24" || lines[20] != "    5.00s  p  Test05" ||
+	if len(lines) != 23 || lines[1] != "   24.00s  p  Test24" ||
+		lines[20] != "    5.00s  p  Test05" ||
 		lines[22] != "25 tests passed, 0 failed, 25 skipped; 1m30s in all" {
 		t.Errorf("got\n%s", &out)
 	}

@@ -60,7 +60,8 @@ func startTrial(t *testing.T, test string, more ...string) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &trial{t: t, temp: temp, ready: filepath.Join(t.TempDir(), "ready"), ended: make(chan error, 1)}
+	r := &trial{t: t, temp: temp, ready: filepath.Join(t.TempDir(), "ready"),
+		ended: make(chan error, 1)}
 	args := append(more, "--", "-vet=off", "-run", "^"+test+"$")
 	if raceEnabled { // with the Makefile's flags: the packages are compiled already
 		args = append(args, "-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
@@ -255,8 +256,10 @@ func TestExitCodes(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d, expected 1", code)
 	}
-	for _, want := range []string{"--- FAIL: TestFails", "this test always fails", "FAIL\tgithub.com/holdfast-dev/holdfast/internal/testrun/testdata/servers",
-		"slowest tests:", "1 tests passed, 1 failed, 0 skipped", "run 2 of 2 ended with exit code 1; 2 failed so far"} {
+	for _, want := range []string{"--- FAIL: TestFails", "this test always fails",
+		"FAIL\tgithub.com/holdfast-dev/holdfast/internal/testrun/testdata/servers",
+		"slowest tests:", "1 tests passed, 1 failed, 0 skipped",
+		"run 2 of 2 ended with exit code 1; 2 failed so far"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

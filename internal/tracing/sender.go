@@ -19,7 +19,8 @@ type sender struct {
 	over    context.Context // ends when nothing is sent any more
 	end     context.CancelFunc
 
-	waiting               atomic.Int64 // in the queue or being sent: at most as many as the queue has room for
+	// in the queue or being sent: at most as many as the queue has room for
+	waiting               atomic.Int64
 	sent, failed, dropped atomic.Int64
 }
 

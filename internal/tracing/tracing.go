@@ -56,8 +56,11 @@ type Tracing struct {
 // New returns a Tracing that sends to a collector, which it does not ask yet.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	exporter, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers), otlptracehttp.WithTimeout(sendTimeout/2),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: sendTimeout / 2, MaxElapsedTime: sendTimeout}))
+		otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers),
+		otlptracehttp.WithTimeout(sendTimeout/2),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true,
+			InitialInterval: time.Second, MaxInterval: sendTimeout / 2,
+			MaxElapsedTime: sendTimeout}))
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -67,17 +70,22 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 func newTracing(o Options, exporter sdk.SpanExporter) *Tracing {
 	s := &sender{log: o.Log}
 	s.over, s.end = context.WithCancel(context.Background())
-	processor := sdk.NewBatchSpanProcessor(exit{exporter, s}, sdk.WithMaxQueueSize(queue), sdk.WithMaxExportBatchSize(batch),
+	processor := sdk.NewBatchSpanProcessor(exit{exporter, s}, sdk.WithMaxQueueSize(queue),
+		sdk.WithMaxExportBatchSize(batch),
 		sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = maxText
 	return &Tracing{
 		least: least(o.Ratio), sender: s,
 		provider: sdk.NewTracerProvider(
-			sdk.WithSpanProcessor(entrance{processor, s}), sdk.WithIDGenerator(ids{}), sdk.WithSampler(sdk.AlwaysSample()), // who is not traced has no spans
+			// who is not traced has no spans
+			sdk.WithSpanProcessor(entrance{processor, s}), sdk.WithIDGenerator(ids{}),
+			sdk.WithSampler(sdk.AlwaysSample()),
 			sdk.WithRawSpanLimits(limits), sdk.WithResource(resource.NewSchemaless(
-				attribute.String("service.name", o.Service), attribute.String("service.version", o.Version),
-				attribute.String("service.instance.id", o.Replica), attribute.String("holdfast.cluster.id", o.Cluster.String())))),
+				attribute.String("service.name", o.Service),
+				attribute.String("service.version", o.Version),
+				attribute.String("service.instance.id", o.Replica),
+				attribute.String("holdfast.cluster.id", o.Cluster.String())))),
 	}
 }
 
@@ -97,7 +105,8 @@ func (t *Tracing) Traces(run uuid.UUID) bool {
 // Root starts a span without a parent in the run's trace.
 func (t *Tracing) Root(run uuid.UUID, name string, begun time.Time) (context.Context, trace.Span) {
 	ctx := context.WithValue(context.Background(), runKey{}, run)
-	return t.provider.Tracer("github.com/holdfast-dev/holdfast").Start(ctx, name, trace.WithTimestamp(begun), trace.WithNewRoot())
+	return t.provider.Tracer("github.com/holdfast-dev/holdfast").
+		Start(ctx, name, trace.WithTimestamp(begun), trace.WithNewRoot())
 }
 
 // Shutdown sends what waits, until ctx ends. What is traced later is dropped.

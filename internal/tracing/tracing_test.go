@@ -50,7 +50,8 @@ func TestShareOfRuns(t *testing.T) {
 			for i := range shares {
 				is := traced[i].Traces(run)
 				if before && !is {
-					t.Fatalf("%s: %s is traced at %v and not at %v", name, run, shares[i-1], shares[i])
+					t.Fatalf("%s: %s is traced at %v and not at %v", name, run, shares[i-1],
+						shares[i])
 				}
 				if before = is; is {
 					counts[i]++
@@ -59,7 +60,8 @@ func TestShareOfRuns(t *testing.T) {
 		}
 		for i, share := range shares {
 			want := share * runs
-			if off := float64(counts[i]) - want; off*off > 36*max(want*(1-share), 0) { // 6 standard deviations
+			if off := float64(counts[i]) - want; off*off > 36*max(want*(1-share), 0) {
+				// 6 standard deviations
 				t.Errorf("%s: of %d runs %d are traced at %v", name, runs, counts[i], share)
 			}
 		}
@@ -72,11 +74,14 @@ func TestSpansAreSent(t *testing.T) {
 	c := collectortest.New(t)
 	cluster, run, begun := uuid.New(), uuid.Must(uuid.NewV7()), time.Now().Add(-time.Hour)
 	traced := open(t, Options{
-		Endpoint: c.URL, Headers: map[string]string{"Authorization": "Bearer xyz"}, Ratio: 1, Service: "nightly", Version: "v9", Replica: "replica-a",
+		Endpoint: c.URL, Headers: map[string]string{"Authorization": "Bearer xyz"}, Ratio: 1,
+		Service: "nightly", Version: "v9", Replica: "replica-a",
 		Cluster: cluster, Log: zerolog.Nop(),
 	})
 	ctx, root := traced.Root(run, "run x", begun)
-	_, child := root.TracerProvider().Tracer("test").Start(ctx, "child", trace.WithAttributes(attribute.String("long", strings.Repeat("x", 2*maxText))))
+	_, child := root.TracerProvider().Tracer("test").
+		Start(ctx, "child", trace.WithAttributes(attribute.String("long",
+			strings.Repeat("x", 2*maxText))))
 	child.End()
 	root.End()
 	if err := traced.Shutdown(t.Context()); err != nil {
@@ -86,7 +91,8 @@ func TestSpansAreSent(t *testing.T) {
 	if len(spans) != 2 {
 		t.Fatalf("spans: %+v", spans)
 	}
-	if spans[0].Name != "child" || spans[0].Parent != spans[1].ID || spans[1].Parent != "" || !spans[1].Began.Equal(begun.Round(0)) || len(spans[0].Marks["long"]) != maxText {
+	if spans[0].Name != "child" || spans[0].Parent != spans[1].ID || spans[1].Parent != "" ||
+		!spans[1].Began.Equal(begun.Round(0)) || len(spans[0].Marks["long"]) != maxText {
 		t.Errorf("spans: %.300v", spans)
 	}
 	for _, s := range spans {
@@ -139,7 +145,8 @@ func TestDeafCollectorHoldsUpNobody(t *testing.T) {
 			c := collectortest.New(t)
 			c.Answer(answer)
 			var log bytes.Buffer
-			traced := open(t, Options{Endpoint: c.URL, Ratio: 1, Service: "s", Log: zerolog.New(zerolog.SyncWriter(&log))})
+			traced := open(t, Options{Endpoint: c.URL, Ratio: 1, Service: "s",
+				Log: zerolog.New(zerolog.SyncWriter(&log))})
 			const ended = 3 * queue
 			if took := endSpans(traced, ended); took > 5*time.Second {
 				t.Errorf("%d spans took %s", ended, took)
@@ -148,15 +155,18 @@ func TestDeafCollectorHoldsUpNobody(t *testing.T) {
 			defer cancel()
 			begun := time.Now()
 			err := traced.Shutdown(ctx)
-			if took := time.Since(begun); took > 5*time.Second || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			if took := time.Since(begun); took > 5*time.Second ||
+				err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the end took %s: %v", took, err)
 			}
-			for deadline := time.Now().Add(20 * time.Second); traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().
+				Add(20 * time.Second); traced.sender.waiting.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("what is left is still being sent")
 				}
 			}
-			if sent, failed, dropped := traced.Spans(); sent != 0 || failed == 0 || name != "refusing" && dropped == 0 || failed+dropped != ended {
+			if sent, failed, dropped := traced.Spans(); sent != 0 || failed == 0 ||
+				name != "refusing" && dropped == 0 || failed+dropped != ended {
 				t.Errorf("%d sent, %d failed, %d dropped of %d", sent, failed, dropped, ended)
 			}
 			if lines := strings.Count(log.String(), "spans could not be sent"); lines != 1 {
@@ -172,7 +182,8 @@ func TestDeafCollectorHoldsUpNobody(t *testing.T) {
 
 // TestCollectorThatIsNotThere: nothing is asked at start, and nothing fails.
 func TestCollectorThatIsNotThere(t *testing.T) {
-	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s", Log: zerolog.Nop()})
+	traced := open(t, Options{Endpoint: "http://127.0.0.1:1/v1/traces", Ratio: 1, Service: "s",
+		Log: zerolog.Nop()})
 	endSpans(traced, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

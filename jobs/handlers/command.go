@@ -97,7 +97,8 @@ func (p CommandParams) grace() time.Duration {
 // environment returns the command's variables; of two with one name the last holds.
 func (p CommandParams) environment(run *jobs.Run) []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"} {
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE",
+		"TZ", "TMPDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
@@ -132,7 +133,8 @@ func runCommand(ctx context.Context, run *jobs.Run, p CommandParams) error {
 	case stopped && err == nil:
 		return fmt.Errorf("command %s: stopped: %w", name, context.Cause(ctx))
 	case stopped:
-		return fmt.Errorf("command %s: stopped: %w (%w)%s", name, context.Cause(ctx), err, quote(tail))
+		return fmt.Errorf("command %s: stopped: %w (%w)%s", name, context.Cause(ctx), err,
+			quote(tail))
 	case err != nil:
 		return fmt.Errorf("command %s: %w%s", name, err, quote(tail))
 	}

@@ -26,14 +26,17 @@ func TestCommandOutputAndEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_SCHEDULER", "hunter2")
 	dir := t.TempDir()
 	run := newRun("nightly")
-	handle := mustBind(t, "command", object{"command": shell("pwd; echo to stderr >&2; env"), "dir": dir,
-		"env": object{"MINE": "a b", "TZ": "Asia/Tokyo"}})
+	handle := mustBind(t, "command",
+		object{"command": shell("pwd; echo to stderr >&2; env"), "dir": dir,
+			"env": object{"MINE": "a b", "TZ": "Asia/Tokyo"}})
 	if err := handle(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(run.OutputText(), "\n")
-	for _, want := range []string{dir, "to stderr", "MINE=a b", "TZ=Asia/Tokyo", "PATH=" + os.Getenv("PATH"), "HOLDFAST_JOB=nightly",
-		"HOLDFAST_RUN=" + run.ID.String(), "HOLDFAST_SCHEDULED_AT=2026-05-01T07:00:00Z", "HOLDFAST_TOKEN=42"} {
+	for _, want := range []string{dir, "to stderr", "MINE=a b", "TZ=Asia/Tokyo",
+		"PATH=" + os.Getenv("PATH"), "HOLDFAST_JOB=nightly",
+		"HOLDFAST_RUN=" + run.ID.String(), "HOLDFAST_SCHEDULED_AT=2026-05-01T07:00:00Z",
+		"HOLDFAST_TOKEN=42"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %q in %q", want, lines)
 		}
@@ -45,7 +48,9 @@ func TestCommandOutputAndEnvironment(t *testing.T) {
 
 func TestCommandHasNoShell(t *testing.T) {
 	run := newRun("j")
-	if err := mustBind(t, "command", object{"command": []string{"printf", "%s|", "$HOME", "a b", "*", "; exit 3"}})(t.Context(), run); err != nil {
+	if err := mustBind(t, "command",
+		object{"command": []string{"printf", "%s|", "$HOME", "a b", "*", "; exit 3"}})(t.Context(),
+		run); err != nil {
 		t.Fatal(err)
 	}
 	wantOutput(t, run, "$HOME|a b|*|; exit 3|")
@@ -73,21 +78,25 @@ func TestCommandErrors(t *testing.T) {
 		wantError(t, mustBind(t, "command", c.params)(t.Context(), newRun("j")), c.want...)
 	}
 	var status *exec.ExitError
-	if err := mustBind(t, "command", object{"command": shell("exit 7")})(t.Context(), newRun("j")); !errors.As(err, &status) || status.ExitCode() != 7 {
+	if err := mustBind(t, "command", object{"command": shell("exit 7")})(t.Context(),
+		newRun("j")); !errors.As(err, &status) || status.ExitCode() != 7 {
 		t.Errorf("%v does not wrap the exit status", err)
 	}
 }
 
 func TestCommandKeepsTheEndOfALongOutput(t *testing.T) {
 	run := newRun("j")
-	script := `i=0; while [ $i -lt 20000 ]; do echo "line $i of many"; i=$((i+1)); done; printf 'caf\303\251 \377\000end'; exit 4`
+	script :=
+		`i=0; while [ $i -lt 20000 ]; do echo "line $i of many"; i=$((i+1)); done; printf 'caf\303\251 \377\000end'; exit 4`
 	err := mustBind(t, "command", object{"command": shell(script)})(t.Context(), run)
-	wantError(t, err, "exit status 4: [earlier output was cut]\n", "line 19999 of many\ncafé \uFFFD\uFFFDend")
+	wantError(t, err, "exit status 4: [earlier output was cut]\n",
+		"line 19999 of many\ncafé \uFFFD\uFFFDend")
 	if len(err.Error()) > 700 {
 		t.Errorf("the error quotes %d bytes", len(err.Error()))
 	}
 	text := run.OutputText()
-	if !strings.HasPrefix(text, "[earlier output was cut]\n") || !strings.HasSuffix(text, "café \uFFFD\uFFFDend") || len(text) < 60<<10 {
+	if !strings.HasPrefix(text, "[earlier output was cut]\n") ||
+		!strings.HasSuffix(text, "café \uFFFD\uFFFDend") || len(text) < 60<<10 {
 		t.Errorf("%d bytes, ending in %q", len(text), text[len(text)-60:])
 	}
 }
@@ -124,7 +133,8 @@ func newFamily(t *testing.T) family {
 // trap is set and its own child takes signals: a shell that has just forked drops them,
 // and what it then starts outlives the signal for as long as the grace.
 func (f family) grandchild(trap string) string {
-	return `sh -c 'trap "` + trap + `" TERM; while :; do sh -c "echo ready; exec sleep 1000" & wait; done' >` + f.path
+	return `sh -c 'trap "` + trap +
+		`" TERM; while :; do sh -c "echo ready; exec sleep 1000" & wait; done' >` + f.path
 }
 
 func (f family) expect(t *testing.T, want string) {
@@ -151,7 +161,8 @@ func start(ctx context.Context, t *testing.T, params object) chan error {
 func TestCommandGroupIsTerminatedOnCancel(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	ended := start(ctx, t, object{"command": shell(f.grandchild("echo bye; exit") + "; echo after")})
+	ended := start(ctx, t,
+		object{"command": shell(f.grandchild("echo bye; exit") + "; echo after")})
 	f.expect(t, "ready")
 	cancel(jobs.ErrShutdown)
 	f.expect(t, "bye")
@@ -167,7 +178,9 @@ func TestCommandGroupIsKilledAfterTheGrace(t *testing.T) {
 	for _, background := range []string{"", " & wait"} {
 		f := newFamily(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		ended := start(ctx, t, object{"command": shell("trap '' TERM; " + f.grandchild("echo no") + background), "grace": "100ms"})
+		ended := start(ctx, t,
+			object{"command": shell("trap '' TERM; " + f.grandchild("echo no") + background),
+				"grace": "100ms"})
 		f.expect(t, "ready")
 		cancel(jobs.ErrCancelled)
 		for range f.lines { // the traps write while they can
@@ -180,7 +193,8 @@ func TestCommandGraceIsTheWholeGroups(t *testing.T) {
 	f := newFamily(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	// The leader ends at once, what it started only after a moment.
-	ended := start(ctx, t, object{"command": shell(f.grandchild("sleep 0.3; echo tidied; exit") + " & wait")})
+	ended := start(ctx, t,
+		object{"command": shell(f.grandchild("sleep 0.3; echo tidied; exit") + " & wait")})
 	f.expect(t, "ready")
 	cancel(jobs.ErrCancelled)
 	f.expect(t, "tidied")
@@ -220,7 +234,8 @@ func TestCommandLeavesNobodyBehind(t *testing.T) {
 			if c.redirect != "2>&1" {
 				child = "(" + child + ") " + c.redirect
 			}
-			handle := mustBind(t, "command", object{"command": shell(child + " & read line <" + goOn + "; echo done")})
+			handle := mustBind(t, "command",
+				object{"command": shell(child + " & read line <" + goOn + "; echo done")})
 			go func() { ended <- handle(t.Context(), run) }()
 			f.expect(t, "ready")
 			if err := os.WriteFile(goOn, []byte("go\n"), 0); err != nil {
@@ -248,7 +263,8 @@ func TestCommandIsNotStartedAfterItsEnd(t *testing.T) {
 
 func TestCommandReadsNothing(t *testing.T) {
 	run := newRun("j")
-	if err := mustBind(t, "command", object{"command": []string{"cat"}})(t.Context(), run); err != nil {
+	if err := mustBind(t, "command", object{"command": []string{"cat"}})(t.Context(),
+		run); err != nil {
 		t.Fatal(err)
 	}
 	wantOutput(t, run, "")
@@ -286,7 +302,8 @@ func TestCommandDiesWithTheScheduler(t *testing.T) {
 		t.Skip("not on this system")
 	}
 	f := newFamily(t)
-	scheduler := exec.Command(os.Args[0], "-test.run=^TestCommandDiesWithTheScheduler$", "-test.timeout=60s")
+	scheduler := exec.Command(os.Args[0], "-test.run=^TestCommandDiesWithTheScheduler$",
+		"-test.timeout=60s")
 	scheduler.Env = append(os.Environ(), "COMMAND_TEST_FIFO="+f.path)
 	scheduler.Stdout, scheduler.Stderr = io.Discard, io.Discard
 	if err := scheduler.Start(); err != nil {

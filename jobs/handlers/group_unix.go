@@ -36,7 +36,8 @@ type leaderEnd struct {
 // runGroup runs cmd as the leader of a process group, copies its output to the
 // writers, and returns when the group is gone. stopped says that it was told
 // to end because ctx did, while the leader was running.
-func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration, to ...io.Writer) (stopped bool, err error) {
+func runGroup(ctx context.Context, cmd *exec.Cmd, grace time.Duration,
+	to ...io.Writer) (stopped bool, err error) {
 	// The leader is killed with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,7 +78,8 @@ func startGroup(cmd *exec.Cmd, to io.Writer) (*group, error) {
 		read.Close()
 		return nil, err
 	}
-	g := &group{cmd: cmd, output: read, exited: make(chan struct{}), silent: make(chan struct{}), gone: make(chan struct{})}
+	g := &group{cmd: cmd, output: read, exited: make(chan struct{}), silent: make(chan struct{}),
+		gone: make(chan struct{})}
 	go g.watch(to)
 	return g, nil
 }

@@ -52,7 +52,8 @@ type httpHandler struct{ client *http.Client }
 
 func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error {
 	timeout := p.timeout()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("no complete response within %s", timeout))
 	defer cancel()
 	request, err := p.request(ctx, run)
 	if err != nil {
@@ -69,7 +70,8 @@ func (h httpHandler) run(ctx context.Context, run *jobs.Run, p HTTPParams) error
 	}
 	tail, err := keepResponse(run.Output(), response)
 	if !p.ExpectStatus.match(response.StatusCode) {
-		return fmt.Errorf("%s: expected %s, found %d%s", what, p.ExpectStatus, response.StatusCode, quote(tail))
+		return fmt.Errorf("%s: expected %s, found %d%s", what, p.ExpectStatus, response.StatusCode,
+			quote(tail))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: response: %w", what, withCause(ctx, err))

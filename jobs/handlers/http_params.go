@@ -76,7 +76,8 @@ func urlProblem(text string) string {
 	case err != nil:
 		return "is no URL"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Sprintf("found the scheme %q, expected an absolute URL with http or https", u.Scheme)
+		return fmt.Sprintf("found the scheme %q, expected an absolute URL with http or https",
+			u.Scheme)
 	case u.Hostname() == "":
 		return "names no host"
 	}
@@ -90,7 +91,8 @@ func headerProblem(name, value string) string {
 		return fmt.Sprintf("%q is no header's name", name)
 	case strings.HasPrefix(http.CanonicalHeaderKey(name), "X-Holdfast-"):
 		return fmt.Sprintf("%s is set by the scheduler", name)
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+	case strings.ContainsFunc(value,
+		func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return fmt.Sprintf("the value of %s holds a control character", name)
 	}
 	return ""

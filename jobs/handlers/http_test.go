@@ -20,7 +20,8 @@ import (
 type object = map[string]any
 
 func newRun(job string) *jobs.Run {
-	run := jobs.NewRun(job, time.Date(2026, 5, 1, 9, 0, 0, 0, time.FixedZone("", 7200)), zerolog.Nop())
+	run := jobs.NewRun(job, time.Date(2026, 5, 1, 9, 0, 0, 0, time.FixedZone("", 7200)),
+		zerolog.Nop())
 	run.Token = 42
 	return run
 }
@@ -62,7 +63,9 @@ func wantResult(t *testing.T, run *jobs.Run, want string) {
 // the expected one; a program that did not start and a server that was not
 // reached have none.
 func TestFailuresHaveResults(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+	})
 	for _, c := range []struct {
 		handler string
 		params  object
@@ -92,11 +95,13 @@ func TestHTTPSendsWhatItIsTold(t *testing.T) {
 	})
 	run := newRun("nightly réport")
 	handle := mustBind(t, "http", object{"url": url + "/in?a=b", "body": "hello",
-		"headers": object{"content-type": "text/plain", "Host": "inside.example", "User-Agent": "mine"}})
+		"headers": object{"content-type": "text/plain", "Host": "inside.example",
+			"User-Agent": "mine"}})
 	if err := handle(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	if got.Method != "POST" || got.URL.String() != "/in?a=b" || got.Host != "inside.example" || string(body) != "hello" {
+	if got.Method != "POST" || got.URL.String() != "/in?a=b" || got.Host != "inside.example" ||
+		string(body) != "hello" {
 		t.Errorf("%s %s at %s with %q", got.Method, got.URL, got.Host, body)
 	}
 	for name, want := range map[string]string{"Content-Type": "text/plain", "User-Agent": "mine",
@@ -176,17 +181,20 @@ func TestHTTPRedirects(t *testing.T) {
 			http.Redirect(w, r, "/again", http.StatusFound)
 		}
 	})
-	if err := mustBind(t, "http", object{"url": url + "/once"})(t.Context(), newRun("j")); err != nil {
+	if err := mustBind(t, "http", object{"url": url + "/once"})(t.Context(),
+		newRun("j")); err != nil {
 		t.Error(err)
 	}
 	if a, b := <-hops, <-hops; a != "42" || b != "42" {
 		t.Errorf("tokens %q and %q", a, b)
 	}
-	wantError(t, mustBind(t, "http", object{"url": url + "/again"})(t.Context(), newRun("j")), "more than 5 redirects")
+	wantError(t, mustBind(t, "http", object{"url": url + "/again"})(t.Context(), newRun("j")),
+		"more than 5 redirects")
 	if len(hops) != 6 {
 		t.Errorf("%d requests, want the first and 5 redirects", len(hops))
 	}
-	if err := mustBind(t, "http", object{"url": url + "/again", "expect_status": 302})(t.Context(), newRun("j")); err != nil {
+	if err := mustBind(t, "http", object{"url": url + "/again", "expect_status": 302})(t.Context(),
+		newRun("j")); err != nil {
 		t.Errorf("an expected redirect: %v", err)
 	}
 	if len(hops) != 7 {
@@ -239,7 +247,10 @@ func TestHTTPEndsWithItsContext(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error)
-			go func() { ended <- mustBind(t, "http", object{"url": url + path})(ctx, newRun("j")) }()
+			go func() {
+				ended <- mustBind(t, "http", object{"url": url + path})(ctx,
+					newRun("j"))
+			}()
 			<-reached
 			cancel(fmt.Errorf("by hand: %w", jobs.ErrCancelled))
 			err := <-ended
@@ -267,7 +278,8 @@ func TestHTTPUnreachableAndCutOff(t *testing.T) {
 		fmt.Fprint(w, "half")
 	})
 	run := newRun("j")
-	wantError(t, mustBind(t, "http", object{"url": url})(t.Context(), run), "response: unexpected EOF")
+	wantError(t, mustBind(t, "http", object{"url": url})(t.Context(), run),
+		"response: unexpected EOF")
 	wantOutput(t, run, "HTTP/1.1 200 OK\nhalf")
 
 	gone := httptest.NewServer(nil)

@@ -76,8 +76,10 @@ func TestParamsRefused(t *testing.T) {
 		{"http", `{"url": "http://a b/"}`, []string{"url: is no URL"}},
 		{"http", `{"url": "http://a", "method": "GET IT", "timeout": "-1s"}`,
 			[]string{`method: found "GET IT"`, "timeout: found -1s"}},
-		{"http", `{"url": "http://a", "headers": {"a b": "c", "X-holdfast-token": "1", "D": "e\nf"}}`,
-			[]string{`headers: "a b" is no header's name`, "X-holdfast-token is set by the scheduler", "value of D holds a control"}},
+		{"http",
+			`{"url": "http://a", "headers": {"a b": "c", "X-holdfast-token": "1", "D": "e\nf"}}`,
+			[]string{`headers: "a b" is no header's name`,
+				"X-holdfast-token is set by the scheduler", "value of D holds a control"}},
 		{"http", `{"url": "http://a", "expect_status": 99}`, []string{"expect_status: found 99, expected 200 to 599"}},
 		{"http", `{"url": "http://a", "expect_status": []}`, []string{"expect_status: expected a status such as 200"}},
 		{"http", `{"url": "http://a", "expect_status": "2xx"}`, []string{"expect_status: expected a status such as 200"}},
@@ -88,7 +90,8 @@ func TestParamsRefused(t *testing.T) {
 		{"command", `{"command": [""]}`, []string{"command: expected a list"}},
 		{"command", `{"command": ["a", "\u0000"]}`, []string{"command: holds a NUL"}},
 		{"command", `{"command": ["a"], "env": {"B=C": "", "HOLDFAST_TOKEN": "1", "D": "\u0000"}}`,
-			[]string{`env: "B=C" is no variable's name`, "env: HOLDFAST_TOKEN is set by the scheduler", "value of D holds a NUL"}},
+			[]string{`env: "B=C" is no variable's name`,
+				"env: HOLDFAST_TOKEN is set by the scheduler", "value of D holds a NUL"}},
 		{"command", `{"command": ["a"], "grace": "9s"}`, []string{"grace: found 9s, expected 0s to 8s"}},
 		{"command", `{"command": ["a"], "grace": "-1s"}`, []string{"grace: found -1s"}},
 	} {
@@ -104,7 +107,8 @@ func TestParamsRefused(t *testing.T) {
 			}
 		}
 		if len(refused.Problems) != len(c.want) {
-			t.Errorf("%s %s: %d problems, want %d: %v", c.handler, c.params, len(refused.Problems), len(c.want), err)
+			t.Errorf("%s %s: %d problems, want %d: %v", c.handler, c.params, len(refused.Problems),
+				len(c.want), err)
 		}
 	}
 }
@@ -116,7 +120,8 @@ func TestSecretsStayOut(t *testing.T) {
 		`{"url": "ftp://user:hunter2@host/?key=hunter2"}`,
 		`{"url": "http://a", "headers": {"Authorization": "hunter2\u0001"}}`,
 	} {
-		if _, err := bind(t, "http", params); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := bind(t, "http", params); err == nil ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", params, err)
 		}
 	}

@@ -106,7 +106,8 @@ func argument(value any) (any, error) {
 		if whole, err := value.Int64(); err == nil {
 			return whole, nil
 		}
-		if number, err := value.Float64(); err == nil && strings.ContainsAny(value.String(), ".eE") {
+		if number, err := value.Float64(); err == nil &&
+			strings.ContainsAny(value.String(), ".eE") {
 			return number, nil
 		}
 		return nil, fmt.Errorf("%s does not fit 64 bits: write it as a text", value)

@@ -26,7 +26,8 @@ type fixture struct {
 func newFixture(t *testing.T) fixture {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "holdfast.db")
-	store, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	store, err := sqlite.Open(t.Context(), path,
+		sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,9 @@ func newFixture(t *testing.T) fixture {
 // run starts a firing and returns its run.
 func (f fixture) run(t *testing.T) *jobs.Run {
 	t.Helper()
-	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second), Key: uuid.NewString()},
+	request := jobs.StartRequest{Run: uuid.New(),
+		Firing: jobs.Firing{Job: "j", ScheduledAt: time.Now().UTC().Truncate(time.Second),
+			Key: uuid.NewString()},
 		Attempt: 1, WaitSince: time.Now()}
 	results, err := f.store.Start(t.Context(), f.session, []jobs.StartRequest{request})
 	if err != nil || results[0].Outcome != jobs.StartGranted {
@@ -60,7 +63,8 @@ func (f fixture) run(t *testing.T) *jobs.Run {
 
 func (f fixture) expectSales(t *testing.T, want ...string) {
 	t.Helper()
-	rows, err := f.file.Query("SELECT item || ' ' || typeof(price) || ' ' || price FROM sales ORDER BY id")
+	rows, err := f.file.Query("SELECT item || ' ' || typeof(price) || ' ' || price FROM sales " +
+		"ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +94,17 @@ func (f fixture) expectState(t *testing.T, run *jobs.Run, want jobs.State) jobs.
 func TestSQLStatementWithArgs(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(t)
-	handle := mustBind(t, "sql", object{"statement": "INSERT INTO sales (id, item, price) VALUES (?1, ?2, ?3), (?1 + 1, ?2, ?4)",
-		"args": []any{9007199254740993, "pen", 1.5, true}})
+	handle := mustBind(t, "sql",
+		object{
+			"statement": "INSERT INTO sales (id, item, price) VALUES (?1, ?2, ?3), (?1 + 1, ?2, ?4)",
+			"args":      []any{9007199254740993, "pen", 1.5, true}})
 	if err := handle(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	f.expectSales(t, "pen real 1.5", "pen integer 1")
 	var id int64
-	if err := f.file.QueryRow("SELECT min(id) FROM sales").Scan(&id); err != nil || id != 9007199254740993 {
+	if err := f.file.QueryRow("SELECT min(id) FROM sales").Scan(&id); err != nil ||
+		id != 9007199254740993 {
 		t.Errorf("the large key came out as %d (%v)", id, err)
 	}
 	if record := f.expectState(t, run, jobs.Succeeded); record.Output != "statement 1: 2 rows\n" {
@@ -109,13 +116,16 @@ func TestSQLStatementsAreAllOrNothing(t *testing.T) {
 	f := newFixture(t)
 	insert := "INSERT INTO sales (item, price) VALUES ('pen', 1)"
 	run := f.run(t)
-	err := mustBind(t, "sql", object{"statements": []string{insert, "UPDATE sales SET nothing = 1"}})(t.Context(), run)
+	err := mustBind(t, "sql",
+		object{"statements": []string{insert, "UPDATE sales SET nothing = 1"}})(t.Context(), run)
 	wantError(t, err, "sql: ", "statement 2: ", "nothing")
 	f.expectSales(t)
 	f.expectState(t, run, jobs.Running) // left to the engine, which knows of further attempts
 
 	run = f.run(t)
-	if err := mustBind(t, "sql", object{"statements": []string{insert, "UPDATE sales SET price = 2", "DELETE FROM sales WHERE price = 3"}})(t.Context(), run); err != nil {
+	if err := mustBind(t, "sql",
+		object{"statements": []string{insert, "UPDATE sales SET price = 2",
+			"DELETE FROM sales WHERE price = 3"}})(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 	f.expectSales(t, "pen integer 2")
@@ -130,7 +140,8 @@ func TestSQLOfASupersededRun(t *testing.T) {
 	if err := f.store.Revoke(t.Context(), run.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
 		t.Fatal(err)
 	}
-	err := mustBind(t, "sql", object{"statement": "INSERT INTO sales (item) VALUES ('late')"})(t.Context(), run)
+	err := mustBind(t, "sql", object{"statement": "INSERT INTO sales (item) VALUES ('late')"})(
+		t.Context(), run)
 	if !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("%v does not wrap ErrSuperseded", err)
 	}
@@ -143,7 +154,8 @@ func TestSQLEndsWithItsContext(t *testing.T) {
 	run := f.run(t)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, jobs.ErrTimeout)
 	defer cancel()
-	endless := "INSERT INTO sales (price) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+	endless := "INSERT INTO sales (price) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + " +
+		"1 FROM n) SELECT max(i) FROM n"
 	err := mustBind(t, "sql", object{"statement": endless})(ctx, run)
 	if !errors.Is(err, jobs.ErrTimeout) {
 		t.Errorf("%v does not wrap the cause", err)
@@ -153,5 +165,6 @@ func TestSQLEndsWithItsContext(t *testing.T) {
 }
 
 func TestSQLWithoutATransactor(t *testing.T) {
-	wantError(t, mustBind(t, "sql", object{"statement": "SELECT 1"})(t.Context(), newRun("j")), "sql: the store cannot run statements")
+	wantError(t, mustBind(t, "sql", object{"statement": "SELECT 1"})(t.Context(), newRun("j")),
+		"sql: the store cannot run statements")
 }

@@ -24,15 +24,18 @@ func (c *check) audit(f jobs.AuditFilter) []jobs.Audited {
 func keyed(key string) jobs.Action { return jobs.Action{Actor: "ann", Via: "api", Key: key} }
 
 // overlong are texts that can't be kept.
-var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b", "a line break": "a\nb", "no UTF-8": "a\xffb"}
+var overlong = map[string]string{"too long": strings.Repeat("x", 501), "NUL": "a\x00b",
+	"a line break": "a\nb", "no UTF-8": "a\xffb"}
 
 var actionRules = []rule{
 	{"every action has its line: who, by what way, what and why", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
-		_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
+		_, err := c.Store.Pause(c.ctx,
+			jobs.Action{Actor: "ann", Via: "page", Replica: "one", Reason: "so"}, jobA)
 		c.must(err)
-		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "bob", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
+		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "bob", Via: "cli"},
+			jobs.TriggerRequest{Job: "a", Key: "k", EvenPaused: true})
 		c.must(err)
 		lines := c.audit(jobs.AuditFilter{})
 		if len(lines) != 2 {
@@ -40,10 +43,13 @@ var actionRules = []rule{
 		}
 		paused, triggered := lines[1], lines[0]
 		within(c, "at", paused.At, before, triggered.At)
-		if paused.Actor != "ann" || paused.Via != "page" || paused.Replica != "one" || paused.Reason != "so" || paused.Action != "pause" || paused.Target != "job a" {
+		if paused.Actor != "ann" || paused.Via != "page" || paused.Replica != "one" ||
+			paused.Reason != "so" || paused.Action != "pause" || paused.Target != "job a" {
 			c.Errorf("line of the pause %+v", paused)
 		}
-		if triggered.Actor != "bob" || triggered.Action != "trigger" || triggered.Target != "job a" || !strings.Contains(string(triggered.Detail), run.ID.String()) {
+		if triggered.Actor != "bob" || triggered.Action != "trigger" ||
+			triggered.Target != "job a" ||
+			!strings.Contains(string(triggered.Detail), run.ID.String()) {
 			c.Errorf("line of the trigger %+v (%s)", triggered, triggered.Detail)
 		}
 	}},
@@ -51,7 +57,8 @@ var actionRules = []rule{
 		c.register("h", "a", "b")
 		for _, actor := range []string{"ann", "bob"} {
 			for _, name := range []string{"a", "b"} {
-				_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: actor, Via: "go"}, jobs.Target{Kind: jobs.TargetJob, Name: name})
+				_, err := c.Store.Pause(c.ctx, jobs.Action{Actor: actor, Via: "go"},
+					jobs.Target{Kind: jobs.TargetJob, Name: name})
 				c.must(err)
 			}
 		}
@@ -60,8 +67,10 @@ var actionRules = []rule{
 			filter jobs.AuditFilter
 			want   int
 		}{
-			{jobs.AuditFilter{}, 5}, {jobs.AuditFilter{Actor: "bob"}, 2}, {jobs.AuditFilter{Action: "resume"}, 1}, {jobs.AuditFilter{Target: "job b"}, 2},
-			{jobs.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1}, {jobs.AuditFilter{Actor: "nobody"}, 0}, {jobs.AuditFilter{Limit: 2}, 2},
+			{jobs.AuditFilter{}, 5}, {jobs.AuditFilter{Actor: "bob"}, 2},
+			{jobs.AuditFilter{Action: "resume"}, 1}, {jobs.AuditFilter{Target: "job b"}, 2},
+			{jobs.AuditFilter{Actor: "ann", Action: "pause", Target: "job a"}, 1},
+			{jobs.AuditFilter{Actor: "nobody"}, 0}, {jobs.AuditFilter{Limit: 2}, 2},
 		} {
 			equal(c, "lines", len(c.audit(t.filter)), t.want)
 		}
@@ -134,7 +143,10 @@ var actionRules = []rule{
 		var all sync.WaitGroup
 		for i := range told {
 			store := []jobs.Store{c.Store, c.Second}[i%2]
-			all.Go(func() { told[i], errs[i] = store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k"}) })
+			all.Go(func() {
+				told[i], errs[i] = store.Trigger(c.ctx, action,
+					jobs.TriggerRequest{Job: "a", Key: "k"})
+			})
 		}
 		all.Wait()
 		for i := range told {
@@ -148,7 +160,8 @@ var actionRules = []rule{
 		c.register("h", "a")
 		for name, bad := range overlong {
 			for field, a := range map[string]jobs.Action{
-				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad}, "reason": {Actor: "ann", Via: "go", Reason: bad},
+				"actor": {Actor: bad, Via: "go"}, "key": {Actor: "ann", Via: "go", Key: bad},
+				"reason":  {Actor: "ann", Via: "go", Reason: bad},
 				"replica": {Actor: "ann", Via: "go", Replica: bad}, "via": {Actor: "ann", Via: bad},
 			} {
 				_, err := c.Store.Pause(c.ctx, a, jobA)
@@ -162,20 +175,27 @@ var actionRules = []rule{
 			c.refused("trigger of a job with "+name, err, jobs.ErrBadInput)
 			_, err = c.trigger("a", bad)
 			c.refused("trigger's key with "+name, err, jobs.ErrBadInput)
-			_, err = c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
+			_, err = c.Store.PutSpec(c.ctx, action,
+				jobs.Spec{Job: bad, Text: json.RawMessage(`{}`)})
 			c.refused("spec's job with "+name, err, jobs.ErrBadInput)
-			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, action, bad, 1), jobs.ErrBadInput)
+			c.refused("removal of a job with "+name, c.Store.RemoveSpec(c.ctx, action, bad, 1),
+				jobs.ErrBadInput)
 			_, err = c.Store.Audit(c.ctx, jobs.AuditFilter{Actor: bad})
 			c.refused("audit filter with "+name, err, jobs.ErrBadInput)
 		}
 		for name, text := range map[string]string{
-			"nothing": "", "half of an object": `{"a":`, "two objects": `{} {}`, "a list": `[]`, "null": "null", "NUL": `{"a": "\u0000"}`,
-			"half of a character": `{"a": "\ud800"}`, "the other half": `{"\udc00x": 1}`, "no UTF-8": "{\"a\": \"\xff\"}", "too much": `{"a": "` + strings.Repeat("x", jobs.MaxTextBytes) + `"}`,
+			"nothing": "", "half of an object": `{"a":`, "two objects": `{} {}`, "a list": `[]`,
+			"null": "null", "NUL": `{"a": "\u0000"}`,
+			"half of a character": `{"a": "\ud800"}`, "the other half": `{"\udc00x": 1}`,
+			"no UTF-8": "{\"a\": \"\xff\"}",
+			"too much": `{"a": "` + strings.Repeat("x", jobs.MaxTextBytes) + `"}`,
 		} {
-			_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "b", Text: json.RawMessage(text)})
+			_, err := c.Store.PutSpec(c.ctx, action,
+				jobs.Spec{Job: "b", Text: json.RawMessage(text)})
 			c.refused("spec with "+name, err, jobs.ErrBadInput)
 			if text != "" {
-				_, err = c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
+				_, err = c.Store.Trigger(c.ctx, action,
+					jobs.TriggerRequest{Job: "a", Params: json.RawMessage(text)})
 				c.refused("params with "+name, err, jobs.ErrBadInput)
 			}
 		}
@@ -193,13 +213,19 @@ var actionRules = []rule{
 	}},
 	{"whatever is plain text is kept as it is", func(c *check) {
 		c.register("h", "a")
-		text := json.RawMessage(`{"a": "\u00e4\\u0000 \ud83d\ude00", "b": {"c": [1, 2.50, true, null]}}`)
-		run, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`}, jobs.TriggerRequest{Job: "a", Params: text})
+		text :=
+			json.RawMessage(
+				`{"a": "\u00e4\\u0000 \ud83d\ude00", "b": {"c": [1, 2.50, true, null]}}`)
+		run, err := c.Store.Trigger(c.ctx,
+			jobs.Action{Actor: "Ännä 😀", Via: "go", Reason: `"so" 'it' \ is`},
+			jobs.TriggerRequest{Job: "a", Params: text})
 		c.must(err)
-		if got := c.record(run.ID, jobs.Waiting); !jobs.SameParams(got.Params, text) || !strings.Contains(got.Detail, "Ännä 😀") {
+		if got := c.record(run.ID, jobs.Waiting); !jobs.SameParams(got.Params, text) ||
+			!strings.Contains(got.Detail, "Ännä 😀") {
 			c.Errorf("params %s, detail %s", got.Params, got.Detail)
 		}
-		if line := c.audit(jobs.AuditFilter{})[0]; line.Actor != "Ännä 😀" || line.Reason != `"so" 'it' \ is` {
+		if line := c.audit(jobs.AuditFilter{})[0]; line.Actor != "Ännä 😀" ||
+			line.Reason != `"so" 'it' \ is` {
 			c.Errorf("line %+v", line)
 		}
 	}},

@@ -94,7 +94,8 @@ var adoptRules = []rule{
 	}},
 	{"a session's own waiting run that nobody cares for is told", func(c *check) {
 		s := c.session("one")
-		holder, blocked, noted := request("a", 1, table("s/t")), request("a", 2, table("s/t")), request("a", 3)
+		holder, blocked, noted := request("a", 1, table("s/t")), request("a", 2, table("s/t")),
+			request("a", 3)
 		token := c.granted(s, holder)
 		c.blocked(s, blocked, jobs.ReasonLockHeld, holder)
 		equal(c, "note", c.note(s, noteOf(noted, jobs.Waiting, jobs.ReasonLockHeld)), true)
@@ -110,7 +111,8 @@ var adoptRules = []rule{
 	{"a run that the caller cares for is not given to it", func(c *check) {
 		r := c.free("a", 1)[0]
 		one, two := c.session("one"), c.session("two")
-		equal(c, "given to who cares for it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")), 0)
+		equal(c, "given to who cares for it", len(c.adoptKnowing(one, []uuid.UUID{r.Run}, 10, "a")),
+			0)
 		equal(c, "given to another", len(c.adoptKnowing(two, nil, 10, "a")), 1)
 	}},
 	{"nobody waits behind an adopted run until its next start, at its old place", func(c *check) {

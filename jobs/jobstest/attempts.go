@@ -15,7 +15,9 @@ import (
 // same counts, which are empty, or the same one twice.
 func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attempts)) {
 	for name, hold := range map[string]func(t *testing.T, a *attempts){
-		"what was never counted is nothing": func(_ *testing.T, a *attempts) { a.counts(0, 0, "x", "y") },
+		"what was never counted is nothing": func(_ *testing.T, a *attempts) {
+			a.counts(0, 0, "x", "y")
+		},
 		"each key has its own count, in the order that is asked": func(_ *testing.T, a *attempts) {
 			a.add(time.Hour, "x", "y")
 			a.add(time.Hour, "y")
@@ -29,14 +31,16 @@ func RunAttempts(t *testing.T, open func(t *testing.T) (first, second jobs.Attem
 			a.add(time.Hour, "x")
 			a.counts(2, 1, "x", "y")
 		},
-		"the first failure opens the window, later ones don't lengthen it": func(t *testing.T, a *attempts) {
+		"the first failure opens the window, later ones don't lengthen it": func(t *testing.T,
+			a *attempts) {
 			a.add(time.Hour, "x")
 			a.add(100*time.Hour, "x")
 			if left := a.failures("x")[0].Left; left > time.Hour || left < 59*time.Minute {
 				t.Errorf("%s are left", left)
 			}
 		},
-		"at the end of the window all is forgotten, and the next opens another": func(t *testing.T, a *attempts) {
+		"at the end of the window all is forgotten, and the next opens another": func(t *testing.T,
+			a *attempts) {
 			a.add(time.Hour, "y")
 			a.add(50*time.Millisecond, "x")
 			for a.failures("x")[0].Count > 0 {

@@ -12,7 +12,8 @@ import (
 var awayRules = []rule{
 	{"a job that nobody carried for long while others lived begins anew", func(c *check) {
 		other := c.carrier("h", "b")
-		for name, ends := range map[string]func(*check, uuid.UUID){"ended": endOf, "dead": deathOf} {
+		for name, ends := range map[string]func(*check, uuid.UUID){"ended": endOf,
+			"dead": deathOf} {
 			s := c.carrier("h", "a")
 			version := c.versions()["a"].Version
 			ends(c, s)
@@ -24,7 +25,8 @@ var awayRules = []rule{
 				c.Errorf("%s: the counter does not grow", name)
 			}
 			if now := c.versions()["a"]; now.CheckedUntil.Before(back) || now.Version != version {
-				c.Errorf("%s: in force is %+v, expected the scheduled times from %s on to count", name, now, back)
+				c.Errorf("%s: in force is %+v, expected the scheduled times from %s on to count",
+					name, now, back)
 			}
 			if since := c.job("a").UpdatedAt; since.Before(back) {
 				c.Errorf("%s: it counts since %s, expected %s", name, since, back)
@@ -59,7 +61,8 @@ var awayRules = []rule{
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
 		away := c.cursor(back.Add(time.Hour)).Away
 		if !away.From.Before(back.Add(-jobs.Away+11*time.Minute)) || away.Until.Before(back) {
-			c.Errorf("away from %s to %s, expected some 50 minutes until %s", away.From, away.Until, back)
+			c.Errorf("away from %s to %s, expected some 50 minutes until %s", away.From, away.Until,
+				back)
 		}
 	}},
 	{"a job that is always carried was never away", func(c *check) {

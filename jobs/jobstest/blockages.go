@@ -13,19 +13,22 @@ import (
 var blockageRules = []rule{
 	{"a wait is added up once it is over, with how it ended", func(c *check) {
 		s := c.session("one")
-		holder, waiter, skipped := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t")), request("skipped", 2, table("s/t"))
+		holder, waiter, skipped := request("holder", 1, table("s/t")),
+			request("waiter", 1, table("s/t")), request("skipped", 2, table("s/t"))
 		token := c.granted(s, holder)
 		for _, r := range []*jobs.StartRequest{&waiter, &skipped} {
 			r.WaitSince = c.now().Add(-time.Minute)
 			blocker := c.blocked(s, *r, jobs.ReasonLockHeld, holder)
 			c.blocked(s, *r, jobs.ReasonLockHeld, holder)
-			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld) // as it polls, it names the same in its own way
+			// as it polls, it names the same in its own way
+			still := noteOf(*r, jobs.Waiting, jobs.ReasonLockHeld)
 			still.Blocker = blocker
 			equal(c, "note", c.note(s, still), true)
 		}
 		c.noBlockages()
 		gaveUp := noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)
-		gaveUp.Blocker = &jobs.Blocker{Resource: "s/t", Holder: locking.Owner{Replica: "one", Job: "holder", Run: holder.Run.String()}}
+		gaveUp.Blocker = &jobs.Blocker{Resource: "s/t",
+			Holder: locking.Owner{Replica: "one", Job: "holder", Run: holder.Run.String()}}
 		equal(c, "skip", c.note(s, gaveUp), true)
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, waiter)
@@ -35,7 +38,8 @@ var blockageRules = []rule{
 		}
 		for _, b := range sums {
 			unrun := map[string]int{"waiter": 0, "skipped": 1}
-			if b.Holder != "holder" || b.Resource != "s/t" || b.Times != 1 || b.Unrun != unrun[b.Job] {
+			if b.Holder != "holder" || b.Resource != "s/t" || b.Times != 1 ||
+				b.Unrun != unrun[b.Job] {
 				c.Errorf("blockage is %+v", b)
 			}
 			if b.Waited < time.Minute || b.Waited > time.Minute+patience || b.Longest != b.Waited {
@@ -46,7 +50,8 @@ var blockageRules = []rule{
 	}},
 	{"who waits for one after the other counts for both", func(c *check) {
 		s := c.session("one")
-		first, second, waiter := request("first", 1, table("s/t")), request("second", 1, table("s/u")), request("waiter", 1, table("s/t"), table("s/u"))
+		first, second, waiter := request("first", 1, table("s/t")),
+			request("second", 1, table("s/u")), request("waiter", 1, table("s/t"), table("s/u"))
 		waiter.WaitSince = c.now().Add(-time.Minute)
 		one, two := c.granted(s, first), c.granted(s, second)
 		c.blocked(s, waiter, jobs.ReasonLockHeld, first)
@@ -55,27 +60,32 @@ var blockageRules = []rule{
 		c.finished(second, two, jobs.Succeeded)
 		c.granted(s, waiter)
 		sums := c.blockages()
-		if len(sums) != 2 || sums[0].Holder != "first" || sums[0].Resource != "s/t" || sums[1].Holder != "second" || sums[1].Resource != "s/u" {
+		if len(sums) != 2 || sums[0].Holder != "first" || sums[0].Resource != "s/t" ||
+			sums[1].Holder != "second" || sums[1].Resource != "s/u" {
 			c.Fatalf("blockages are %+v", sums)
 		}
 		if sums[1].Waited >= sums[0].Waited {
-			c.Errorf("the second wait, of %s, counts from the beginning of the first", sums[1].Waited)
+			c.Errorf("the second wait, of %s, counts from the beginning of the first",
+				sums[1].Waited)
 		}
 	}},
-	{"a firing that is skipped at once was blocked, and one that nobody blocked was not", func(c *check) {
-		s := c.session("one")
-		n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, jobs.ReasonOverlap)
-		n.WaitSince = c.now()
-		n.Blocker = &jobs.Blocker{Resource: "job:a", Holder: locking.Owner{Replica: "one", Job: "a", Run: uuid.NewString()}}
-		c.note(s, n)
-		c.note(s, noteOf(request("b", 1), jobs.Missed, jobs.ReasonMisfire))
-		r := request("c", 1, table("s/t"))
-		c.finished(r, c.granted(s, r), jobs.Succeeded)
-		sums := c.blockages()
-		if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" || sums[0].Resource != "job:a" || sums[0].Unrun != 1 {
-			c.Errorf("blockages are %+v", sums)
-		}
-	}},
+	{"a firing that is skipped at once was blocked, and one that nobody blocked was not",
+		func(c *check) {
+			s := c.session("one")
+			n := noteOf(request("a", 1, table("s/t")), jobs.Skipped, jobs.ReasonOverlap)
+			n.WaitSince = c.now()
+			n.Blocker = &jobs.Blocker{Resource: "job:a",
+				Holder: locking.Owner{Replica: "one", Job: "a", Run: uuid.NewString()}}
+			c.note(s, n)
+			c.note(s, noteOf(request("b", 1), jobs.Missed, jobs.ReasonMisfire))
+			r := request("c", 1, table("s/t"))
+			c.finished(r, c.granted(s, r), jobs.Succeeded)
+			sums := c.blockages()
+			if len(sums) != 1 || sums[0].Job != "a" || sums[0].Holder != "a" ||
+				sums[0].Resource != "job:a" || sums[0].Unrun != 1 {
+				c.Errorf("blockages are %+v", sums)
+			}
+		}},
 	{"what an operator cancels waited until then", func(c *check) {
 		s := c.session("one")
 		holder, waiter := request("holder", 1, table("s/t")), request("waiter", 1, table("s/t"))
@@ -84,16 +94,22 @@ var blockageRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		_, err := c.Store.Cancel(c.ctx, action, waiter.Run)
 		c.must(err)
-		if sums := c.blockages(); len(sums) != 1 || sums[0].Unrun != 1 || sums[0].Waited < time.Minute {
+		if sums := c.blockages(); len(sums) != 1 || sums[0].Unrun != 1 ||
+			sums[0].Waited < time.Minute {
 			c.Errorf("blockages are %+v", sums)
 		}
 	}},
 	{"blockages are those of a time, and are pruned", func(c *check) {
 		s := c.session("one")
 		n := noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld)
-		n.Blocker = &jobs.Blocker{Resource: "s/t", Holder: locking.Owner{Job: "b", Run: uuid.NewString()}}
+		n.Blocker = &jobs.Blocker{Resource: "s/t",
+			Holder: locking.Owner{Job: "b", Run: uuid.NewString()}}
 		c.note(s, n)
-		for _, q := range []struct{ from, until time.Time }{{c.now().Add(time.Hour), c.now().Add(2 * time.Hour)}, {c.now().Add(-2 * time.Hour), c.now().Add(-time.Hour)}} {
+		for _, q := range []struct {
+			from,
+			until time.Time
+		}{{c.now().Add(time.Hour), c.now().Add(2 * time.Hour)},
+			{c.now().Add(-2 * time.Hour), c.now().Add(-time.Hour)}} {
 			sums, err := c.Store.Blockages(c.ctx, q.from, q.until)
 			c.must(err)
 			equal(c, "blockages of another time", len(sums), 0)
@@ -105,10 +121,12 @@ var blockageRules = []rule{
 		c.noBlockages()
 	}},
 	{"lockers are the jobs that name more than themselves", func(c *check) {
-		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")}, "b": {ownName("b")}, "c": {slot("api", 4), shared("s")}})
+		c.defined("h", map[string][]locking.Request{"a": {table("s/t"), ownName("a")},
+			"b": {ownName("b")}, "c": {slot("api", 4), shared("s")}})
 		lockers, err := c.Store.Lockers(c.ctx)
 		c.must(err)
-		if len(lockers) != 2 || lockers[0].Job != "a" || !slices.Equal(lockers[0].Requests, []locking.Request{table("s/t")}) ||
+		if len(lockers) != 2 || lockers[0].Job != "a" ||
+			!slices.Equal(lockers[0].Requests, []locking.Request{table("s/t")}) ||
 			lockers[1].Job != "c" || len(lockers[1].Requests) != 2 {
 			c.Errorf("lockers are %+v", lockers)
 		}
@@ -131,10 +149,14 @@ var blockageRules = []rule{
 		}{
 			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100}, ids},
 			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2}, ids[4:]},
-			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100}, ids[:2]},
-			{jobs.StretchFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100}, []uuid.UUID{lasts.Run}},
-			{jobs.StretchFilter{Jobs: []string{"a", "lasts"}, From: until, Until: until.Add(time.Hour), Each: 100}, []uuid.UUID{lasts.Run}},
-			{jobs.StretchFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100}, nil},
+			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100},
+				ids[:2]},
+			{jobs.StretchFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100},
+				[]uuid.UUID{lasts.Run}},
+			{jobs.StretchFilter{Jobs: []string{"a", "lasts"}, From: until,
+				Until: until.Add(time.Hour), Each: 100}, []uuid.UUID{lasts.Run}},
+			{jobs.StretchFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100},
+				nil},
 			{jobs.StretchFilter{From: at[0], Until: until, Each: 100}, nil},
 		} {
 			found, err := c.Store.Stretches(c.ctx, q.filter)
@@ -155,7 +177,8 @@ var blockageRules = []rule{
 		c.note(c.session("one"), noteOf(request("never", 1), jobs.Skipped, jobs.ReasonLockHeld))
 		typical, err := c.Store.Typical(c.ctx, []string{"a", "never", "nobody"})
 		c.must(err)
-		if t := typical["a"]; len(typical) != 1 || t.Runs != 5 || t.Median < 0 || t.Long < t.Median || t.Long > patience {
+		if t := typical["a"]; len(typical) != 1 || t.Runs != 5 || t.Median < 0 ||
+			t.Long < t.Median || t.Long > patience {
 			c.Errorf("typical is %+v", typical)
 		}
 	}},

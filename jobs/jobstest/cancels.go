@@ -12,7 +12,8 @@ import (
 // cancel cancels the run.
 func (c *check) cancel(run uuid.UUID) jobs.Record {
 	c.Helper()
-	record, err := c.Store.Cancel(c.ctx, jobs.Action{Actor: "ann", Via: "go", Reason: "too long"}, run)
+	record, err := c.Store.Cancel(c.ctx, jobs.Action{Actor: "ann", Via: "go", Reason: "too long"},
+		run)
 	c.must(err)
 	return record
 }
@@ -26,7 +27,9 @@ var cancelRules = []rule{
 		record := c.record(r.Run, jobs.Cancelled)
 		c.same(told, record)
 		equal(c, "reason", record.Reason, jobs.ReasonCancelled)
-		if record.FinishedAt == nil || record.BlockedBy != nil || !strings.Contains(record.Detail, "ann") || !strings.Contains(record.Detail, "too long") {
+		if record.FinishedAt == nil || record.BlockedBy != nil ||
+			!strings.Contains(record.Detail, "ann") ||
+			!strings.Contains(record.Detail, "too long") {
 			c.Errorf("cancelled run %+v", record)
 		}
 		c.outcome(s, r, jobs.StartDuplicate)

@@ -16,13 +16,17 @@ var causeRules = []rule{
 		now := c.now()
 		over := now.Add(50 * time.Minute)
 		want := []jobs.Pause{
-			pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over), pauseOf(jobs.TargetGroup, "night", now.Add(20*time.Minute), &over),
-			pauseOf(jobs.TargetAll, "", now.Add(30*time.Minute), &over), pauseOf(jobs.TargetAll, "", now.Add(2*time.Hour), nil),
+			pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), &over),
+			pauseOf(jobs.TargetGroup, "night", now.Add(20*time.Minute), &over),
+			pauseOf(jobs.TargetAll, "", now.Add(30*time.Minute), &over),
+			pauseOf(jobs.TargetAll, "", now.Add(2*time.Hour), nil),
 		}
 		past := now.Add(-time.Minute)
 		for _, p := range append(slices.Clone(want),
-			pauseOf(jobs.TargetJob, "b", now, &over), pauseOf(jobs.TargetGroup, "day", now, &over), pauseOf(jobs.TargetJob, "night", now, &over),
-			pauseOf(jobs.TargetGroup, "a", now, &over), pauseOf(jobs.TargetGroup, "", now, &over), pauseOf(jobs.TargetJob, "a", now.Add(-time.Hour), &past)) {
+			pauseOf(jobs.TargetJob, "b", now, &over), pauseOf(jobs.TargetGroup, "day", now, &over),
+			pauseOf(jobs.TargetJob, "night", now, &over),
+			pauseOf(jobs.TargetGroup, "a", now, &over), pauseOf(jobs.TargetGroup, "", now, &over),
+			pauseOf(jobs.TargetJob, "a", now.Add(-time.Hour), &past)) {
 			c.Pause(p)
 		}
 		got := c.checkInGroup("night", now.Add(time.Hour))[0].Pauses
@@ -30,8 +34,10 @@ var causeRules = []rule{
 			c.Fatalf("told of %+v, expected %+v", got, want)
 		}
 		for i, p := range got {
-			if !p.At.Equal(want[i].At) || p.ID != want[i].ID || p.Target != want[i].Target || p.By != want[i].By || p.Reason != want[i].Reason ||
-				(p.ResumedAt == nil) != (want[i].ResumedAt == nil) || p.ResumedAt != nil && !p.ResumedAt.Equal(over) || p.ResumedBy != want[i].ResumedBy {
+			if !p.At.Equal(want[i].At) || p.ID != want[i].ID || p.Target != want[i].Target ||
+				p.By != want[i].By || p.Reason != want[i].Reason ||
+				(p.ResumedAt == nil) != (want[i].ResumedAt == nil) ||
+				p.ResumedAt != nil && !p.ResumedAt.Equal(over) || p.ResumedBy != want[i].ResumedBy {
 				c.Errorf("told of %+v, expected %+v", p, want[i])
 			}
 		}
@@ -51,12 +57,14 @@ var causeRules = []rule{
 		now := c.now()
 		p := pauseOf(jobs.TargetJob, "a", now.Add(10*time.Minute), nil)
 		c.Pause(p)
-		check := jobs.MisfireCheck{Job: "a", Version: 1, ScheduledAt: p.At, Until: now.Add(time.Hour)}
+		check := jobs.MisfireCheck{Job: "a", Version: 1, ScheduledAt: p.At,
+			Until: now.Add(time.Hour)}
 		before := c.versions()["a"].CheckedUntil
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired {
-			c.Error("asked in the pause")
-			return nil
-		})
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
+			func(string, jobs.Cursor) []jobs.Misfired {
+				c.Error("asked in the pause")
+				return nil
+			})
 		c.must(err)
 		equal(c, "cursor", cursors["a"], before)
 		equal(c, "cursor kept", c.versions()["a"].CheckedUntil, before)
@@ -114,14 +122,16 @@ var causeRules = []rule{
 		c.register("h", "a")
 		m := misfired("a", c.now().Add(time.Minute), jobs.Skipped, jobs.ReasonDeadline)
 		c.misfire(c.now().Add(time.Hour), m)
-		if r := c.record(m.Run, jobs.Skipped); r.FinishedAt == nil || r.Reason != jobs.ReasonDeadline || r.Detail != m.Detail {
+		if r := c.record(m.Run, jobs.Skipped); r.FinishedAt == nil ||
+			r.Reason != jobs.ReasonDeadline || r.Detail != m.Detail {
 			c.Errorf("skipped run %+v", r)
 		}
 	}},
 }
 
 func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) jobs.Pause {
-	p := jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: at, By: "alice", Reason: "night shift", ResumedAt: until}
+	p := jobs.Pause{ID: uuid.New(), Target: jobs.Target{Kind: kind, Name: name}, At: at,
+		By: "alice", Reason: "night shift", ResumedAt: until}
 	if until != nil {
 		p.ResumedBy = "bob"
 	}
@@ -133,11 +143,13 @@ func pauseOf(kind jobs.TargetKind, name string, at time.Time, until *time.Time) 
 func (c *check) checkInGroup(group string, until time.Time) []jobs.Cursor {
 	c.Helper()
 	var given []jobs.Cursor
-	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1, ScheduledAt: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
-	_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
-		given = append(given, cursor)
-		return nil
-	})
+	check := jobs.MisfireCheck{Job: "a", Group: group, Version: 1,
+		ScheduledAt: c.versions()["a"].CheckedUntil.Add(time.Microsecond), Until: until}
+	_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
+		func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+			given = append(given, cursor)
+			return nil
+		})
 	c.must(err)
 	if len(given) == 0 {
 		c.Fatal("find was not asked")

@@ -27,7 +27,8 @@ var conflictRules = append(pairRules(), []rule{
 	{"slots count within a batch", func(c *check) {
 		s := c.session("one")
 		granted := 0
-		for _, result := range c.start(s, request("a", 1, slot("api", 2)), request("b", 2, slot("api", 2)), request("c", 3, slot("api", 2))) {
+		for _, result := range c.start(s, request("a", 1, slot("api", 2)),
+			request("b", 2, slot("api", 2)), request("c", 3, slot("api", 2))) {
 			if result.Outcome == jobs.StartGranted {
 				granted++
 			}
@@ -36,7 +37,8 @@ var conflictRules = append(pairRules(), []rule{
 	}},
 	{"a second firing of a job overlaps the first", func(c *check) {
 		s := c.session("one")
-		first, second := request("a", 1, ownName("a"), table("s/t")), request("a", 2, ownName("a"), table("s/t"))
+		first, second := request("a", 1, ownName("a"), table("s/t")),
+			request("a", 2, ownName("a"), table("s/t"))
 		token := c.granted(s, first)
 		blocker := c.blocked(s, second, jobs.ReasonOverlap, first)
 		equal(c, "blocking resource", blocker.Resource, "job:a")
@@ -45,7 +47,8 @@ var conflictRules = append(pairRules(), []rule{
 	}},
 	{"an overlap is told before other obstacles", func(c *check) {
 		s := c.session("one")
-		other, first, second := request("other", 1, path("p"), table("s/t")), request("a", 1, ownName("a")), request("a", 2, ownName("a"), path("p"), table("s/t"))
+		other, first, second := request("other", 1, path("p"), table("s/t")),
+			request("a", 1, ownName("a")), request("a", 2, ownName("a"), path("p"), table("s/t"))
 		c.granted(s, other)
 		c.granted(s, first)
 		c.blocked(s, second, jobs.ReasonOverlap, first)
@@ -100,9 +103,12 @@ func pairRules() []rule {
 		{"slots of different names are free", slot("api", 1), slot("api2", 1), false},
 		{"a slot beneath a slot excludes", slot("api", 5), slot("api/v1", 5), true},
 		{"a slot above a slot excludes", slot("api/v1", 5), slot("api", 5), true},
-		{"exclusive excludes a slot", ask(locking.KindSlot, "api", locking.Exclusive, 0), slot("api", 5), true},
-		{"a slot excludes exclusive", slot("api", 5), ask(locking.KindSlot, "api", locking.Exclusive, 0), true},
-		{"a slot excludes shared", slot("api", 5), ask(locking.KindSlot, "api", locking.Shared, 0), true},
+		{"exclusive excludes a slot", ask(locking.KindSlot, "api", locking.Exclusive, 0),
+			slot("api", 5), true},
+		{"a slot excludes exclusive", slot("api", 5),
+			ask(locking.KindSlot, "api", locking.Exclusive, 0), true},
+		{"a slot excludes shared", slot("api", 5), ask(locking.KindSlot, "api", locking.Shared, 0),
+			true},
 	}
 	rules := make([]rule, len(pairs))
 	for i, p := range pairs {

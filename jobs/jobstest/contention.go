@@ -29,7 +29,8 @@ var contentionRules = []rule{
 // that most draws conflict.
 var contested = []locking.Request{
 	table("s"), table("s/a"), table("s/b"), shared("s"), shared("s/a"), shared("s/b"),
-	path("p/q"), path("p/q/r"), ask(locking.KindPath, "p", locking.Shared, 0), slot("api", 3), slot("one", 1),
+	path("p/q"), path("p/q/r"), ask(locking.KindPath, "p", locking.Shared, 0), slot("api", 3),
+	slot("one", 1),
 }
 
 // draw returns one to three of them, no name twice.
@@ -67,7 +68,8 @@ func (w *witness) enter(token jobs.Token, requests []locking.Request) error {
 		for other, theirs := range w.active {
 			for _, r := range theirs {
 				if locking.Conflict(mine, r) {
-					return fmt.Errorf("%s %s of token %d while token %d has %s %s", mine.Mode, mine.Resource, token, other, r.Mode, r.Resource)
+					return fmt.Errorf("%s %s of token %d while token %d has %s %s", mine.Mode,
+						mine.Resource, token, other, r.Mode, r.Resource)
 				}
 				if mine.Mode == locking.Slotted && r == mine {
 					inSlots++
@@ -79,7 +81,8 @@ func (w *witness) enter(token jobs.Token, requests []locking.Request) error {
 		}
 		for _, g := range w.past {
 			if locking.Conflict(mine, g.request) && token <= g.token {
-				return fmt.Errorf("token %d on %s after token %d on %s", token, mine.Resource, g.token, g.request.Resource)
+				return fmt.Errorf("token %d on %s after token %d on %s", token, mine.Resource,
+					g.token, g.request.Resource)
 			}
 		}
 	}
@@ -145,7 +148,8 @@ func (c *check) lookAtLocks(store jobs.Store) error {
 }
 
 // contendOnce starts and finishes the run, or notes it as skipped.
-func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid.UUID, r jobs.StartRequest, granted *atomic.Int64) error {
+func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid.UUID,
+	r jobs.StartRequest, granted *atomic.Int64) error {
 	results, err := store.Start(ctx, session, []jobs.StartRequest{r})
 	if err != nil {
 		return err
@@ -157,7 +161,8 @@ func contendOnce(ctx context.Context, w *witness, store jobs.Store, session uuid
 			return err
 		}
 		w.leave(result.Token)
-		done, err := store.Finish(ctx, []jobs.FinishRequest{{Run: r.Run, Token: result.Token, State: jobs.Succeeded}})
+		done, err := store.Finish(ctx,
+			[]jobs.FinishRequest{{Run: r.Run, Token: result.Token, State: jobs.Succeeded}})
 		if err == nil && !done[0] {
 			err = fmt.Errorf("finish of token %d was refused", result.Token)
 		}
@@ -178,7 +183,8 @@ func compatible(locks []jobs.LockView) error {
 	for i, a := range locks {
 		inSlots := 1
 		for _, b := range locks[:i] {
-			first, second := locking.Request{Resource: a.Resource, Mode: a.Mode, Slots: a.Slots}, locking.Request{Resource: b.Resource, Mode: b.Mode, Slots: b.Slots}
+			first, second := locking.Request{Resource: a.Resource, Mode: a.Mode, Slots: a.Slots},
+				locking.Request{Resource: b.Resource, Mode: b.Mode, Slots: b.Slots}
 			if a.Token != b.Token && locking.Conflict(first, second) {
 				return fmt.Errorf("%+v and %+v are held at once", a, b)
 			}
@@ -202,7 +208,8 @@ func raceForFirings(c *check) {
 	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, session uuid.UUID) {
 		batch := make([]jobs.StartRequest, firings)
 		for i, place := range r.Perm(firings) {
-			batch[place] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)), shared("read/all"))
+			batch[place] = request(fmt.Sprint("job", i), 1, table(fmt.Sprint("s/t", i)),
+				shared("read/all"))
 		}
 		results, err := store.Start(c.ctx, session, batch)
 		if err != nil {
@@ -245,9 +252,11 @@ func raceSweepAndFinish(c *check) {
 	var all sync.WaitGroup
 	for i := range requests {
 		all.Go(func() {
-			finish := []jobs.FinishRequest{{Run: requests[i].Run, Token: tokens[i], State: jobs.Succeeded}}
+			finish := []jobs.FinishRequest{{Run: requests[i].Run, Token: tokens[i],
+				State: jobs.Succeeded}}
 			done, err := c.Second.Finish(c.ctx, finish)
-			for errors.Is(err, jobs.ErrUnavailable) && c.ctx.Err() == nil { // a sweep may end who stands in its way
+			for errors.Is(err, jobs.ErrUnavailable) && c.ctx.Err() == nil {
+				// a sweep may end who stands in its way
 				done, err = c.Second.Finish(c.ctx, finish)
 			}
 			if err != nil {

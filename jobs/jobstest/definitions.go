@@ -61,11 +61,15 @@ var definitionRules = []rule{
 		c.activeDefinitions("b", first["b"])
 	}},
 	{"an empty store has no versions", func(c *check) { equal(c, "jobs", len(c.versions()), 0) }},
-	{"nothing to register is nothing", func(c *check) { equal(c, "versions", len(c.carry(c.session("one"), "h1")), 0) }},
+	{"nothing to register is nothing", func(c *check) {
+		equal(c, "versions", len(c.carry(c.session("one"), "h1")), 0)
+	}},
 	{"a definition comes back as it was written", func(c *check) {
 		want := jobs.Definition{
-			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin", Handler: "sql", Recover: true,
-			Resources:   []locking.Request{table("public/orders"), shared("public/sales"), slot("vendor", 5), path("a/b c")},
+			Name: "päivä/\"x\"", Hash: "h", Schedule: "0 0 12 L * ?", Zone: "Europe/Berlin",
+			Handler: "sql", Recover: true,
+			Resources: []locking.Request{table("public/orders"), shared("public/sales"),
+				slot("vendor", 5), path("a/b c")},
 			Description: `{"k": "<é>"}`, Group: "yö", Priority: 9, Source: jobs.FromStore,
 		}
 		before := c.now()
@@ -76,7 +80,8 @@ var definitionRules = []rule{
 		if len(views) != 1 {
 			c.Fatalf("%d jobs, expected 1", len(views))
 		}
-		if diff := cmp.Diff(want, views[0].Definition, cmp.AllowUnexported(locking.Resource{})); diff != "" {
+		if diff := cmp.Diff(want, views[0].Definition,
+			cmp.AllowUnexported(locking.Resource{})); diff != "" {
 			c.Errorf("definition (-written +read):\n%s", diff)
 		}
 		within(c, "updated at", views[0].UpdatedAt, before, c.now())
@@ -87,7 +92,9 @@ var definitionRules = []rule{
 	{"a change shows the new definition, and the old one where it is active again", func(c *check) {
 		c.register("h1", "a")
 		s := c.session("one")
-		_, err := c.Store.Register(c.ctx, s, []jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC", Handler: "http", Description: "{}"}})
+		_, err := c.Store.Register(c.ctx, s,
+			[]jobs.Definition{{Name: "a", Hash: "h2", Schedule: "@daily", Zone: "UTC",
+				Handler: "http", Description: "{}"}})
 		c.must(err)
 		if v := c.job("a"); v.Schedule != "@daily" || v.Handler != "http" || v.Version != 2 {
 			c.Errorf("job %+v, expected the second definition as version 2", v)
@@ -115,30 +122,32 @@ var definitionRules = []rule{
 		c.must(c.Store.Withdraw(c.ctx, one, "other table", []string{"a", "unknown"}))
 		equal(c, "definitions of the beat, asked again", c.definitions(one), after)
 	}},
-	{"what nobody carries any more stays active, and goes on when it is carried again", func(c *check) {
-		s := c.compared("one")
-		c.carry(s, "h1", "a")
-		checked := c.versions()["a"].CheckedUntil
-		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
-		c.activeDefinitions("a", 1)
-		c.carry(s, "h1", "a")
-		c.activeDefinitions("a", 1)
-		if again := c.versions()["a"].CheckedUntil; !again.Equal(checked) {
-			c.Errorf("the cursor was at %s and is at %s", checked, again)
-		}
-	}},
-	{"an older definition is active again when its session has withdrawn the newer", func(c *check) {
-		s := c.compared("one")
-		c.carry(s, "h1", "a")
-		c.carry(s, "h2", "a")
-		c.activeDefinitions("a", 2)
-		c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
-		c.carry(s, "h1", "a")
-		c.activeDefinitions("a", 1)
-		r := request("a", 1)
-		r.Version = 1
-		c.granted(s, r)
-	}},
+	{"what nobody carries any more stays active, and goes on when it is carried again",
+		func(c *check) {
+			s := c.compared("one")
+			c.carry(s, "h1", "a")
+			checked := c.versions()["a"].CheckedUntil
+			c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
+			c.activeDefinitions("a", 1)
+			c.carry(s, "h1", "a")
+			c.activeDefinitions("a", 1)
+			if again := c.versions()["a"].CheckedUntil; !again.Equal(checked) {
+				c.Errorf("the cursor was at %s and is at %s", checked, again)
+			}
+		}},
+	{"an older definition is active again when its session has withdrawn the newer",
+		func(c *check) {
+			s := c.compared("one")
+			c.carry(s, "h1", "a")
+			c.carry(s, "h2", "a")
+			c.activeDefinitions("a", 2)
+			c.must(c.Store.Withdraw(c.ctx, s, "t", []string{"a"}))
+			c.carry(s, "h1", "a")
+			c.activeDefinitions("a", 1)
+			r := request("a", 1)
+			r.Version = 1
+			c.granted(s, r)
+		}},
 	{"a session that has ended withdraws nothing", func(c *check) {
 		one := c.compared("one")
 		c.carry(one, "h1", "a")
@@ -331,7 +340,8 @@ var definitionRules = []rule{
 		old.Version = c.register("h1", "a")["a"]
 		current := request("a", 1)
 		current.Version = c.register("h2", "a")["a"]
-		equal(c, "note of the old definition", c.note(s, noteOf(old, jobs.Skipped, jobs.ReasonLockHeld)), false)
+		equal(c, "note of the old definition",
+			c.note(s, noteOf(old, jobs.Skipped, jobs.ReasonLockHeld)), false)
 		c.granted(s, current)
 	}},
 	{"a grant is not undone by a newer definition", func(c *check) {
@@ -360,7 +370,8 @@ func comeAndGo(c *check) {
 	c.eachContender(func(n int, r *rand.Rand, store jobs.Store, _ uuid.UUID) {
 		for round := range 8 {
 			id, stays := uuid.New(), round == 7 && n%3 == 0
-			err := store.Open(c.ctx, jobs.Session{ID: id, Replica: fmt.Sprint(n), Version: "v1", TTL: ttl})
+			err := store.Open(c.ctx, jobs.Session{ID: id, Replica: fmt.Sprint(n), Version: "v1",
+				TTL: ttl})
 			var definitions []jobs.Definition
 			for _, i := range r.Perm(len(names))[:1+r.IntN(len(names))] {
 				definitions = append(definitions, definition(names[i], fmt.Sprint("h", r.IntN(6))))
@@ -408,7 +419,8 @@ func comeAndGo(c *check) {
 
 // definition is one of the job, with as little in it as may be.
 func definition(job, hash string) jobs.Definition {
-	return jobs.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC", Handler: "nothing", Description: "{}"}
+	return jobs.Definition{Name: job, Hash: hash, Schedule: "@hourly", Zone: "UTC",
+		Handler: "nothing", Description: "{}"}
 }
 
 // carry registers definitions with the hash for the session and returns their

@@ -45,22 +45,25 @@ var drainRules = []rule{
 		r.Attempt = 2
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 	}},
-	{"what waits in a draining session is for others to adopt, and it is given none", func(c *check) {
-		c.register("h", "a", "b")
-		one, two := c.session("one"), c.session("two")
-		before, asked, tried := c.waiting(one, "a", 1), c.waiting(one, "b", 2), request("b", 1)
-		c.finished(tried, c.granted(one, tried), jobs.Waiting)
-		c.drain(one, true)
-		triggered, err := c.trigger("a", "k")
-		c.must(err)
-		c.outcome(one, asked, jobs.StartPaused)
-		equal(c, "adopted by the draining", len(c.adopt(one, 10, "a", "b")), 0)
-		equal(c, "adopted by another", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
-		c.granted(two, before)
-		c.outcome(one, before, jobs.StartDuplicate)
-	}},
+	{"what waits in a draining session is for others to adopt, and it is given none",
+		func(c *check) {
+			c.register("h", "a", "b")
+			one, two := c.session("one"), c.session("two")
+			before, asked, tried := c.waiting(one, "a", 1), c.waiting(one, "b", 2), request("b", 1)
+			c.finished(tried, c.granted(one, tried), jobs.Waiting)
+			c.drain(one, true)
+			triggered, err := c.trigger("a", "k")
+			c.must(err)
+			c.outcome(one, asked, jobs.StartPaused)
+			equal(c, "adopted by the draining", len(c.adopt(one, 10, "a", "b")), 0)
+			equal(c, "adopted by another", ids(c.adopt(two, 10, "a", "b")),
+				ids([]jobs.Record{{ID: before.Run}, {ID: asked.Run}, {ID: triggered.ID}}))
+			c.granted(two, before)
+			c.outcome(one, before, jobs.StartDuplicate)
+		}},
 	{"only a living session drains", func(c *check) {
-		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true), jobs.ErrNotFound)
+		c.refused("an unknown session", c.Store.Drain(c.ctx, action, uuid.New(), true),
+			jobs.ErrNotFound)
 		s := c.session("one")
 		c.Expire(s)
 		c.refused("an expired session", c.Store.Drain(c.ctx, action, s, true), jobs.ErrNotFound)

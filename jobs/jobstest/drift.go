@@ -45,7 +45,8 @@ var driftRules = []rule{
 		a := c.compared("a")
 		c.carry(a, "h", "x")
 		c.carry(c.compared("b"), "h", "x")
-		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+		_, err := c.Store.PutSpec(c.ctx, action,
+			jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 		c.must(err)
 		added := definition("added", "h")
 		added.Source = jobs.FromStore
@@ -66,7 +67,8 @@ var driftRules = []rule{
 func (c *check) compared(replica string) uuid.UUID {
 	c.Helper()
 	id := uuid.New()
-	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl, Table: "5f3a"}))
+	c.must(c.Store.Open(c.ctx, jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: ttl,
+		Table: "5f3a"}))
 	return id
 }
 

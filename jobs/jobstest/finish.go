@@ -14,7 +14,8 @@ var finishRules = []rule{
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
 		f := jobs.FinishRequest{
-			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout, Detail: "after 10m", Error: "too \"slow\" <é>", Output: "line\nline\n",
+			Run: r.Run, Token: token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout,
+			Detail: "after 10m", Error: "too \"slow\" <é>", Output: "line\nline\n",
 		}
 		before := c.now()
 		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
@@ -33,7 +34,8 @@ var finishRules = []rule{
 	}},
 	{"every final state ends the claim and frees its grants", func(c *check) {
 		s := c.session("one")
-		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost} {
+		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut,
+			jobs.Cancelled, jobs.Lost} {
 			r := request("a", i, table("s/t"), ownName("a"))
 			c.finished(r, c.granted(s, r), state)
 			c.record(r.Run, state)
@@ -79,11 +81,14 @@ var finishRules = []rule{
 		one, two := c.session("one"), c.session("two")
 		r, other := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		first := c.granted(one, r)
-		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "try 1"}})
+		done, err := c.Store.Finish(c.ctx,
+			[]jobs.FinishRequest{{Run: r.Run, Token: first, State: jobs.Waiting,
+				Reason: jobs.ReasonRetry, Error: "try 1"}})
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.Waiting)
-		if record.FinishedAt != nil || record.Error != "try 1" || record.Attempt != 2 || record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
+		if record.FinishedAt != nil || record.Error != "try 1" || record.Attempt != 2 ||
+			record.Reason != jobs.ReasonRetry || record.StartedAt == nil {
 			c.Errorf("waiting run %+v", record)
 		}
 		c.finished(other, c.granted(two, other), jobs.Succeeded)
@@ -96,7 +101,8 @@ var finishRules = []rule{
 		equal(c, "finish of attempt 1", c.finish(r, first, jobs.Succeeded), false)
 		c.finished(r, second, jobs.Succeeded)
 		equal(c, "finish of attempt 1 after attempt 2", c.finish(r, first, jobs.Succeeded), false)
-		if started := c.record(r.Run, jobs.Succeeded).StartedAt; started == nil || !started.Equal(*record.StartedAt) {
+		if started := c.record(r.Run, jobs.Succeeded).StartedAt; started == nil ||
+			!started.Equal(*record.StartedAt) {
 			c.Errorf("started at %s, after attempt 2 at %v", record.StartedAt, started)
 		}
 	}},
@@ -139,7 +145,8 @@ var finishRules = []rule{
 		tokenA, tokenB := c.granted(s, a), c.granted(s, b)
 		c.finished(a, tokenA, jobs.Failed)
 		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{
-			{Run: a.Run, Token: tokenA, State: jobs.Succeeded}, {Run: b.Run, Token: tokenB, State: jobs.Succeeded},
+			{Run: a.Run, Token: tokenA, State: jobs.Succeeded},
+			{Run: b.Run, Token: tokenB, State: jobs.Succeeded},
 			{Run: uuid.New(), Token: tokenB + 1000, State: jobs.Succeeded},
 		})
 		c.must(err)
@@ -152,14 +159,16 @@ var finishRules = []rule{
 		r := request("a", 1)
 		f := jobs.FinishRequest{
 			Run: r.Run, Token: c.granted(s, r), State: jobs.Failed,
-			Detail: strings.Repeat("d", 20_000), Error: strings.Repeat("é'\"\\\n", 20_000), Output: strings.Repeat("0123456789abcde\n", 4096),
+			Detail: strings.Repeat("d", 20_000), Error: strings.Repeat("é'\"\\\n", 20_000),
+			Output: strings.Repeat("0123456789abcde\n", 4096),
 		}
 		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
 		c.must(err)
 		equal(c, "finished", done[0], true)
 		record := c.record(r.Run, jobs.Failed)
 		if record.Detail != f.Detail || record.Error != f.Error || record.Output != f.Output {
-			c.Errorf("kept %d, %d, %d bytes of %d, %d, %d", len(record.Detail), len(record.Error), len(record.Output), len(f.Detail), len(f.Error), len(f.Output))
+			c.Errorf("kept %d, %d, %d bytes of %d, %d, %d", len(record.Detail), len(record.Error),
+				len(record.Output), len(f.Detail), len(f.Error), len(f.Output))
 		}
 	}},
 	{"the output of the last attempt is kept", func(c *check) {
@@ -168,7 +177,9 @@ var finishRules = []rule{
 		for attempt, state := range []jobs.State{jobs.Waiting, jobs.Succeeded} {
 			r.Attempt = attempt + 1
 			output := strings.Repeat("x", r.Attempt)
-			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state, Output: output}})
+			_, err := c.Store.Finish(c.ctx,
+				[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: state,
+					Output: output}})
 			c.must(err)
 			equal(c, "output", c.record(r.Run, state).Output, output)
 		}

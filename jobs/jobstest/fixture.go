@@ -31,7 +31,8 @@ type Fixture struct {
 func Adoption(known []uuid.UUID, limit int, names ...string) jobs.Adoption {
 	a := jobs.Adoption{Known: known, Limit: limit, Late: limit}
 	for _, name := range names {
-		a.Jobs = append(a.Jobs, jobs.AdoptedJob{Name: name, Priority: jobs.DefaultPriority, Threshold: 1000 * 24 * time.Hour})
+		a.Jobs = append(a.Jobs, jobs.AdoptedJob{Name: name, Priority: jobs.DefaultPriority,
+			Threshold: 1000 * 24 * time.Hour})
 	}
 	return a
 }
@@ -49,13 +50,20 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		name  string
 		rules []rule
 	}{
-		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules}, {"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
-		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules}, {"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules}, {"Abandon", abandonRules},
-		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules}, {"Misfires", misfireRules},
-		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules}, {"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
-		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules}, {"Listings", listingRules}, {"Blockages", blockageRules},
+		{"Sessions", sessionRules}, {"Definitions", definitionRules}, {"Away", awayRules},
+		{"Drift", driftRules}, {"Start", startRules}, {"Conflicts", conflictRules},
+		{"Waiters", waiterRules}, {"Reserves", reserveRules}, {"Roots", rootRules},
+		{"Note", noteRules}, {"Finish", finishRules}, {"Sweep", sweepRules}, {"Adopt", adoptRules},
+		{"Abandon", abandonRules},
+		{"Recoveries", recoveryRules}, {"Memory", memoryRules}, {"Outbox", outboxRules},
+		{"Misfires", misfireRules},
+		{"Causes", causeRules}, {"Places", placeRules}, {"Following", followingRules},
+		{"Trigger", triggerRules}, {"TriggerWaits", triggerWaitRules}, {"Revoke", revokeRules},
+		{"History", historyRules}, {"Firing", firingRules}, {"Prune", pruneRules},
+		{"Listings", listingRules}, {"Blockages", blockageRules},
 		{"Rests", restRules},
-		{"Acts", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules}, {"Releases", releaseRules}, {"Drains", drainRules},
+		{"Acts", actionRules}, {"Pauses", pauseRules}, {"Cancels", cancelRules},
+		{"Releases", releaseRules}, {"Drains", drainRules},
 		{"Specs", specRules}, {"Orders", orderRules}, {"Watches", watchRules}, {"Marks", markRules},
 		{"Contention", contentionRules}, {"Model", modelRules},
 	}
@@ -140,7 +148,8 @@ func firing(job string, n int) jobs.Firing {
 // request asks for the job's n-th firing, which has waited since its scheduled time.
 func request(job string, n int, requests ...locking.Request) jobs.StartRequest {
 	f := firing(job, n)
-	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests, WaitSince: f.ScheduledAt, Reserve: time.Hour}
+	return jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, Requests: requests,
+		WaitSince: f.ScheduledAt, Reserve: time.Hour}
 }
 
 func (c *check) start(session uuid.UUID, requests ...jobs.StartRequest) []jobs.StartResult {
@@ -158,20 +167,24 @@ func (c *check) granted(session uuid.UUID, r jobs.StartRequest) jobs.Token {
 	c.Helper()
 	result := c.start(session, r)[0]
 	if result.Outcome != jobs.StartGranted || result.Token == 0 {
-		c.Fatalf("start of %s: %+v (blocked by %+v), expected it to be granted", r.Firing.Job, result, result.Blocker)
+		c.Fatalf("start of %s: %+v (blocked by %+v), expected it to be granted", r.Firing.Job,
+			result, result.Blocker)
 	}
 	return result.Token
 }
 
 // blocked starts the request, which must be blocked by the holder's run.
-func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reason, by jobs.StartRequest) *jobs.Blocker {
+func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reason,
+	by jobs.StartRequest) *jobs.Blocker {
 	c.Helper()
 	result := c.start(session, r)[0]
 	if result.Outcome != jobs.StartBlocked || result.Blocker == nil || result.Reason != reason {
-		c.Fatalf("start of %s: %+v, expected it to be blocked with reason %s", r.Firing.Job, result, reason)
+		c.Fatalf("start of %s: %+v, expected it to be blocked with reason %s", r.Firing.Job, result,
+			reason)
 	}
 	if got := result.Blocker.Holder; got.Run != by.Run.String() || got.Job != by.Firing.Job {
-		c.Fatalf("%s is blocked by %+v, expected run %s of %s", r.Firing.Job, got, by.Run, by.Firing.Job)
+		c.Fatalf("%s is blocked by %+v, expected run %s of %s", r.Firing.Job, got, by.Run,
+			by.Firing.Job)
 	}
 	return result.Blocker
 }
@@ -180,14 +193,16 @@ func (c *check) blocked(session uuid.UUID, r jobs.StartRequest, reason jobs.Reas
 func (c *check) outcome(session uuid.UUID, r jobs.StartRequest, want jobs.StartOutcome) {
 	c.Helper()
 	if result := c.start(session, r)[0]; result.Outcome != want || result.Token != 0 {
-		c.Fatalf("start of %s: %+v (blocked by %+v), expected outcome %d without a token", r.Firing.Job, result, result.Blocker, want)
+		c.Fatalf("start of %s: %+v (blocked by %+v), expected outcome %d without a token",
+			r.Firing.Job, result, result.Blocker, want)
 	}
 }
 
 // finish ends an attempt and reports whether that stands.
 func (c *check) finish(r jobs.StartRequest, token jobs.Token, state jobs.State) bool {
 	c.Helper()
-	done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: token, State: state}})
+	done, err := c.Store.Finish(c.ctx,
+		[]jobs.FinishRequest{{Run: r.Run, Token: token, State: state}})
 	c.must(err)
 	if len(done) != 1 {
 		c.Fatalf("1 finish got %d answers", len(done))
@@ -216,7 +231,8 @@ func (c *check) note(session uuid.UUID, n jobs.Note) bool {
 
 // noteOf is a note about the run that a request asks for.
 func noteOf(r jobs.StartRequest, state jobs.State, reason jobs.Reason) jobs.Note {
-	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason, WaitSince: r.WaitSince, Reserve: r.Reserve}
+	n := jobs.Note{Run: r.Run, Firing: r.Firing, Version: r.Version, State: state, Reason: reason,
+		WaitSince: r.WaitSince, Reserve: r.Reserve}
 	if state == jobs.Waiting {
 		n.Requests = r.Requests
 	}
@@ -240,7 +256,8 @@ func (c *check) adopt(session uuid.UUID, limit int, names ...string) []jobs.Reco
 	return records
 }
 
-func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int, names ...string) []jobs.Record {
+func (c *check) adoptKnowing(session uuid.UUID, known []uuid.UUID, limit int,
+	names ...string) []jobs.Record {
 	c.Helper()
 	records, err := c.Store.Adopt(c.ctx, session, Adoption(known, limit, names...))
 	c.must(err)
@@ -306,9 +323,13 @@ func within(c *check, what string, got, from, to time.Time) {
 }
 
 // The requests below are of names that cannot be bad.
-func table(name string) locking.Request  { return ask(locking.KindTable, name, locking.Exclusive, 0) }
+func table(name string) locking.Request {
+	return ask(locking.KindTable, name, locking.Exclusive, 0)
+}
 func shared(name string) locking.Request { return ask(locking.KindTable, name, locking.Shared, 0) }
-func path(name string) locking.Request   { return ask(locking.KindPath, name, locking.Exclusive, 0) }
+func path(name string) locking.Request {
+	return ask(locking.KindPath, name, locking.Exclusive, 0)
+}
 func ownName(job string) locking.Request { return ask(locking.KindJob, job, locking.Exclusive, 0) }
 func slot(name string, n int) locking.Request {
 	return ask(locking.KindSlot, name, locking.Slotted, n)

@@ -10,7 +10,8 @@ import (
 )
 
 var followingRules = []rule{
-	{"a scheduled time is an opening once each that is followed has a run for it, and ready when all have succeeded", func(c *check) {
+	{"a scheduled time is an opening once each that is followed has a run for it, and ready when " +
+		"all have succeeded", func(c *check) {
 		f, s := c.follows()
 		one, other := c.later("one", 1), c.later("other", 1)
 		token := c.granted(s, one)
@@ -37,7 +38,8 @@ var followingRules = []rule{
 	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
 		f, s := c.follows()
 		var waiting []jobs.Opening
-		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Skipped, jobs.Missed} {
+		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
+			jobs.Skipped, jobs.Missed} {
 			one, other := c.later("one", i), c.later("other", i)
 			c.succeeded(s, one)
 			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
@@ -100,30 +102,40 @@ var followingRules = []rule{
 		c.follow(c.followed("f", all[1].ScheduledAt))
 		m := misfired("f", all[2].ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
 		check := checkOf("f", all[0].ScheduledAt)
-		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired { return []jobs.Misfired{m} })
+		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
+			func(string, jobs.Cursor) []jobs.Misfired { return []jobs.Misfired{m} })
 		c.must(err)
 		c.openings(f, all[3:]...)
 	}},
-	{"openings come with the cursors of the dependent and of those that it follows", func(c *check) {
-		c.follows()
-		until := c.now().Add(time.Hour)
-		_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)}, func(string, jobs.Cursor) []jobs.Misfired { return nil })
-		c.must(err)
-		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 1, After: []string{"one", "unknown", "other"}}})
-		c.must(err)
-		versions, f := c.versions(), told["f"]
-		if len(told) != 1 || len(f.ActiveDefinition) != 2 || f.ActiveDefinition["one"] != versions["one"] || f.ActiveDefinition["other"] != versions["other"] {
-			c.Errorf("found %+v, expected %+v of one and other", told, versions)
-		}
-		equal(c, "cursor", f.CheckedUntil, versions["f"].CheckedUntil)
-	}},
-	{"dependents of which another version is active are left out, and unknown ones", func(c *check) {
-		_, s := c.follows()
-		c.succeeded(s, c.later("one", 1))
-		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}}, {Job: "nobody", Version: 1, After: []string{"one"}}})
-		c.must(err)
-		equal(c, "told of", len(told), 0)
-	}},
+	{"openings come with the cursors of the dependent and of those that it follows",
+		func(c *check) {
+			c.follows()
+			until := c.now().Add(time.Hour)
+			_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)},
+				func(string, jobs.Cursor) []jobs.Misfired { return nil })
+			c.must(err)
+			told, err := c.Store.Openings(c.ctx,
+				[]jobs.Dependent{{Job: "f", Version: 1,
+					After: []string{"one", "unknown", "other"}}})
+			c.must(err)
+			versions, f := c.versions(), told["f"]
+			if len(told) != 1 || len(f.ActiveDefinition) != 2 ||
+				f.ActiveDefinition["one"] != versions["one"] ||
+				f.ActiveDefinition["other"] != versions["other"] {
+				c.Errorf("found %+v, expected %+v of one and other", told, versions)
+			}
+			equal(c, "cursor", f.CheckedUntil, versions["f"].CheckedUntil)
+		}},
+	{"dependents of which another version is active are left out, and unknown ones",
+		func(c *check) {
+			_, s := c.follows()
+			c.succeeded(s, c.later("one", 1))
+			told, err := c.Store.Openings(c.ctx,
+				[]jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
+					{Job: "nobody", Version: 1, After: []string{"one"}}})
+			c.must(err)
+			equal(c, "told of", len(told), 0)
+		}},
 	{"several dependents are told apart, of one that is followed alone too", func(c *check) {
 		f, s := c.follows()
 		c.register("h", "g")
@@ -134,7 +146,8 @@ var followingRules = []rule{
 		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{f, g})
 		c.must(err)
 		c.sameOpenings(told["f"].ScheduledTimes)
-		c.sameOpenings(told["g"].ScheduledTimes, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		c.sameOpenings(told["g"].ScheduledTimes,
+			jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"of many openings the last are told", func(c *check) {
 		c.register("h", "f", "one")
@@ -146,12 +159,18 @@ var followingRules = []rule{
 			}
 			c.start(s, requests...)
 		}
-		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
+		told, err := c.Store.Openings(c.ctx,
+			[]jobs.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		scheduledTimes := told["f"].ScheduledTimes
-		if len(scheduledTimes) != jobs.MaxBatch || !scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).Firing.ScheduledAt) ||
-			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.Opening) int { return a.ScheduledAt.Compare(b.ScheduledAt) }) {
-			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes), jobs.MaxBatch)
+		if len(scheduledTimes) != jobs.MaxBatch ||
+			!scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).
+				Firing.ScheduledAt) ||
+			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.Opening) int {
+				return a.ScheduledAt.Compare(b.ScheduledAt)
+			}) {
+			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes),
+				jobs.MaxBatch)
 		}
 	}},
 	{"a run is added once, as waiting, and adopted by any replica", func(c *check) {
@@ -164,7 +183,8 @@ var followingRules = []rule{
 		c.follow(second)
 		c.absent(second.Run)
 		r := c.record(first.Run, jobs.Waiting)
-		if r.Job != "f" || !r.ScheduledAt.Equal(scheduledAt) || r.Key != "" || r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
+		if r.Job != "f" || !r.ScheduledAt.Equal(scheduledAt) || r.Key != "" ||
+			r.Reason != jobs.ReasonAfter || r.Detail != first.Detail {
 			c.Errorf("added %+v", r)
 		}
 		within(c, "created", r.CreatedAt, before, c.now())
@@ -182,7 +202,10 @@ var followingRules = []rule{
 			if i%2 == 1 {
 				store = c.Second
 			}
-			go func() { errs <- store.Follow(c.ctx, []jobs.Followed{c.followed("f", scheduledAt)}) }()
+			go func() {
+				errs <- store.Follow(c.ctx,
+					[]jobs.Followed{c.followed("f", scheduledAt)})
+			}()
 		}
 		for range 8 {
 			c.must(<-errs)
@@ -208,14 +231,16 @@ func (c *check) follows() (jobs.Dependent, uuid.UUID) {
 	if _, known := c.versions()["other"]; !known {
 		c.register("h", "other")
 	}
-	return jobs.Dependent{Job: "f", Version: 1, After: []string{"one", "other"}}, c.session("replica")
+	return jobs.Dependent{Job: "f", Version: 1, After: []string{"one", "other"}},
+		c.session("replica")
 }
 
 // later asks for a firing of the job that is due an hour from the test's
 // beginning, or n minutes later.
 func (c *check) later(job string, n int) jobs.StartRequest {
 	r := request(job, n)
-	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).Add(time.Hour + time.Duration(n)*time.Minute)
+	r.Firing.ScheduledAt = c.begun.Truncate(time.Second).
+		Add(time.Hour + time.Duration(n)*time.Minute)
 	return r
 }
 
@@ -225,7 +250,8 @@ func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
 }
 
 func (c *check) followed(job string, scheduledAt time.Time) jobs.Followed {
-	return jobs.Followed{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(), Version: 1, Detail: "one and other succeeded"}
+	return jobs.Followed{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
+		Version: 1, Detail: "one and other succeeded"}
 }
 
 func (c *check) follow(followed ...jobs.Followed) {
@@ -249,7 +275,8 @@ func (c *check) openings(f jobs.Dependent, want ...jobs.Opening) []jobs.Opening 
 func (c *check) sameOpenings(got []jobs.Opening, want ...jobs.Opening) {
 	c.Helper()
 	if !slices.EqualFunc(got, want, func(a, b jobs.Opening) bool {
-		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() && !a.Ready.Before(b.Ready)
+		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() &&
+			!a.Ready.Before(b.Ready)
 	}) {
 		c.Fatalf("openings %+v, expected %+v", got, want)
 	}

@@ -29,7 +29,8 @@ var historyRules = []rule{
 			within(c, "since", l.Since, before, after)
 			within(c, "expires", l.Expires, before.Add(ttl/2), after.Add(ttl))
 		}
-		want := []string{"job:a exclusive 0", "path:p exclusive 0", "slot:api slot 4", "table:s/r shared 0", "table:s/t exclusive 0"}
+		want := []string{"job:a exclusive 0", "path:p exclusive 0", "slot:api slot 4",
+			"table:s/r shared 0", "table:s/t exclusive 0"}
 		if !slices.Equal(found, want) {
 			c.Errorf("locks %q, expected %q", found, want)
 		}
@@ -65,11 +66,17 @@ var historyRules = []rule{
 			filter jobs.RunFilter
 			want   int
 		}{
-			{jobs.RunFilter{Job: "a"}, 1}, {jobs.RunFilter{Job: "b"}, 2}, {jobs.RunFilter{Job: "c"}, 0},
-			{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, 1}, {jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
-			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Failed}}, 1}, {jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0}, {jobs.RunFilter{States: jobs.States()}, 3},
-			{jobs.RunFilter{Replica: "one"}, 2}, {jobs.RunFilter{Replica: "one", Job: "b"}, 1}, {jobs.RunFilter{Limit: 1}, 1}, {jobs.RunFilter{}, 3},
-			{jobs.RunFilter{Job: "b", Replica: "two", States: []jobs.State{jobs.Failed, jobs.Skipped}}, 1},
+			{jobs.RunFilter{Job: "a"}, 1}, {jobs.RunFilter{Job: "b"}, 2},
+			{jobs.RunFilter{Job: "c"}, 0},
+			{jobs.RunFilter{States: []jobs.State{jobs.Failed}}, 1},
+			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Running}}, 2},
+			{jobs.RunFilter{States: []jobs.State{jobs.Failed, jobs.Failed}}, 1},
+			{jobs.RunFilter{States: []jobs.State{jobs.Lost}}, 0},
+			{jobs.RunFilter{States: jobs.States()}, 3},
+			{jobs.RunFilter{Replica: "one"}, 2}, {jobs.RunFilter{Replica: "one", Job: "b"}, 1},
+			{jobs.RunFilter{Limit: 1}, 1}, {jobs.RunFilter{}, 3},
+			{jobs.RunFilter{Job: "b", Replica: "two",
+				States: []jobs.State{jobs.Failed, jobs.Skipped}}, 1},
 		} {
 			equal(c, fmt.Sprintf("runs by %+v", f.filter), len(c.runs(f.filter)), f.want)
 		}
@@ -83,7 +90,8 @@ var historyRules = []rule{
 			}
 			c.start(s, requests...)
 		}
-		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running}}, {States: []jobs.State{jobs.Waiting, jobs.Running}}} {
+		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running}},
+			{States: []jobs.State{jobs.Waiting, jobs.Running}}} {
 			whole := f
 			whole.Limit = 100
 			all := c.runs(whole)
@@ -131,7 +139,8 @@ var historyRules = []rule{
 		if strings.Join(names, " ") != "a b never" {
 			c.Fatalf("jobs %v", names)
 		}
-		if a, b := views[0].Last, views[1].Last; a == nil || a.State != jobs.Succeeded || b == nil || b.ID != skipped.Run || views[2].Last != nil {
+		if a, b := views[0].Last, views[1].Last; a == nil || a.State != jobs.Succeeded ||
+			b == nil || b.ID != skipped.Run || views[2].Last != nil {
 			c.Errorf("last runs %+v, %+v, %+v", a, b, views[2].Last)
 		}
 	}},
@@ -162,13 +171,15 @@ var historyRules = []rule{
 		c.must(err)
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
-		equal(c, "everything", len(replicas)+len(views)+len(c.locks())+len(c.runs(jobs.RunFilter{})), 0)
+		equal(c, "everything", len(replicas)+len(views)+len(c.locks())+len(
+			c.runs(jobs.RunFilter{})), 0)
 	}},
 	{"times are in UTC, to the microsecond", func(c *check) {
 		c.pastRuns(1)
 		r := c.runs(jobs.RunFilter{})[0]
 		now := c.now()
-		for _, t := range []string{now.Location().String(), r.ScheduledAt.Location().String(), r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
+		for _, t := range []string{now.Location().String(), r.ScheduledAt.Location().String(),
+			r.CreatedAt.Location().String(), r.StartedAt.Location().String()} {
 			equal(c, "zone", t, "UTC")
 		}
 		equal(c, "nanoseconds of a microsecond", r.CreatedAt.Nanosecond()%1000, 0)
@@ -183,7 +194,9 @@ func (c *check) pastRuns(n int) []uuid.UUID {
 	for i := range ids {
 		r := request("a", i)
 		ids[i] = r.Run
-		_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Output: fmt.Sprint("output ", i)}})
+		_, err := c.Store.Finish(c.ctx,
+			[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded,
+				Output: fmt.Sprint("output ", i)}})
 		c.must(err)
 	}
 	return ids
@@ -214,12 +227,15 @@ var firingRules = []rule{
 		v, err := c.Store.Firing(c.ctx, "a", lost.Firing.ScheduledAt)
 		c.must(err)
 		within(c, "now", v.Now, before, c.now())
-		if len(v.Runs) != 2 || v.Runs[0].ID != lost.Run || v.Runs[0].State != jobs.Lost || v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
+		if len(v.Runs) != 2 || v.Runs[0].ID != lost.Run || v.Runs[0].State != jobs.Lost ||
+			v.Runs[1].Recovery != 1 || v.Runs[1].State != jobs.Waiting {
 			c.Errorf("runs %+v, expected the lost one and its recovery", v.Runs)
 		}
 		c.same(v.Runs[0], c.record(lost.Run, jobs.Lost))
 		job, in := c.job("a"), c.versions()["a"]
-		if v.Version != 1 || v.Hash != job.Hash || v.Schedule != job.Schedule || v.Zone != job.Zone || !v.UpdatedAt.Equal(job.UpdatedAt) || !v.CheckedUntil.Equal(in.CheckedUntil) {
+		if v.Version != 1 || v.Hash != job.Hash || v.Schedule != job.Schedule ||
+			v.Zone != job.Zone || !v.UpdatedAt.Equal(job.UpdatedAt) ||
+			!v.CheckedUntil.Equal(in.CheckedUntil) {
 			c.Errorf("found %+v, expected %+v with the cursor %s", v, job, in.CheckedUntil)
 		}
 	}},
@@ -233,7 +249,8 @@ var firingRules = []rule{
 	{"the firing of an unknown job is not found", func(c *check) {
 		c.granted(c.session("replica"), request("never registered", 1))
 		for _, job := range []string{"nobody", "never registered"} {
-			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).ScheduledAt); !errors.Is(err, jobs.ErrNotFound) {
+			if _, err := c.Store.Firing(c.ctx, job, firing(job, 1).ScheduledAt); !errors.Is(err,
+				jobs.ErrNotFound) {
 				c.Errorf("firing of %s: %v, expected ErrNotFound", job, err)
 			}
 		}

@@ -16,7 +16,8 @@ import (
 var listingRules = []rule{
 	{"runs are filtered by reason, with states and without", func(c *check) {
 		s := c.session("one")
-		skipped, missed := noteOf(request("a", 11), jobs.Skipped, jobs.ReasonLockHeld), noteOf(request("a", 12), jobs.Skipped, jobs.ReasonOverlap)
+		skipped, missed := noteOf(request("a", 11), jobs.Skipped, jobs.ReasonLockHeld),
+			noteOf(request("a", 12), jobs.Skipped, jobs.ReasonOverlap)
 		waits := request("b", 3, table("s/t"))
 		c.note(s, skipped)
 		c.note(s, missed)
@@ -29,9 +30,12 @@ var listingRules = []rule{
 			{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, []uuid.UUID{skipped.Run, waits.Run}},
 			{jobs.RunFilter{Reason: jobs.ReasonOverlap}, []uuid.UUID{missed.Run}},
 			{jobs.RunFilter{Reason: jobs.ReasonPanic}, nil},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}}, []uuid.UUID{skipped.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}}, []uuid.UUID{waits.Run}},
-			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Failed, jobs.Missed, jobs.Succeeded}}, nil},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
+				[]uuid.UUID{skipped.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Waiting}},
+				[]uuid.UUID{waits.Run}},
+			{jobs.RunFilter{Reason: jobs.ReasonLockHeld,
+				States: []jobs.State{jobs.Failed, jobs.Missed, jobs.Succeeded}}, nil},
 			{jobs.RunFilter{Reason: jobs.ReasonLockHeld, Job: "b"}, []uuid.UUID{waits.Run}},
 		} {
 			c.sameRuns(f.filter, f.want...)
@@ -46,17 +50,21 @@ var listingRules = []rule{
 		c.sameRuns(jobs.RunFilter{From: at[2]}, ids[2:]...)
 		c.sameRuns(jobs.RunFilter{Until: at[2]}, ids[:2]...)
 		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], Job: "a"}, ids[1:4]...)
-		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], States: []jobs.State{jobs.Succeeded}}, ids[1:4]...)
+		c.sameRuns(jobs.RunFilter{From: at[1], Until: at[4], States: []jobs.State{jobs.Succeeded}},
+			ids[1:4]...)
 		c.sameRuns(jobs.RunFilter{From: at[5].Add(time.Microsecond)})
 	}},
 	{"runs are filtered by what their jobs lock, above and beneath too", func(c *check) {
 		c.defined("h", map[string][]locking.Request{
-			"orders": {table("s/orders"), ownName("orders")}, "schema": {table("s")}, "part": {shared("s/orders/2026")},
-			"other": {table("s/others")}, "path": {path("s/orders")}, "api": {slot("api", 4)}, "none": nil,
+			"orders": {table("s/orders"), ownName("orders")}, "schema": {table("s")},
+			"part":  {shared("s/orders/2026")},
+			"other": {table("s/others")}, "path": {path("s/orders")}, "api": {slot("api", 4)},
+			"none": nil,
 		})
 		s := c.session("one")
 		runs := make(map[string]uuid.UUID)
-		for i, job := range []string{"orders", "schema", "part", "other", "path", "api", "none", "unknown"} {
+		for i, job := range []string{"orders", "schema", "part", "other", "path", "api", "none",
+			"unknown"} {
 			n := noteOf(request(job, i), jobs.Skipped, jobs.ReasonLockHeld)
 			c.note(s, n)
 			runs[job] = n.Run
@@ -64,17 +72,25 @@ var listingRules = []rule{
 		waits := request("orders", 20, table("s/orders"))
 		c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld))
 		resource := func(r locking.Request) *locking.Resource { return &r.Resource }
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"], runs["schema"], runs["part"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s"))}, runs["orders"], runs["schema"], runs["part"], runs["other"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders/2026"))}, runs["orders"], runs["schema"], runs["part"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders"))}, runs["orders"],
+			runs["schema"], runs["part"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s"))}, runs["orders"], runs["schema"],
+			runs["part"], runs["other"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders/2026"))}, runs["orders"],
+			runs["schema"], runs["part"], waits.Run)
 		c.sameRuns(jobs.RunFilter{Resource: resource(slot("api", 4))}, runs["api"])
 		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders_old"))}, runs["schema"])
 		c.sameRuns(jobs.RunFilter{Resource: resource(table("t"))})
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")), States: []jobs.State{jobs.Waiting}}, waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")), States: []jobs.State{jobs.Skipped, jobs.Waiting}, Job: "orders"}, runs["orders"], waits.Run)
-		c.sameRuns(jobs.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld, States: []jobs.State{jobs.Skipped}},
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")),
+			States: []jobs.State{jobs.Waiting}}, waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s/orders")),
+			States: []jobs.State{jobs.Skipped, jobs.Waiting},
+			Job:    "orders"}, runs["orders"], waits.Run)
+		c.sameRuns(jobs.RunFilter{Resource: resource(table("s")), Reason: jobs.ReasonLockHeld,
+			States: []jobs.State{jobs.Skipped}},
 			runs["orders"], runs["schema"], runs["part"], runs["other"])
-		equal(c, "runs of a page", len(c.runs(jobs.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
+		equal(c, "runs of a page",
+			len(c.runs(jobs.RunFilter{Resource: resource(table("s")), Limit: 2})), 2)
 	}},
 	{"pages of runs go back as they went on", func(c *check) {
 		s := c.session("one")
@@ -87,7 +103,8 @@ var listingRules = []rule{
 		}
 		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
 		wanted := table("s/t").Resource
-		for _, f := range []jobs.RunFilter{{}, {Job: "a"}, {States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted}} {
+		for _, f := range []jobs.RunFilter{{}, {Job: "a"},
+			{States: []jobs.State{jobs.Running, jobs.Waiting}}, {Resource: &wanted}} {
 			whole := f
 			whole.Limit = 100
 			all := c.runs(whole)
@@ -99,11 +116,15 @@ var listingRules = []rule{
 				paged = slices.Concat(page, paged)
 				f.After = cursorOf(page[0])
 			}
-			if !slices.EqualFunc(all[:len(all)-1], paged, func(a, b jobs.Record) bool { return a.ID == b.ID }) {
-				c.Errorf("%+v: %d runs in pages back differ from %d at once", f, len(paged), len(all)-1)
+			if !slices.EqualFunc(all[:len(all)-1], paged, func(a, b jobs.Record) bool {
+				return a.ID == b.ID
+			}) {
+				c.Errorf("%+v: %d runs in pages back differ from %d at once", f, len(paged),
+					len(all)-1)
 			}
 			f.Before, f.After = cursorOf(all[3]), cursorOf(all[6])
-			if between := c.runs(f); len(between) != 2 || between[0].ID != all[4].ID || between[1].ID != all[5].ID {
+			if between := c.runs(f); len(between) != 2 || between[0].ID != all[4].ID ||
+				between[1].ID != all[5].ID {
 				c.Errorf("between two runs are %+v", between)
 			}
 		}
@@ -117,13 +138,15 @@ var listingRules = []rule{
 		r := request(names[3], 1)
 		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
 		var forth, back []string
-		for page := c.listed(jobs.JobFilter{Limit: 10}); len(page) > 0; page = c.listed(jobs.JobFilter{Limit: 10, After: forth[len(forth)-1]}) {
+		for page := c.listed(jobs.JobFilter{Limit: 10}); len(page) > 0; page =
+			c.listed(jobs.JobFilter{Limit: 10, After: forth[len(forth)-1]}) {
 			forth = append(forth, page...)
 		}
 		if !slices.Equal(forth, names) {
 			c.Errorf("pages on are %q", forth)
 		}
-		for page := c.listed(jobs.JobFilter{Limit: 10, Before: "z"}); len(page) > 0; page = c.listed(jobs.JobFilter{Limit: 10, Before: back[0]}) {
+		for page := c.listed(jobs.JobFilter{Limit: 10, Before: "z"}); len(page) > 0; page =
+			c.listed(jobs.JobFilter{Limit: 10, Before: back[0]}) {
 			back = slices.Concat(page, back)
 		}
 		if !slices.Equal(back, names) {
@@ -134,7 +157,8 @@ var listingRules = []rule{
 		}
 		views, err := c.Store.ListJobs(c.ctx, jobs.JobFilter{Text: "JOB/03"})
 		c.must(err)
-		if len(views) != 1 || views[0].Last == nil || views[0].Last.State != jobs.Failed || views[0].Version != 1 {
+		if len(views) != 1 || views[0].Last == nil || views[0].Last.State != jobs.Failed ||
+			views[0].Version != 1 {
 			c.Errorf("views %+v, expected one that failed last", views)
 		}
 	}},
@@ -145,7 +169,8 @@ var listingRules = []rule{
 		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{described})
 		c.must(err)
 		s := c.session("one")
-		failed, ended, runs := request("rollup-sales", 1), request("rollup-stock", 1), request("rollup-stock", 2)
+		failed, ended, runs := request("rollup-sales", 1), request("rollup-stock", 1),
+			request("rollup-stock", 2)
 		c.finished(failed, c.granted(s, failed), jobs.Failed)
 		c.finished(ended, c.granted(s, ended), jobs.Succeeded)
 		c.granted(s, runs)
@@ -154,18 +179,25 @@ var listingRules = []rule{
 			filter jobs.JobFilter
 			want   string
 		}{
-			{jobs.JobFilter{}, "export prune rollup-sales rollup-stock"}, {jobs.JobFilter{Text: "rollup"}, "export rollup-sales rollup-stock"},
-			{jobs.JobFilter{Text: "Sales"}, "rollup-sales"}, {jobs.JobFilter{Text: "%"}, ""}, {jobs.JobFilter{Text: "_"}, ""},
-			{jobs.JobFilter{State: jobs.Failed}, "rollup-sales"}, {jobs.JobFilter{State: jobs.Succeeded}, "rollup-stock"},
-			{jobs.JobFilter{State: jobs.Running}, "rollup-stock"}, {jobs.JobFilter{State: jobs.Waiting}, "prune"}, {jobs.JobFilter{State: jobs.Lost}, ""},
-			{jobs.JobFilter{State: jobs.Failed, Text: "stock"}, ""}, {jobs.JobFilter{Limit: 2}, "export prune"},
+			{jobs.JobFilter{}, "export prune rollup-sales rollup-stock"},
+			{jobs.JobFilter{Text: "rollup"}, "export rollup-sales rollup-stock"},
+			{jobs.JobFilter{Text: "Sales"}, "rollup-sales"}, {jobs.JobFilter{Text: "%"}, ""},
+			{jobs.JobFilter{Text: "_"}, ""},
+			{jobs.JobFilter{State: jobs.Failed}, "rollup-sales"},
+			{jobs.JobFilter{State: jobs.Succeeded}, "rollup-stock"},
+			{jobs.JobFilter{State: jobs.Running}, "rollup-stock"},
+			{jobs.JobFilter{State: jobs.Waiting}, "prune"}, {jobs.JobFilter{State: jobs.Lost}, ""},
+			{jobs.JobFilter{State: jobs.Failed, Text: "stock"}, ""},
+			{jobs.JobFilter{Limit: 2}, "export prune"},
 		} {
-			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "), l.want)
+			equal(c, fmt.Sprintf("jobs by %+v", l.filter), strings.Join(c.listed(l.filter), " "),
+				l.want)
 		}
 	}},
 	{"jobs are filtered by group, source and pauses", func(c *check) {
 		var definitions []jobs.Definition
-		for name, group := range map[string]string{"a": "night", "b": "night", "c": "day", "d": ""} {
+		for name, group := range map[string]string{"a": "night", "b": "night", "c": "day",
+			"d": ""} {
 			d := definition(name, "h")
 			d.Group, d.Source, d.Priority = group, jobs.FromConfig, 7
 			definitions = append(definitions, d)
@@ -194,7 +226,8 @@ var listingRules = []rule{
 		lists(jobs.JobFilter{Paused: &yes, Group: "night", After: "a"}, "b")
 		view, err := c.Store.Job(c.ctx, "a")
 		c.must(err)
-		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" || view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
+		if len(view.Pauses) != 1 || view.Pauses[0].By != "anna" ||
+			view.Pauses[0].Reason != "closing" || view.Group != "night" || view.Priority != 7 {
 			c.Errorf("job %+v, expected it to be paused with its group", view)
 		}
 		pause(jobs.Target{Kind: jobs.TargetAll})
@@ -220,7 +253,8 @@ var listingRules = []rule{
 	}},
 	{"the resources are those of the active definitions, each once", func(c *check) {
 		one := c.session("one")
-		c.definedBy(one, "old", map[string][]locking.Request{"a": {table("s/old")}, "b": {table("s/t"), ownName("b")}})
+		c.definedBy(one, "old", map[string][]locking.Request{"a": {table("s/old")},
+			"b": {table("s/t"), ownName("b")}})
 		c.defined("new", map[string][]locking.Request{"a": {shared("s/t"), slot("api", 2)}})
 		resources, err := c.Store.Resources(c.ctx)
 		c.must(err)
@@ -252,7 +286,8 @@ var listingRules = []rule{
 			}
 		}
 		b := found["b"][0]
-		if _, ran := b.Took(); ran || b.Run != skipped.Run || b.State != jobs.Skipped || b.Reason != jobs.ReasonLockHeld {
+		if _, ran := b.Took(); ran || b.Run != skipped.Run || b.State != jobs.Skipped ||
+			b.Reason != jobs.ReasonLockHeld {
 			c.Errorf("outcome %+v, expected what was skipped", b)
 		}
 		none, err := c.Store.Outcomes(c.ctx, nil, 3)
@@ -272,10 +307,15 @@ var listingRules = []rule{
 			r := request("b", i)
 			c.finished(r, c.granted(s, r), state)
 		}
-		equal(c, "since then", c.tallied(c.Store.Tallies(c.ctx, since)), "a skipped lock_held 1, a skipped overlap 1, b failed  2")
-		equal(c, "in all", c.tallied(c.Store.Tallies(c.ctx, since.Add(-time.Hour))), "a skipped lock_held 4, a skipped overlap 1, b failed  2")
-		equal(c, "of one job", c.tallied(c.Store.JobTallies(c.ctx, "b", since)), "b failed  2, b succeeded  1")
-		equal(c, "of one job, in all", c.tallied(c.Store.JobTallies(c.ctx, "a", since.Add(-time.Hour))), "a skipped lock_held 4, a skipped overlap 1")
+		equal(c, "since then", c.tallied(c.Store.Tallies(c.ctx, since)),
+			"a skipped lock_held 1, a skipped overlap 1, b failed  2")
+		equal(c, "in all", c.tallied(c.Store.Tallies(c.ctx, since.Add(-time.Hour))),
+			"a skipped lock_held 4, a skipped overlap 1, b failed  2")
+		equal(c, "of one job", c.tallied(c.Store.JobTallies(c.ctx, "b", since)),
+			"b failed  2, b succeeded  1")
+		equal(c, "of one job, in all",
+			c.tallied(c.Store.JobTallies(c.ctx, "a", since.Add(-time.Hour))),
+			"a skipped lock_held 4, a skipped overlap 1")
 		equal(c, "of the future", c.tallied(c.Store.Tallies(c.ctx, c.now().Add(time.Hour))), "")
 		equal(c, "of another job", c.tallied(c.Store.JobTallies(c.ctx, "c", since)), "")
 		tallies, err := c.Store.JobTallies(c.ctx, "b", since)
@@ -294,7 +334,8 @@ var listingRules = []rule{
 		c.sweep()
 		chain, err := c.Store.FiringRuns(c.ctx, r.Firing)
 		c.must(err)
-		if len(chain) != 2 || chain[0].ID != r.Run || chain[0].State != jobs.Lost || chain[1].Recovery != 1 || chain[1].State != jobs.Waiting {
+		if len(chain) != 2 || chain[0].ID != r.Run || chain[0].State != jobs.Lost ||
+			chain[1].Recovery != 1 || chain[1].State != jobs.Waiting {
 			c.Errorf("runs of the firing are %+v", chain)
 		}
 		triggered := r.Firing
@@ -302,9 +343,11 @@ var listingRules = []rule{
 		none, err := c.Store.FiringRuns(c.ctx, triggered)
 		c.must(err)
 		equal(c, "runs of a trigger that was not", len(none), 0)
-		record, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "anna", Via: "go"}, jobs.TriggerRequest{Job: "a", Key: "by hand"})
+		record, err := c.Store.Trigger(c.ctx, jobs.Action{Actor: "anna", Via: "go"},
+			jobs.TriggerRequest{Job: "a", Key: "by hand"})
 		c.must(err)
-		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 || found[0].ID != record.ID {
+		if found, err := c.Store.FiringRuns(c.ctx, triggered); err != nil || len(found) != 1 ||
+			found[0].ID != record.ID {
 			c.Errorf("runs of a trigger are %+v, %v", found, err)
 		}
 	}},

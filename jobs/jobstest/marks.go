@@ -14,11 +14,18 @@ var markRules = []rule{
 		one := c.session("one")
 		holder, waiter := request("a", 1, table("s/t")), request("b", 1, table("s/t"))
 		var token jobs.Token
-		c.moved("a start", func() { token = c.granted(one, holder) }, jobs.TopicRuns, jobs.TopicLocks)
-		c.moved("a wait", func() { c.blocked(one, waiter, jobs.ReasonLockHeld, holder) }, jobs.TopicRuns, jobs.TopicLocks)
-		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, jobs.TopicRuns, jobs.TopicLocks)
-		c.moved("the end of a wait", func() { c.note(one, noteOf(waiter, jobs.Skipped, jobs.ReasonLockHeld)) }, jobs.TopicRuns, jobs.TopicLocks)
-		c.moved("a run that was nothing but skipped", func() { c.note(one, noteOf(request("a", 2), jobs.Skipped, jobs.ReasonOverlap)) }, jobs.TopicRuns)
+		c.moved("a start", func() { token = c.granted(one, holder) }, jobs.TopicRuns,
+			jobs.TopicLocks)
+		c.moved("a wait", func() { c.blocked(one, waiter, jobs.ReasonLockHeld, holder) },
+			jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("an end", func() { c.finished(holder, token, jobs.Succeeded) }, jobs.TopicRuns,
+			jobs.TopicLocks)
+		c.moved("the end of a wait", func() {
+			c.note(one, noteOf(waiter, jobs.Skipped, jobs.ReasonLockHeld))
+		}, jobs.TopicRuns, jobs.TopicLocks)
+		c.moved("a run that was nothing but skipped", func() {
+			c.note(one, noteOf(request("a", 2), jobs.Skipped, jobs.ReasonOverlap))
+		}, jobs.TopicRuns)
 		c.moved("a start that has ended meanwhile", func() {
 			again := request("a", 3)
 			c.finished(again, c.granted(one, again), jobs.Succeeded)
@@ -31,9 +38,11 @@ var markRules = []rule{
 		c.moved("a pause", func() { c.pause(all) }, jobs.TopicJobs, jobs.TopicAudit)
 		c.moved("its end", func() { c.resume(all) }, jobs.TopicJobs, jobs.TopicAudit)
 		c.moved("a drain", func() { c.drain(one, true) }, jobs.TopicReplicas, jobs.TopicAudit)
-		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) }, jobs.TopicRuns, jobs.TopicAudit)
+		c.moved("a trigger", func() { _, err := c.trigger("a", "k"); c.must(err) }, jobs.TopicRuns,
+			jobs.TopicAudit)
 		c.moved("a job more", func() {
-			_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
+			_, err := c.Store.PutSpec(c.ctx, action,
+				jobs.Spec{Job: "added", Text: []byte(`{"name": "added"}`)})
 			c.must(err)
 		}, jobs.TopicJobs, jobs.TopicAudit)
 	}},

@@ -21,7 +21,8 @@ func (c *check) saved(job, want string) {
 }
 
 // keeps ends an attempt that keeps something.
-func (c *check) keeps(r jobs.StartRequest, token jobs.Token, state jobs.State, saved, result string) bool {
+func (c *check) keeps(r jobs.StartRequest, token jobs.Token, state jobs.State, saved,
+	result string) bool {
 	c.Helper()
 	f := jobs.FinishRequest{Run: r.Run, Token: token, State: state}
 	if saved != "" {
@@ -46,32 +47,36 @@ var memoryRules = []rule{
 		}
 		c.saved("b", "")
 	}},
-	{"more than one call may have is refused, and nothing is done; what it may is kept", func(c *check) {
-		s := c.session("one")
-		large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
-		var ends []jobs.FinishRequest
-		for n := range jobs.MaxFinishBytes/jobs.MaxSaved + 1 {
-			r := request(fmt.Sprintf("job %d", n), 1)
-			ends = append(ends, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Saved: large})
-		}
-		_, err := c.Store.Finish(c.ctx, ends)
-		if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, jobs.ErrUnavailable) || !strings.Contains(err.Error(), fmt.Sprintf("at most %d", jobs.MaxFinishBytes)) {
-			c.Fatalf("found the error %v, expected one that names the limit", err)
-		}
-		for _, end := range ends {
-			c.record(end.Run, jobs.Running)
-		}
-		for _, part := range [][]jobs.FinishRequest{ends[1:], ends[:1]} {
-			done, err := c.Store.Finish(c.ctx, part)
-			c.must(err)
-			equal(c, "finished", slices.Contains(done, false), false)
-		}
-		c.saved("job 0", string(large))
-		for _, f := range []jobs.FinishRequest{{Saved: json.RawMessage(`"` + string(large)[1:] + " ")}, {Result: large}} {
-			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
-			c.refused("too large a state or result", err, jobs.ErrTooLarge)
-		}
-	}},
+	{"more than one call may have is refused, and nothing is done; what it may is kept",
+		func(c *check) {
+			s := c.session("one")
+			large := json.RawMessage(`"` + strings.Repeat("x", jobs.MaxSaved-2) + `"`)
+			var ends []jobs.FinishRequest
+			for n := range jobs.MaxFinishBytes/jobs.MaxSaved + 1 {
+				r := request(fmt.Sprintf("job %d", n), 1)
+				ends = append(ends, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r),
+					State: jobs.Succeeded, Saved: large})
+			}
+			_, err := c.Store.Finish(c.ctx, ends)
+			if !errors.Is(err, jobs.ErrTooLarge) || errors.Is(err, jobs.ErrUnavailable) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("at most %d", jobs.MaxFinishBytes)) {
+				c.Fatalf("found the error %v, expected one that names the limit", err)
+			}
+			for _, end := range ends {
+				c.record(end.Run, jobs.Running)
+			}
+			for _, part := range [][]jobs.FinishRequest{ends[1:], ends[:1]} {
+				done, err := c.Store.Finish(c.ctx, part)
+				c.must(err)
+				equal(c, "finished", slices.Contains(done, false), false)
+			}
+			c.saved("job 0", string(large))
+			for _, f := range []jobs.FinishRequest{
+				{Saved: json.RawMessage(`"` + string(large)[1:] + " ")}, {Result: large}} {
+				_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
+				c.refused("too large a state or result", err, jobs.ErrTooLarge)
+			}
+		}},
 	{"a run that saves nothing leaves what there is", func(c *check) {
 		s := c.session("one")
 		for n, state := range []string{`1`, ""} {
@@ -82,7 +87,8 @@ var memoryRules = []rule{
 	}},
 	{"a run that does not succeed stores no state", func(c *check) {
 		s := c.session("one")
-		for n, state := range []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Waiting} {
+		for n, state := range []jobs.State{jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost,
+			jobs.Waiting} {
 			r := request("a", n)
 			equal(c, "finished", c.keeps(r, c.granted(s, r), state, `"half"`, ""), true)
 		}
@@ -124,7 +130,8 @@ var memoryRules = []rule{
 		var all []jobs.FinishRequest
 		for n := range 30 {
 			r := request(fmt.Sprintf("job %d", n%20), n) // some twice: the later has the last word
-			all = append(all, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: jobs.Succeeded, Saved: json.RawMessage(fmt.Sprint(n))})
+			all = append(all, jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r),
+				State: jobs.Succeeded, Saved: json.RawMessage(fmt.Sprint(n))})
 		}
 		_, err := c.Store.Finish(c.ctx, all)
 		c.must(err)
@@ -159,7 +166,8 @@ var memoryRules = []rule{
 		s := c.session("one")
 		r := request("a", 1)
 		end := func(state jobs.State, output, result string) {
-			f := jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: state, Output: output}
+			f := jobs.FinishRequest{Run: r.Run, Token: c.granted(s, r), State: state,
+				Output: output}
 			if result != "" {
 				f.Result = json.RawMessage(result)
 			}

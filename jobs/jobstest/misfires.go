@@ -33,7 +33,8 @@ var misfireRules = []rule{
 		equal(c, "cursor told", c.versions()["a"].CheckedUntil, before)
 		equal(c, "cursor", c.cursor(c.now().Add(time.Hour)).CheckedUntil, before)
 	}},
-	{"a changed schedule's scheduled times count from when it comes into force, and so does a changed zone's", func(c *check) {
+	{"a changed schedule's scheduled times count from when it comes into force, and so does a " +
+		"changed zone's", func(c *check) {
 		s, old := c.session("one"), definition("a", "h1")
 		moved, abroad := old, old
 		moved.Hash, moved.Schedule = "h2", "@daily"
@@ -61,10 +62,11 @@ var misfireRules = []rule{
 		c.register("h", "a")
 		early := checkOf("a", c.now().Add(time.Hour))
 		early.Asked = early.Until
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{early}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
-			c.Errorf("asked until %s", cursor.Until)
-			return nil
-		})
+		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{early},
+			func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+				c.Errorf("asked until %s", cursor.Until)
+				return nil
+			})
 		c.must(err)
 		if at := cursors["a"]; at.After(c.now()) {
 			c.Errorf("the cursor is at %s, %s from now", at, at.Sub(c.now()))
@@ -84,22 +86,28 @@ var misfireRules = []rule{
 		c.register("h", "a", "b")
 		reached, until := c.now().Add(time.Hour), c.now().Add(2*time.Hour)
 		c.cursor(reached)
-		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, ScheduledAt: reached, Until: until}, {Job: "b", Version: 1, ScheduledAt: reached, Until: until}}
+		checks := []jobs.MisfireCheck{{Job: "a", Version: 1, ScheduledAt: reached, Until: until},
+			{Job: "b", Version: 1, ScheduledAt: reached, Until: until}}
 		var asked []string
-		cursors, err := c.Store.CheckMisfires(c.ctx, checks, func(job string, _ jobs.Cursor) []jobs.Misfired {
-			asked = append(asked, job)
-			return nil
-		})
+		cursors, err := c.Store.CheckMisfires(c.ctx, checks,
+			func(job string, _ jobs.Cursor) []jobs.Misfired {
+				asked = append(asked, job)
+				return nil
+			})
 		c.must(err)
-		if !slices.Equal(asked, []string{"b"}) || !cursors["a"].Equal(reached) || !cursors["b"].Equal(until) {
-			c.Errorf("asked for %v, with cursors %v then, expected b alone, and %s and %s", asked, cursors, reached, until)
+		if !slices.Equal(asked, []string{"b"}) || !cursors["a"].Equal(reached) ||
+			!cursors["b"].Equal(until) {
+			c.Errorf("asked for %v, with cursors %v then, expected b alone, and %s and %s", asked,
+				cursors, reached, until)
 		}
 	}},
 	{"only named jobs are checked, by name", func(c *check) {
 		c.register("h", "a", "b", "c")
 		until := c.now().Add(time.Hour)
 		var asked []string
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("c", until), checkOf("unknown", until), checkOf("b", until)},
+		cursors, err := c.Store.CheckMisfires(c.ctx,
+			[]jobs.MisfireCheck{checkOf("c", until), checkOf("unknown", until),
+				checkOf("b", until)},
 			func(job string, _ jobs.Cursor) []jobs.Misfired {
 				asked = append(asked, job)
 				return nil
@@ -117,10 +125,11 @@ var misfireRules = []rule{
 		for _, version := range []int64{1, 3} {
 			check := checkOf("a", until)
 			check.Version = version
-			cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(string, jobs.Cursor) []jobs.Misfired {
-				c.Errorf("asked by version %d", version)
-				return nil
-			})
+			cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
+				func(string, jobs.Cursor) []jobs.Misfired {
+					c.Errorf("asked by version %d", version)
+					return nil
+				})
 			c.must(err)
 			if cursors == nil || len(cursors) != 0 {
 				c.Errorf("cursors %v, expected none, but that nobody else is at it", cursors)
@@ -131,15 +140,19 @@ var misfireRules = []rule{
 		c.register("h1", "a", "b")
 		until := c.now().Add(time.Hour)
 		before := c.versions()["a"].CheckedUntil
-		superseded, kept := misfired("a", until, jobs.Missed, jobs.ReasonMisfire), misfired("b", until, jobs.Missed, jobs.ReasonMisfire)
-		cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("a", until), checkOf("b", until)}, func(job string, _ jobs.Cursor) []jobs.Misfired {
-			if job == "b" {
-				return []jobs.Misfired{kept}
-			}
-			_, err := c.Second.Register(c.ctx, c.session("newer"), []jobs.Definition{definition("a", "h2")})
-			c.must(err)
-			return []jobs.Misfired{superseded}
-		})
+		superseded, kept := misfired("a", until, jobs.Missed, jobs.ReasonMisfire),
+			misfired("b", until, jobs.Missed, jobs.ReasonMisfire)
+		cursors, err := c.Store.CheckMisfires(c.ctx,
+			[]jobs.MisfireCheck{checkOf("a", until), checkOf("b", until)},
+			func(job string, _ jobs.Cursor) []jobs.Misfired {
+				if job == "b" {
+					return []jobs.Misfired{kept}
+				}
+				_, err := c.Second.Register(c.ctx, c.session("newer"),
+					[]jobs.Definition{definition("a", "h2")})
+				c.must(err)
+				return []jobs.Misfired{superseded}
+			})
 		c.must(err)
 		if _, told := cursors["a"]; told || !cursors["b"].Equal(until) {
 			c.Errorf("cursors %v, expected b's alone", cursors)
@@ -165,7 +178,8 @@ var misfireRules = []rule{
 		manual.Firing.Key, otherJob.Firing.Job = "k", "b"
 		c.start(s, manual, otherJob, tooOld, tooNew)
 		got := c.cursor(now.Add(time.Hour)).Started
-		want := []time.Time{early.Firing.ScheduledAt, late.Firing.ScheduledAt, skipped.Firing.ScheduledAt}
+		want := []time.Time{early.Firing.ScheduledAt, late.Firing.ScheduledAt,
+			skipped.Firing.ScheduledAt}
 		if !slices.EqualFunc(got, want, time.Time.Equal) {
 			c.Errorf("started %v, expected %v", got, want)
 		}
@@ -177,11 +191,13 @@ var misfireRules = []rule{
 		late := misfired("a", now.Add(2*time.Minute), jobs.Waiting, jobs.ReasonMisfire)
 		c.misfire(now.Add(time.Hour), missed, late)
 		record := c.record(missed.Run, jobs.Missed)
-		if record.FinishedAt == nil || record.Reason != missed.Reason || record.Detail != missed.Detail || !record.ScheduledAt.Equal(missed.Firing.ScheduledAt) {
+		if record.FinishedAt == nil || record.Reason != missed.Reason ||
+			record.Detail != missed.Detail || !record.ScheduledAt.Equal(missed.Firing.ScheduledAt) {
 			c.Errorf("missed run %+v", record)
 		}
 		adopted := c.adopt(c.session("one"), 10, "a")
-		if len(adopted) != 1 || adopted[0].ID != late.Run || !adopted[0].ScheduledAt.Equal(late.Firing.ScheduledAt) {
+		if len(adopted) != 1 || adopted[0].ID != late.Run ||
+			!adopted[0].ScheduledAt.Equal(late.Firing.ScheduledAt) {
 			c.Errorf("adopted %+v, expected run %s", adopted, late.Run)
 		}
 		again := misfired("a", missed.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
@@ -203,7 +219,8 @@ var misfireRules = []rule{
 		r.Firing.ScheduledAt = c.now().Add(time.Minute)
 		token := c.granted(s, r)
 		m := misfired("a", r.Firing.ScheduledAt, jobs.Missed, jobs.ReasonMisfire)
-		free := misfired("a", r.Firing.ScheduledAt.Add(time.Minute), jobs.Missed, jobs.ReasonMisfire)
+		free := misfired("a", r.Firing.ScheduledAt.Add(time.Minute), jobs.Missed,
+			jobs.ReasonMisfire)
 		c.misfire(c.now().Add(time.Hour), m, free)
 		c.absent(m.Run)
 		c.record(free.Run, jobs.Missed)
@@ -213,16 +230,18 @@ var misfireRules = []rule{
 	{"while one replica checks, another does not", func(c *check) {
 		c.register("h", "a")
 		checks := []jobs.MisfireCheck{checkOf("a", c.now().Add(time.Hour))}
-		first, err := c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
-			second, err := c.Second.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
-				c.Error("the second was asked")
+		first, err := c.Store.CheckMisfires(c.ctx, checks,
+			func(string, jobs.Cursor) []jobs.Misfired {
+				second, err := c.Second.CheckMisfires(c.ctx, checks,
+					func(string, jobs.Cursor) []jobs.Misfired {
+						c.Error("the second was asked")
+						return nil
+					})
+				if second != nil || err != nil {
+					c.Errorf("the second checked: %v, %v", second, err)
+				}
 				return nil
 			})
-			if second != nil || err != nil {
-				c.Errorf("the second checked: %v, %v", second, err)
-			}
-			return nil
-		})
 		c.must(err)
 		equal(c, "checked by the first", len(first), 1)
 	}},
@@ -231,7 +250,8 @@ var misfireRules = []rule{
 		now := c.now()
 		found := make([]jobs.Misfired, jobs.MaxBatch+200)
 		for i := range found {
-			found[i] = misfired("a", now.Add(time.Duration(i+1)*time.Second), jobs.Missed, jobs.ReasonSuperseded)
+			found[i] = misfired("a", now.Add(time.Duration(i+1)*time.Second), jobs.Missed,
+				jobs.ReasonSuperseded)
 		}
 		c.misfire(now.Add(time.Hour), found...)
 		c.record(found[0].Run, jobs.Missed)
@@ -240,8 +260,10 @@ var misfireRules = []rule{
 	}},
 }
 
-func misfired(job string, scheduledAt time.Time, state jobs.State, reason jobs.Reason) jobs.Misfired {
-	return jobs.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(), State: state, Reason: reason, Detail: "nobody was there"}
+func misfired(job string, scheduledAt time.Time, state jobs.State,
+	reason jobs.Reason) jobs.Misfired {
+	return jobs.Misfired{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
+		State: state, Reason: reason, Detail: "nobody was there"}
 }
 
 // checkOf asks for all scheduled times of the job's first definition.
@@ -256,12 +278,14 @@ func (c *check) check(until time.Time, found ...jobs.Misfired) []jobs.Cursor {
 	check := checkOf("a", until)
 	check.Version = c.versions()["a"].Version
 	var given []jobs.Cursor
-	cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check}, func(_ string, cursor jobs.Cursor) []jobs.Misfired {
-		given = append(given, cursor)
-		return found
-	})
+	cursors, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{check},
+		func(_ string, cursor jobs.Cursor) []jobs.Misfired {
+			given = append(given, cursor)
+			return found
+		})
 	c.must(err)
-	if now := c.versions()["a"].CheckedUntil; len(cursors) != 1 || !cursors["a"].Equal(now) || now.Before(until) {
+	if now := c.versions()["a"].CheckedUntil; len(cursors) != 1 || !cursors["a"].Equal(now) ||
+		now.Before(until) {
 		c.Errorf("cursors %v, expected one of job a, as it now is: %s", cursors, now)
 	}
 	return given

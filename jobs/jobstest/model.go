@@ -67,7 +67,8 @@ func newModel(c *check, t *rapid.T, prefix string) *model {
 func (m *model) openSession(t *rapid.T) {
 	m.replicas++
 	id := uuid.New()
-	session := jobs.Session{ID: id, Replica: fmt.Sprint(m.prefix, "-", m.replicas), Version: "v1", TTL: ttl}
+	session := jobs.Session{ID: id, Replica: fmt.Sprint(m.prefix, "-", m.replicas), Version: "v1",
+		TTL: ttl}
 	if err := m.c.Store.Open(m.c.ctx, session); err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +77,12 @@ func (m *model) openSession(t *rapid.T) {
 
 // names are few and related, so that most runs conflict.
 func (m *model) drawRequests(t *rapid.T) []locking.Request {
-	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "/a", "/b", "/a/x", "slot"}), 1, 2, rapid.ID[string]).Draw(t, "names")
+	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "/a", "/b", "/a/x", "slot"}), 1,
+		2, rapid.ID[string]).Draw(t, "names")
 	requests := make([]locking.Request, len(drawn))
 	for i, name := range drawn {
-		switch mode := rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Exclusive, locking.Shared}).Draw(t, "mode"); name {
+		switch mode := rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Exclusive,
+			locking.Shared}).Draw(t, "mode"); name {
 		case "slot":
 			requests[i] = slot(m.prefix, 2)
 		default:
@@ -140,17 +143,22 @@ func (m *model) ask(t *rapid.T, r *modelRun, session uuid.UUID) {
 
 func (m *model) expect(t *rapid.T, r *modelRun, got jobs.StartResult, want jobs.StartOutcome) {
 	if got.Outcome != want {
-		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, expected outcome %d", r.Run, r.state, got.Outcome, got.Reason, got.Blocker, want)
+		t.Fatalf("run %s (%s): outcome %d, reason %s, blocker %+v, expected outcome %d", r.Run,
+			r.state, got.Outcome, got.Reason, got.Blocker, want)
 	}
 }
 
 func (m *model) expectBlocker(t *rapid.T, r *modelRun, got jobs.StartResult) {
 	obstacles := m.obstacles(r)
-	held := slices.ContainsFunc(obstacles, func(o *modelRun) bool { return o.state == jobs.Running })
-	if want := map[bool]jobs.Reason{true: jobs.ReasonLockHeld, false: jobs.ReasonOlderWaiter}[held]; got.Reason != want {
+	held := slices.ContainsFunc(obstacles,
+		func(o *modelRun) bool { return o.state == jobs.Running })
+	if want := map[bool]jobs.Reason{true: jobs.ReasonLockHeld,
+		false: jobs.ReasonOlderWaiter}[held]; got.Reason != want {
 		t.Fatalf("run %s is blocked with reason %s, expected %s", r.Run, got.Reason, want)
 	}
-	if got.Blocker == nil || !slices.ContainsFunc(obstacles, func(o *modelRun) bool { return o.Run.String() == got.Blocker.Holder.Run }) {
+	if got.Blocker == nil || !slices.ContainsFunc(obstacles, func(o *modelRun) bool {
+		return o.Run.String() == got.Blocker.Holder.Run
+	}) {
 		t.Fatalf("run %s is blocked by %+v, which is no obstacle", r.Run, got.Blocker)
 	}
 }
@@ -205,12 +213,14 @@ func (m *model) drawRun(t *rapid.T, suits func(*modelRun) bool) *modelRun {
 func (m *model) finish(t *rapid.T) {
 	r := m.drawRun(t, func(r *modelRun) bool { return r.token != 0 })
 	state := rapid.SampledFrom([]jobs.State{jobs.Succeeded, jobs.Failed}).Draw(t, "state")
-	done, err := m.c.Store.Finish(m.c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: r.token, State: state}})
+	done, err := m.c.Store.Finish(m.c.ctx,
+		[]jobs.FinishRequest{{Run: r.Run, Token: r.token, State: state}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := r.state == jobs.Running || r.state == state; done[0] != want {
-		t.Fatalf("finish of run %s (%s) as %s: %v, expected %v", r.Run, r.state, state, done[0], want)
+		t.Fatalf("finish of run %s (%s) as %s: %v, expected %v", r.Run, r.state, state, done[0],
+			want)
 	}
 	if r.state == jobs.Running {
 		r.state = state
@@ -220,7 +230,8 @@ func (m *model) finish(t *rapid.T) {
 // skip notes a run as skipped, in whatever state, from any session.
 func (m *model) skip(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
-	stands, err := m.c.Store.Note(m.c.ctx, session, []jobs.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
+	stands, err := m.c.Store.Note(m.c.ctx, session,
+		[]jobs.Note{noteOf(r.StartRequest, jobs.Skipped, jobs.ReasonLockHeld)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +247,8 @@ func (m *model) skip(t *rapid.T) {
 // note writes down that a run waits, for what it asks for or for nothing.
 func (m *model) note(t *rapid.T) {
 	r, session := m.drawRun(t, func(*modelRun) bool { return true }), m.drawSession(t)
-	n, wants := noteOf(r.StartRequest, jobs.Waiting, jobs.ReasonNoWorker), rapid.Bool().Draw(t, "wants")
+	n, wants := noteOf(r.StartRequest, jobs.Waiting, jobs.ReasonNoWorker),
+		rapid.Bool().Draw(t, "wants")
 	if !wants {
 		n.Requests = nil
 	}
@@ -256,7 +268,8 @@ func (m *model) note(t *rapid.T) {
 func (m *model) die(t *rapid.T) {
 	dead := m.drawSession(t)
 	m.c.Expire(dead)
-	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := m.c.Store.Heartbeat(m.c.ctx, dead, jobs.ReplicaStatus{}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		t.Fatalf("heartbeat of an expired session: %v", err)
 	}
 	swept, err := m.c.Store.Sweep(m.c.ctx)
@@ -310,15 +323,21 @@ func (m *model) adopt(t *rapid.T) {
 	if len(unknown) > 0 {
 		t.Fatalf("%v are the session's own, and it is not told", unknown)
 	}
-	free := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool { return r.state != jobs.Waiting || r.session != uuid.Nil })
+	free := slices.DeleteFunc(slices.Clone(m.runs), func(r *modelRun) bool {
+		return r.state != jobs.Waiting || r.session != uuid.Nil
+	})
 	if len(free) == 0 {
 		if len(records) != 0 {
 			t.Fatalf("adopted %+v, though none is free", records)
 		}
 		return
 	}
-	oldest := slices.MinFunc(free, func(a, b *modelRun) int { return a.WaitSince.Compare(b.WaitSince) })
-	i := slices.IndexFunc(free, func(r *modelRun) bool { return len(records) == 1 && r.Run == records[0].ID })
+	oldest := slices.MinFunc(free, func(a, b *modelRun) int {
+		return a.WaitSince.Compare(b.WaitSince)
+	})
+	i := slices.IndexFunc(free, func(r *modelRun) bool {
+		return len(records) == 1 && r.Run == records[0].ID
+	})
 	if i < 0 || !free[i].WaitSince.Equal(oldest.WaitSince) {
 		t.Fatalf("adopted %+v, expected the oldest, such as run %s", records, oldest.Run)
 	}
@@ -340,8 +359,10 @@ func (m *model) compare(t *rapid.T) {
 	for _, r := range m.runs {
 		for _, request := range r.Requests {
 			key := request.Resource.Key() + " " + string(request.Mode) + " " + r.Run.String()
-			if token, holds := held[key]; holds != (r.state == jobs.Running) || holds && token != r.token {
-				t.Fatalf("run %s (%s, token %d): %s is held %v, by token %d", r.Run, r.state, r.token, key, holds, token)
+			if token, holds := held[key]; holds != (r.state == jobs.Running) ||
+				holds && token != r.token {
+				t.Fatalf("run %s (%s, token %d): %s is held %v, by token %d", r.Run, r.state,
+					r.token, key, holds, token)
 			}
 			delete(held, key)
 		}
@@ -357,7 +378,8 @@ func (m *model) tidy(t *rapid.T) {
 	for _, r := range m.runs {
 		record, err := m.c.Store.Run(m.c.ctx, r.Run)
 		if err != nil || record.State != r.state || record.Token != r.token {
-			t.Fatalf("run %s is recorded as %s with token %d (%v), expected %s with token %d", r.Run, record.State, record.Token, err, r.state, r.token)
+			t.Fatalf("run %s is recorded as %s with token %d (%v), expected %s with token %d",
+				r.Run, record.State, record.Token, err, r.state, r.token)
 		}
 	}
 	for _, session := range m.sessions {

@@ -15,16 +15,19 @@ var noteRules = []rule{
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		n := noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)
-		n.Blocker = &jobs.Blocker{Resource: "s/t", Holder: locking.Owner{Replica: "x", Job: "y", Run: "z"}}
+		n.Blocker = &jobs.Blocker{Resource: "s/t",
+			Holder: locking.Owner{Replica: "x", Job: "y", Run: "z"}}
 		equal(c, "waiting", c.note(s, n), true)
 		waiting := c.record(r.Run, jobs.Waiting)
-		if waiting.FinishedAt != nil || waiting.StartedAt != nil || waiting.BlockedBy == nil || *waiting.BlockedBy != *n.Blocker {
+		if waiting.FinishedAt != nil || waiting.StartedAt != nil || waiting.BlockedBy == nil ||
+			*waiting.BlockedBy != *n.Blocker {
 			c.Errorf("waiting run %+v", waiting)
 		}
 		n.State, n.Requests, n.Detail = jobs.Skipped, nil, "gave up after 5 tries"
 		equal(c, "skipped", c.note(s, n), true)
 		skipped := c.record(r.Run, jobs.Skipped)
-		if skipped.FinishedAt == nil || skipped.StartedAt != nil || skipped.BlockedBy == nil || skipped.Token != 0 {
+		if skipped.FinishedAt == nil || skipped.StartedAt != nil || skipped.BlockedBy == nil ||
+			skipped.Token != 0 {
 			c.Errorf("skipped run %+v", skipped)
 		}
 		equal(c, "reason", skipped.Reason, jobs.ReasonLockHeld)
@@ -44,7 +47,9 @@ var noteRules = []rule{
 	{"a note without an error keeps that of the last attempt", func(c *check) {
 		s := c.session("one")
 		r := request("a", 1)
-		_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "try 1"}})
+		_, err := c.Store.Finish(c.ctx,
+			[]jobs.FinishRequest{{Run: r.Run, Token: c.granted(s, r), State: jobs.Waiting,
+				Reason: jobs.ReasonRetry, Error: "try 1"}})
 		c.must(err)
 		equal(c, "note", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonNoWorker)), true)
 		waits := c.record(r.Run, jobs.Waiting)
@@ -67,14 +72,16 @@ var noteRules = []rule{
 	}},
 	{"a firing with another run is not noted", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		runs, waits, skipped := request("runs", 1, table("s/t")), request("waits", 1, table("s/t")), request("skipped", 1)
+		runs, waits, skipped := request("runs", 1, table("s/t")), request("waits", 1, table("s/t")),
+			request("skipped", 1)
 		c.granted(one, runs)
 		c.blocked(one, waits, jobs.ReasonLockHeld, runs)
 		equal(c, "skip", c.note(one, noteOf(skipped, jobs.Skipped, jobs.ReasonLockHeld)), true)
 		for _, r := range []jobs.StartRequest{runs, waits, skipped} {
 			r.Run = uuid.New()
 			for _, state := range []jobs.State{jobs.Waiting, jobs.Skipped} {
-				equal(c, fmt.Sprintf("%s of %s", state, r.Firing.Job), c.note(two, noteOf(r, state, jobs.ReasonLockHeld)), false)
+				equal(c, fmt.Sprintf("%s of %s", state, r.Firing.Job),
+					c.note(two, noteOf(r, state, jobs.ReasonLockHeld)), false)
 			}
 			if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {
 				c.Errorf("a refused note of %s left a run: %v", r.Firing.Job, err)
@@ -86,19 +93,24 @@ var noteRules = []rule{
 		s := c.session("one")
 		r := request("a", 1, table("s/t"))
 		token := c.granted(s, r)
-		equal(c, "skip of a running one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
-		equal(c, "wait of a running one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), false)
+		equal(c, "skip of a running one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+			false)
+		equal(c, "wait of a running one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)),
+			false)
 		c.record(r.Run, jobs.Running)
 		c.finished(r, token, jobs.Succeeded)
-		equal(c, "skip of an ended one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
-		equal(c, "wait of an ended one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), false)
+		equal(c, "skip of an ended one", c.note(s, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+			false)
+		equal(c, "wait of an ended one", c.note(s, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)),
+			false)
 		c.record(r.Run, jobs.Succeeded)
 	}},
 	{"another session's waiting run is not noted", func(c *check) {
 		one, two := c.session("one"), c.session("two")
 		r := request("a", 1, table("s/t"))
 		equal(c, "first", c.note(one, noteOf(r, jobs.Waiting, jobs.ReasonLockHeld)), true)
-		equal(c, "skip by another", c.note(two, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)), false)
+		equal(c, "skip by another", c.note(two, noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)),
+			false)
 		c.record(r.Run, jobs.Waiting)
 	}},
 	{"a noted run can be started by its session", func(c *check) {
@@ -111,7 +123,8 @@ var noteRules = []rule{
 	{"two notes of one firing in a batch: the first stands", func(c *check) {
 		s := c.session("one")
 		stands, err := c.Store.Note(c.ctx, s, []jobs.Note{
-			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld), noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld),
+			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
+			noteOf(request("a", 1), jobs.Skipped, jobs.ReasonLockHeld),
 			noteOf(request("b", 1), jobs.Skipped, jobs.ReasonLockHeld),
 		})
 		c.must(err)
@@ -124,7 +137,8 @@ var noteRules = []rule{
 		waits := request("a", 1, table("s/t"))
 		equal(c, "note", c.note(s, noteOf(waits, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.Expire(s)
-		_, err := c.Store.Note(c.ctx, s, []jobs.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
+		_, err := c.Store.Note(c.ctx, s,
+			[]jobs.Note{noteOf(waits, jobs.Skipped, jobs.ReasonLockHeld)})
 		if !errors.Is(err, jobs.ErrSessionLost) {
 			c.Errorf("note of a lost session: %v, expected ErrSessionLost", err)
 		}

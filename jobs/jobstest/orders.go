@@ -26,7 +26,8 @@ var orderRules = []rule{
 			c.Errorf("first orders %+v", first)
 		}
 		p := c.pause(jobA)
-		spec, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
+		spec, err := c.Store.PutSpec(c.ctx, action,
+			jobs.Spec{Job: "added", Text: json.RawMessage(`{"handler": "sql"}`)})
 		c.must(err)
 		o := c.controlState(uuid.Nil, first.Generation)
 		if o.Generation <= first.Generation || len(o.Pauses) != 1 || len(o.Specs) != 1 {
@@ -35,7 +36,9 @@ var orderRules = []rule{
 		if o.Pauses[0] != p {
 			c.Errorf("pause %+v, expected %+v", o.Pauses[0], p)
 		}
-		if got := o.Specs[0]; got.Job != spec.Job || !jobs.SameParams(got.Text, spec.Text) || got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) || got.ChangedBy != "ann" {
+		if got := o.Specs[0]; got.Job != spec.Job || !jobs.SameParams(got.Text, spec.Text) ||
+			got.Version != spec.Version || !got.ChangedAt.Equal(spec.ChangedAt) ||
+			got.ChangedBy != "ann" {
 			c.Errorf("spec %+v, expected %+v", got, spec)
 		}
 		same := c.controlState(uuid.Nil, o.Generation)
@@ -44,7 +47,8 @@ var orderRules = []rule{
 		}
 		c.resume(jobA)
 		c.must(c.Store.RemoveSpec(c.ctx, action, "added", spec.Version))
-		if last := c.controlState(uuid.Nil, o.Generation); last.Generation <= o.Generation || len(last.Pauses) != 0 || len(last.Specs) != 0 {
+		if last := c.controlState(uuid.Nil, o.Generation); last.Generation <= o.Generation ||
+			len(last.Pauses) != 0 || len(last.Specs) != 0 {
 			c.Errorf("orders %+v", last)
 		}
 	}},
@@ -65,7 +69,8 @@ var orderRules = []rule{
 		r, last := request("a", 1), int64(0)
 		c.granted(s, r)
 		for name, do := range map[string]func(){
-			"pause": func() { c.pause(jobA) }, "cancel": func() { c.cancel(r.Run) }, "drain": func() { c.drain(s, true) },
+			"pause": func() { c.pause(jobA) }, "cancel": func() { c.cancel(r.Run) },
+			"drain": func() { c.drain(s, true) },
 		} {
 			if do(); c.controlState(s, -1).Generation <= last {
 				c.Errorf("%s is not told", name)

@@ -47,7 +47,8 @@ func (c *check) take(webhook string, lease time.Duration) []jobs.Delivery {
 func (c *check) told(run uuid.UUID, state jobs.State) jobs.Delivery {
 	c.Helper()
 	taken := c.take("w", time.Hour)
-	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state || taken[0].Tries != 1 || taken[0].Webhook != "w" {
+	if len(taken) != 1 || taken[0].Run.ID != run || taken[0].Run.State != state ||
+		taken[0].Tries != 1 || taken[0].Webhook != "w" {
 		c.Fatalf("deliveries %+v, expected one of run %s as %s", taken, run, state)
 	}
 	within(c, "taken at", taken[0].TakenAt, taken[0].CreatedAt, c.now())
@@ -73,7 +74,8 @@ func (c *check) undelivered(f jobs.UndeliveredFilter) []jobs.Undelivered {
 // operator is who acts.
 var operator = jobs.Action{Actor: "operator", Via: "go"}
 
-var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled, jobs.Lost, jobs.Skipped, jobs.Missed}
+var finalStates = []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
+	jobs.Lost, jobs.Skipped, jobs.Missed}
 
 var outboxRules = []rule{
 	{"a webhook is told of the ends that it asks for, once", func(c *check) {
@@ -83,7 +85,8 @@ var outboxRules = []rule{
 		for n, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.Cancelled} {
 			r := request("a", n)
 			token := c.granted(s, r)
-			f := jobs.FinishRequest{Run: r.Run, Token: token, State: state, Error: "why", Output: "long", Result: json.RawMessage(`{"n":1}`)}
+			f := jobs.FinishRequest{Run: r.Run, Token: token, State: state, Error: "why",
+				Output: "long", Result: json.RawMessage(`{"n":1}`)}
 			_, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{f})
 			c.must(err)
 			c.finished(r, token, state)
@@ -148,7 +151,8 @@ var outboxRules = []rule{
 	{"a revoked claim is told", func(c *check) {
 		c.hooked("a", "h", finalStates...)
 		r := request("a", 1)
-		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled, jobs.ReasonCancelled))
+		c.must(c.Store.Revoke(c.ctx, c.granted(c.session("one"), r), jobs.Cancelled,
+			jobs.ReasonCancelled))
 		c.told(r.Run, jobs.Cancelled)
 	}},
 	{"a waiting run that an operator cancels is told", func(c *check) {
@@ -163,12 +167,14 @@ var outboxRules = []rule{
 		c.hooked("a", "h", jobs.Lost)
 		r := request("a", 1, table("s/t"))
 		token := c.granted(c.session("one"), r)
-		_, err := c.Store.Release(c.ctx, operator, jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
+		_, err := c.Store.Release(c.ctx, operator,
+			jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: token})
 		c.must(err)
 		c.told(r.Run, jobs.Lost)
 	}},
 	{"runs of a removed job are told", func(c *check) {
-		spec, err := c.Store.PutSpec(c.ctx, operator, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
+		spec, err := c.Store.PutSpec(c.ctx, operator,
+			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`)})
 		c.must(err)
 		d := definition("a", "h")
 		d.Source, d.Hooks = jobs.FromStore, []jobs.Hook{{Webhook: "w", State: jobs.Failed}}
@@ -188,11 +194,14 @@ var outboxRules = []rule{
 		c.must(err)
 		now := c.now()
 		missed, late := uuid.New(), uuid.New()
-		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"], ScheduledAt: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
+		checks := []jobs.MisfireCheck{{Job: "a", Version: versions["a"],
+			ScheduledAt: now.Add(time.Minute), Until: now.Add(2 * time.Minute)}}
 		_, err = c.Store.CheckMisfires(c.ctx, checks, func(string, jobs.Cursor) []jobs.Misfired {
 			return []jobs.Misfired{
-				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed, State: jobs.Missed, Reason: jobs.ReasonMisfire},
-				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)}, Run: late, State: jobs.Waiting, Reason: jobs.ReasonMisfire},
+				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(time.Minute)}, Run: missed,
+					State: jobs.Missed, Reason: jobs.ReasonMisfire},
+				{Firing: jobs.Firing{Job: "a", ScheduledAt: now.Add(2 * time.Minute)}, Run: late,
+					State: jobs.Waiting, Reason: jobs.ReasonMisfire},
 			}
 		})
 		c.must(err)
@@ -200,7 +209,8 @@ var outboxRules = []rule{
 	}},
 	{"each webhook has its own", func(c *check) {
 		d := definition("a", "h")
-		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed}, {Webhook: "w", State: jobs.Failed}, {Webhook: "v", State: jobs.Succeeded}}
+		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
+			{Webhook: "w", State: jobs.Failed}, {Webhook: "v", State: jobs.Succeeded}}
 		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
 		c.must(err)
 		r := request("a", 1)
@@ -235,9 +245,12 @@ var outboxRules = []rule{
 			c.Fatalf("taken %+v, then %+v", first, again)
 		}
 		equal(c, "taken while lent", len(c.take("w", time.Hour)), 0)
-		equal(c, "settled by who lost it", c.settled(first[0], jobs.Settlement{Delivered: true}), false)
-		equal(c, "deferred by who lost it", c.settled(first[0], jobs.Settlement{Error: "late"}), false)
-		equal(c, "settled by who has it", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
+		equal(c, "settled by who lost it", c.settled(first[0], jobs.Settlement{Delivered: true}),
+			false)
+		equal(c, "deferred by who lost it", c.settled(first[0], jobs.Settlement{Error: "late"}),
+			false)
+		equal(c, "settled by who has it", c.settled(again[0], jobs.Settlement{Delivered: true}),
+			true)
 		equal(c, "settled again", c.settled(again[0], jobs.Settlement{Delivered: true}), false)
 		equal(c, "taken once delivered", len(c.take("w", 0)), 0)
 	}},
@@ -257,17 +270,20 @@ var outboxRules = []rule{
 		d := c.told(r.Run, jobs.Failed)
 		equal(c, "deferred", c.settled(d, jobs.Settlement{Error: "503", Again: 0}), true)
 		u := shown()
-		if u.Error != "503" || u.Run != r.Run || u.State != jobs.Failed || u.Tries != 1 || u.NextAt == nil || u.GaveUpAt != nil {
+		if u.Error != "503" || u.Run != r.Run || u.State != jobs.Failed || u.Tries != 1 ||
+			u.NextAt == nil || u.GaveUpAt != nil {
 			c.Errorf("undelivered %+v", u)
 		}
 		again := c.take("w", time.Hour)
 		if len(again) != 1 || again[0].ID != d.ID || again[0].Tries != 2 {
 			c.Fatalf("taken again %+v", again)
 		}
-		equal(c, "deferred", c.settled(again[0], jobs.Settlement{Error: "504", Again: time.Hour}), true)
+		equal(c, "deferred", c.settled(again[0], jobs.Settlement{Error: "504", Again: time.Hour}),
+			true)
 		equal(c, "taken before its time", len(c.take("w", 0)), 0)
 		within(c, "next try", *shown().NextAt, c.now().Add(59*time.Minute), c.now().Add(time.Hour))
-		equal(c, "given up", c.settled(again[0], jobs.Settlement{Error: "gone", GiveUp: true}), true)
+		equal(c, "given up", c.settled(again[0], jobs.Settlement{Error: "gone", GiveUp: true}),
+			true)
 		equal(c, "taken once given up", len(c.take("w", 0)), 0)
 		if u := shown(); u.Error != "gone" || u.NextAt != nil || u.GaveUpAt == nil {
 			c.Errorf("given up %+v", u)
@@ -275,56 +291,68 @@ var outboxRules = []rule{
 		c.must(c.outbox(c.Store).ForgetDeliveries(c.ctx))
 		shown() // it is not old
 	}},
-	{"what was not delivered is listed by webhook, run and page, the youngest first", func(c *check) {
-		d := definition("a", "h")
-		d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed}, {Webhook: "w", State: jobs.Failed}}
-		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
-		c.must(err)
-		s := c.session("one")
-		var last jobs.StartRequest
-		for n := range 3 {
-			last = request("a", n)
-			c.finished(last, c.granted(s, last), jobs.Failed)
-			for _, webhook := range []string{"v", "w"} {
-				c.settled(c.take(webhook, time.Hour)[0], jobs.Settlement{Error: "503", Again: time.Hour, GiveUp: webhook == "v" && n > 0})
+	{"what was not delivered is listed by webhook, run and page, the youngest first",
+		func(c *check) {
+			d := definition("a", "h")
+			d.Hooks = []jobs.Hook{{Webhook: "v", State: jobs.Failed},
+				{Webhook: "w", State: jobs.Failed}}
+			_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{d})
+			c.must(err)
+			s := c.session("one")
+			var last jobs.StartRequest
+			for n := range 3 {
+				last = request("a", n)
+				c.finished(last, c.granted(s, last), jobs.Failed)
+				for _, webhook := range []string{"v", "w"} {
+					c.settled(c.take(webhook, time.Hour)[0],
+						jobs.Settlement{Error: "503", Again: time.Hour,
+							GiveUp: webhook == "v" && n > 0})
+				}
 			}
-		}
-		all := c.undelivered(jobs.UndeliveredFilter{})
-		for _, t := range []struct {
-			filter jobs.UndeliveredFilter
-			want   int
-		}{
-			{jobs.UndeliveredFilter{}, 6}, {jobs.UndeliveredFilter{Webhook: "w"}, 3}, {jobs.UndeliveredFilter{Webhook: "x"}, 0}, {jobs.UndeliveredFilter{GivenUp: true}, 2},
-			{jobs.UndeliveredFilter{GivenUp: true, Webhook: "w"}, 0}, {jobs.UndeliveredFilter{Run: last.Run}, 2}, {jobs.UndeliveredFilter{Run: uuid.New()}, 0},
-			{jobs.UndeliveredFilter{Limit: 4}, 4},
-		} {
-			equal(c, fmt.Sprintf("deliveries by %+v", t.filter), len(c.undelivered(t.filter)), t.want)
-		}
-		var paged []jobs.Undelivered
-		var at *jobs.RunCursor
-		for range len(all) / 2 {
-			page := c.undelivered(jobs.UndeliveredFilter{Limit: 2, Before: at})
-			paged = append(paged, page...)
-			at = &jobs.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
-		}
-		if !reflect.DeepEqual(paged, all) {
-			c.Errorf("pages have %+v, expected %+v", paged, all)
-		}
-		equal(c, "deliveries after the last", len(c.undelivered(jobs.UndeliveredFilter{Before: at})), 0)
-		if before := c.undelivered(jobs.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
-			c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
-		}
-		for i, u := range all {
-			equal(c, "job", u.Job, "a")
-			if i > 0 && u.CreatedAt.After(all[i-1].CreatedAt) {
-				c.Errorf("%+v is listed after %+v", u, all[i-1])
+			all := c.undelivered(jobs.UndeliveredFilter{})
+			for _, t := range []struct {
+				filter jobs.UndeliveredFilter
+				want   int
+			}{
+				{jobs.UndeliveredFilter{}, 6}, {jobs.UndeliveredFilter{Webhook: "w"}, 3},
+				{jobs.UndeliveredFilter{Webhook: "x"}, 0},
+				{jobs.UndeliveredFilter{GivenUp: true}, 2},
+				{jobs.UndeliveredFilter{GivenUp: true, Webhook: "w"}, 0},
+				{jobs.UndeliveredFilter{Run: last.Run}, 2},
+				{jobs.UndeliveredFilter{Run: uuid.New()}, 0},
+				{jobs.UndeliveredFilter{Limit: 4}, 4},
+			} {
+				equal(c, fmt.Sprintf("deliveries by %+v", t.filter), len(c.undelivered(t.filter)),
+					t.want)
 			}
-		}
-		_, err = c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Webhook: "a\x00b"})
-		c.refused("a webhook with NUL", err, jobs.ErrBadInput)
-		_, err = c.outbox(c.Store).UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Limit: jobs.MaxBatch + 1})
-		c.refused("too long a list", err, jobs.ErrBadInput)
-	}},
+			var paged []jobs.Undelivered
+			var at *jobs.RunCursor
+			for range len(all) / 2 {
+				page := c.undelivered(jobs.UndeliveredFilter{Limit: 2, Before: at})
+				paged = append(paged, page...)
+				at = &jobs.RunCursor{CreatedAt: page[1].CreatedAt, ID: page[1].ID}
+			}
+			if !reflect.DeepEqual(paged, all) {
+				c.Errorf("pages have %+v, expected %+v", paged, all)
+			}
+			equal(c, "deliveries after the last",
+				len(c.undelivered(jobs.UndeliveredFilter{Before: at})), 0)
+			if before := c.undelivered(jobs.UndeliveredFilter{Limit: 2, After: at}); !reflect.DeepEqual(before, all[3:5]) {
+				c.Errorf("the page before has %+v, expected %+v", before, all[3:5])
+			}
+			for i, u := range all {
+				equal(c, "job", u.Job, "a")
+				if i > 0 && u.CreatedAt.After(all[i-1].CreatedAt) {
+					c.Errorf("%+v is listed after %+v", u, all[i-1])
+				}
+			}
+			_, err = c.outbox(c.Store).
+				UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Webhook: "a\x00b"})
+			c.refused("a webhook with NUL", err, jobs.ErrBadInput)
+			_, err = c.outbox(c.Store).
+				UndeliveredHooks(c.ctx, jobs.UndeliveredFilter{Limit: jobs.MaxBatch + 1})
+			c.refused("too long a list", err, jobs.ErrBadInput)
+		}},
 	{"what is to be delivered again is due at once, and its tries count anew", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		r := request("a", 1)
@@ -335,7 +363,8 @@ var outboxRules = []rule{
 		before := c.now()
 		u, err := c.outbox(c.Store).DeliverAgain(c.ctx, keyed("again"), d.ID)
 		c.must(err)
-		if u.ID != d.ID || u.NextAt == nil || u.GaveUpAt != nil || u.Tries != 1 || u.Error != "gone" || u.Job != "a" {
+		if u.ID != d.ID || u.NextAt == nil || u.GaveUpAt != nil || u.Tries != 1 ||
+			u.Error != "gone" || u.Job != "a" {
 			c.Errorf("to be delivered again: %+v", u)
 		}
 		again := c.take("w", time.Hour)
@@ -350,7 +379,8 @@ var outboxRules = []rule{
 		}
 		equal(c, "taken after the repeated act", len(c.take("w", 0)), 0)
 		lines := c.audit(jobs.AuditFilter{Action: "deliver_again"})
-		if len(lines) != 1 || lines[0].Target != "delivery "+d.ID.String() || lines[0].Actor != "ann" || !strings.Contains(string(lines[0].Detail), r.Run.String()) {
+		if len(lines) != 1 || lines[0].Target != "delivery "+d.ID.String() ||
+			lines[0].Actor != "ann" || !strings.Contains(string(lines[0].Detail), r.Run.String()) {
 			c.Errorf("lines %+v", lines)
 		}
 		equal(c, "delivered", c.settled(again[0], jobs.Settlement{Delivered: true}), true)
@@ -359,24 +389,27 @@ var outboxRules = []rule{
 		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, jobs.Action{Via: "go"}, d.ID)
 		c.refused("nobody", err, jobs.ErrBadInput)
 	}},
-	{"a try that fails after its delivery was to be made again does not put it off", func(c *check) {
-		c.hooked("a", "h", jobs.Failed)
-		r := request("a", 1)
-		c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
-		d := c.told(r.Run, jobs.Failed)
-		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
-		c.must(err)
-		equal(c, "given up by the try before", c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
-		equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
-		// One that succeeds ends it all the same.
-		again := request("a", 2)
-		c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
-		d = c.told(again.Run, jobs.Failed)
-		_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
-		c.must(err)
-		equal(c, "delivered by the try before", c.settled(d, jobs.Settlement{Delivered: true}), true)
-		equal(c, "scheduled_at", len(c.take("w", 0)), 0)
-	}},
+	{"a try that fails after its delivery was to be made again does not put it off",
+		func(c *check) {
+			c.hooked("a", "h", jobs.Failed)
+			r := request("a", 1)
+			c.finished(r, c.granted(c.session("one"), r), jobs.Failed)
+			d := c.told(r.Run, jobs.Failed)
+			_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+			c.must(err)
+			equal(c, "given up by the try before",
+				c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true}), false)
+			equal(c, "scheduled_at", len(c.take("w", time.Hour)), 1)
+			// One that succeeds ends it all the same.
+			again := request("a", 2)
+			c.finished(again, c.granted(c.session("two"), again), jobs.Failed)
+			d = c.told(again.Run, jobs.Failed)
+			_, err = c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
+			c.must(err)
+			equal(c, "delivered by the try before", c.settled(d, jobs.Settlement{Delivered: true}),
+				true)
+			equal(c, "scheduled_at", len(c.take("w", 0)), 0)
+		}},
 	{"many takers share what is due", func(c *check) {
 		c.hooked("a", "h", jobs.Failed)
 		s := c.session("one")

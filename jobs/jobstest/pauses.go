@@ -55,7 +55,8 @@ func (c *check) noRun(r jobs.StartRequest) {
 
 // waiting returns a request of the session that waits behind another, which
 // has ended.
-func (c *check) waiting(session uuid.UUID, job string, n int, requests ...locking.Request) jobs.StartRequest {
+func (c *check) waiting(session uuid.UUID, job string, n int,
+	requests ...locking.Request) jobs.StartRequest {
 	c.Helper()
 	held := table("s/hurdle-" + job)
 	hurdle, r := request("hurdle-"+job, n, held), request(job, n, append(requests, held)...)
@@ -69,9 +70,11 @@ var pauseRules = []rule{
 	{"a pause tells who paused what, and stands until it is resumed", func(c *check) {
 		c.register("h", "a")
 		before := c.now()
-		first, err := c.Store.Pause(c.ctx, jobs.Action{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
+		first, err := c.Store.Pause(c.ctx,
+			jobs.Action{Actor: "ann", Via: "api", Reason: "the vendor is down"}, jobA)
 		c.must(err)
-		if first.ID == uuid.Nil || first.Target != jobA || first.By != "ann" || first.Reason != "the vendor is down" || first.ResumedAt != nil {
+		if first.ID == uuid.Nil || first.Target != jobA || first.By != "ann" ||
+			first.Reason != "the vendor is down" || first.ResumedAt != nil {
 			c.Errorf("pause %+v", first)
 		}
 		within(c, "paused at", first.At, before, c.now())
@@ -109,7 +112,8 @@ var pauseRules = []rule{
 			target jobs.Target
 			paused []string
 			others []string
-		}{{jobA, []string{"a"}, []string{"b", "g"}}, {night, []string{"g"}, []string{"a", "b"}}, {everything, []string{"a", "b", "g"}, nil}} {
+		}{{jobA, []string{"a"}, []string{"b", "g"}}, {night, []string{"g"}, []string{"a", "b"}},
+			{everything, []string{"a", "b", "g"}, nil}} {
 			c.pause(t.target)
 			for _, job := range t.paused {
 				r := request(job, n)
@@ -128,7 +132,8 @@ var pauseRules = []rule{
 	{"in a batch only what is paused is refused", func(c *check) {
 		c.register("h", "a", "b")
 		c.pause(jobA)
-		results := c.start(c.session("one"), request("a", 1, table("s/t")), request("b", 1, table("s/t")))
+		results := c.start(c.session("one"), request("a", 1, table("s/t")),
+			request("b", 1, table("s/t")))
 		equal(c, "paused", results[0].Outcome, jobs.StartPaused)
 		equal(c, "other", results[1].Outcome, jobs.StartGranted)
 	}},
@@ -143,26 +148,29 @@ var pauseRules = []rule{
 		c.finished(r, token, jobs.Succeeded)
 		c.outcome(s, r, jobs.StartDuplicate)
 	}},
-	{"what has begun goes on: further attempts start, recoveries and triggers are apart", func(c *check) {
-		c.recovering("a")
-		one, two := c.session("one"), c.session("two")
-		tried, lost, byHand := request("a", 1), request("a", 2), request("a", 3)
-		byHand.Firing.Key = "k"
-		c.finished(tried, c.granted(one, tried), jobs.Waiting)
-		c.granted(two, lost)
-		c.pause(jobA)
-		tried.Attempt = 2
-		c.granted(one, tried)
-		c.granted(one, byHand)
-		c.Expire(two)
-		equal(c, "lost", len(c.sweep().Lost), 1)
-		equal(c, "adopted while paused", len(c.adopt(one, 10, "a")), 0)
-		c.resume(jobA)
-		recovery := c.adopt(one, 10, "a")
-		equal(c, "adopted when resumed", len(recovery), 1)
-		c.pause(jobA)
-		c.outcome(one, jobs.StartRequest{Run: recovery[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1}, Attempt: 1}, jobs.StartPaused)
-	}},
+	{"what has begun goes on: further attempts start, recoveries and triggers are apart",
+		func(c *check) {
+			c.recovering("a")
+			one, two := c.session("one"), c.session("two")
+			tried, lost, byHand := request("a", 1), request("a", 2), request("a", 3)
+			byHand.Firing.Key = "k"
+			c.finished(tried, c.granted(one, tried), jobs.Waiting)
+			c.granted(two, lost)
+			c.pause(jobA)
+			tried.Attempt = 2
+			c.granted(one, tried)
+			c.granted(one, byHand)
+			c.Expire(two)
+			equal(c, "lost", len(c.sweep().Lost), 1)
+			equal(c, "adopted while paused", len(c.adopt(one, 10, "a")), 0)
+			c.resume(jobA)
+			recovery := c.adopt(one, 10, "a")
+			equal(c, "adopted when resumed", len(recovery), 1)
+			c.pause(jobA)
+			c.outcome(one, jobs.StartRequest{Run: recovery[0].ID,
+				Firing:  jobs.Firing{Job: "a", ScheduledAt: recovery[0].ScheduledAt, Recovery: 1},
+				Attempt: 1}, jobs.StartPaused)
+		}},
 	{"a waiting run that was held back is anybody's once it is resumed", func(c *check) {
 		c.register("h", "a")
 		one, two := c.session("one"), c.session("two")
@@ -206,10 +214,14 @@ var pauseRules = []rule{
 		c.must(err)
 		c.must(c.Store.End(c.ctx, one))
 		c.pause(jobA)
-		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
-		c.granted(two, jobs.StartRequest{Run: triggered.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"}, Attempt: 1})
+		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
+			ids([]jobs.Record{{ID: other.Run}, {ID: triggered.ID}}))
+		c.granted(two, jobs.StartRequest{Run: triggered.ID,
+			Firing:  jobs.Firing{Job: "a", ScheduledAt: triggered.ScheduledAt, Key: "k"},
+			Attempt: 1})
 		c.resume(jobA)
-		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")), ids([]jobs.Record{{ID: scheduled.Run}}))
+		equal(c, "adopted", ids(c.adopt(two, 10, "a", "b")),
+			ids([]jobs.Record{{ID: scheduled.Run}}))
 	}},
 	{"attempts of a paused job's run are adopted from the dead", func(c *check) {
 		c.register("h", "a")
@@ -255,11 +267,13 @@ var pauseRules = []rule{
 			p := c.pause(target)
 			_, err := c.trigger(job, "k")
 			var paused *jobs.PausedError
-			if !errors.As(err, &paused) || !errors.Is(err, jobs.ErrPaused) || paused.Pause.ID != p.ID {
+			if !errors.As(err, &paused) || !errors.Is(err, jobs.ErrPaused) ||
+				paused.Pause.ID != p.ID {
 				c.Fatalf("trigger of %s: %v, expected to be told of the pause", job, err)
 			}
 			equal(c, "runs", len(c.runs(jobs.RunFilter{Job: job})), 0)
-			run, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
+			run, err := c.Store.Trigger(c.ctx, action,
+				jobs.TriggerRequest{Job: job, Key: "k", EvenPaused: true})
 			c.must(err)
 			again, err := c.trigger(job, "k") // the key's run is there
 			c.must(err)

@@ -13,7 +13,8 @@ import (
 // are short.
 var placeRules = []rule{
 	{"a level of priority is worth a minute of waiting", func(c *check) {
-		low, middling, high := c.waitedFor("low", 2*time.Minute+time.Second), c.waitedFor("middling", 0), c.waitedFor("high", -90*time.Second)
+		low, middling, high := c.waitedFor("low", 2*time.Minute+time.Second),
+			c.waitedFor("middling", 0), c.waitedFor("high", -90*time.Second)
 		s := c.session("one")
 		a := Adoption(nil, 1, "low", "middling", "high")
 		a.Jobs[0].Priority, a.Jobs[2].Priority = 3, 7
@@ -29,7 +30,8 @@ var placeRules = []rule{
 	{"late runs have a limit of their own, and come first", func(c *check) {
 		a := Adoption(nil, 4, "late", "prompt")
 		a.Jobs[0].Threshold, a.Late = time.Hour, 2
-		first, second, third := c.waitedFor("late", 3*time.Minute), c.waitedFor("late", 2*time.Minute), c.waitedFor("late", time.Minute)
+		first, second, third := c.waitedFor("late", 3*time.Minute),
+			c.waitedFor("late", 2*time.Minute), c.waitedFor("late", time.Minute)
 		manual := c.waitedFor("prompt", time.Hour)
 		s := c.session("one")
 		got, err := c.Store.Adopt(c.ctx, s, a)
@@ -76,8 +78,11 @@ var placeRules = []rule{
 	}},
 	{"a full group is told as such, by each request's own number", func(c *check) {
 		s := c.session("one")
-		group := func(slots int) locking.Request { return ask(locking.KindGroup, "night", locking.Slotted, slots) }
-		first, second, third := request("a", 1, group(2)), request("b", 2, group(2)), request("c", 3, group(2))
+		group := func(slots int) locking.Request {
+			return ask(locking.KindGroup, "night", locking.Slotted, slots)
+		}
+		first, second, third := request("a", 1, group(2)), request("b", 2, group(2)),
+			request("c", 3, group(2))
 		token := c.granted(s, first)
 		c.granted(s, second)
 		blocker := c.blocked(s, third, jobs.ReasonGroupFull, first)
@@ -90,7 +95,8 @@ var placeRules = []rule{
 	{"who waits for a group's place is served in turn", func(c *check) {
 		s := c.session("one")
 		group := ask(locking.KindGroup, "night", locking.Slotted, 1)
-		first, second, third := request("a", 1, group), request("b", 2, group), request("c", 3, group)
+		first, second, third := request("a", 1, group), request("b", 2, group),
+			request("c", 3, group)
 		token := c.granted(s, first)
 		c.blocked(s, second, jobs.ReasonGroupFull, first)
 		c.finished(first, token, jobs.Succeeded)
@@ -100,22 +106,25 @@ var placeRules = []rule{
 	{"a group is no slot, table, path or job of its name", func(c *check) {
 		s := c.session("one")
 		c.granted(s, request("a", 1, ask(locking.KindGroup, "night", locking.Slotted, 1)))
-		c.granted(s, request("b", 1, slot("night", 1), table("night"), path("night"), ownName("night")))
+		c.granted(s, request("b", 1, slot("night", 1), table("night"), path("night"),
+			ownName("night")))
 	}},
-	{"of those that an earlier run of the job keeps waiting all but the oldest are told", func(c *check) {
-		s := c.session("one")
-		own := ownName("a")
-		running, older, younger := request("a", 1, own), request("a", 2, own), request("a", 3, own)
-		token := c.granted(s, running)
-		for range 2 {
-			c.queued(s, older, false)
-			c.queued(s, younger, true)
-		}
-		equal(c, "skip", c.note(s, noteOf(older, jobs.Skipped, jobs.ReasonOverlap)), true)
-		c.queued(s, younger, false)
-		c.finished(running, token, jobs.Succeeded)
-		c.granted(s, younger)
-	}},
+	{"of those that an earlier run of the job keeps waiting all but the oldest are told",
+		func(c *check) {
+			s := c.session("one")
+			own := ownName("a")
+			running, older, younger := request("a", 1, own), request("a", 2, own),
+				request("a", 3, own)
+			token := c.granted(s, running)
+			for range 2 {
+				c.queued(s, older, false)
+				c.queued(s, younger, true)
+			}
+			equal(c, "skip", c.note(s, noteOf(older, jobs.Skipped, jobs.ReasonOverlap)), true)
+			c.queued(s, younger, false)
+			c.finished(running, token, jobs.Succeeded)
+			c.granted(s, younger)
+		}},
 	{"a run that nobody cares for is in no queue", func(c *check) {
 		s, gone := c.session("one"), c.session("gone")
 		own := ownName("a")
@@ -128,13 +137,16 @@ var placeRules = []rule{
 		s := c.session("one")
 		own := ownName("a")
 		holder := request("b", 1, table("s/t"))
-		older, younger, alone := request("a", 2, own, table("s/t")), request("a", 3, own, table("s/t")), request("c", 4, table("s/t"))
+		older, younger, alone := request("a", 2, own, table("s/t")),
+			request("a", 3, own, table("s/t")), request("c", 4, table("s/t"))
 		token := c.granted(s, holder)
 		for range 2 {
 			for _, r := range []jobs.StartRequest{older, younger, alone} {
 				want := r.Run == younger.Run
-				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld || result.Queued != want {
-					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, queued: %v", r.Firing.Job, r.Firing.ScheduledAt, result, want)
+				if result := c.start(s, r)[0]; result.Reason != jobs.ReasonLockHeld ||
+					result.Queued != want {
+					c.Errorf("start of the firing of %s at %s: %+v, want it blocked by a lock, "+
+						"queued: %v", r.Firing.Job, r.Firing.ScheduledAt, result, want)
 				}
 			}
 		}
@@ -169,7 +181,9 @@ func (c *check) waitedFor(job string, d time.Duration) uuid.UUID {
 func (c *check) queued(session uuid.UUID, r jobs.StartRequest, want bool) {
 	c.Helper()
 	result := c.start(session, r)[0]
-	if result.Outcome != jobs.StartBlocked || result.Reason != jobs.ReasonOverlap || result.Queued != want {
-		c.Errorf("start of the scheduled time at %s: %+v, expected it to be blocked by its job, and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)
+	if result.Outcome != jobs.StartBlocked || result.Reason != jobs.ReasonOverlap ||
+		result.Queued != want {
+		c.Errorf("start of the scheduled time at %s: %+v, expected it to be blocked by its job, "+
+			"and to be queued behind another: %v", r.Firing.ScheduledAt, result, want)
 	}
 }

@@ -16,7 +16,8 @@ const atOnce time.Duration = 0
 var pruneRules = []rule{
 	{"ended runs go with their output when they were kept long enough, not before", func(c *check) {
 		s, ids := c.session("pruner"), c.pastRuns(3)
-		equal(c, "runs that ended within the time", c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
+		equal(c, "runs that ended within the time",
+			c.prune(s, jobs.PruneRequest{Keep: time.Hour, Limit: 10}).Runs, 0)
 		equal(c, "output", c.record(ids[2], jobs.Succeeded).Output, "output 2")
 		pruned := c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10})
 		equal(c, "runs", pruned.Runs, 2)
@@ -27,7 +28,8 @@ var pruneRules = []rule{
 		again := request("a", 99)
 		again.Run = ids[1]
 		c.granted(s, again)
-		equal(c, "output that was left for a run of the same id", c.record(again.Run, jobs.Running).Output, "")
+		equal(c, "output that was left for a run of the same id",
+			c.record(again.Run, jobs.Running).Output, "")
 		if pruned.Next != nil || pruned.Busy {
 			c.Errorf("all was looked at: %+v", pruned)
 		}
@@ -67,9 +69,11 @@ var pruneRules = []rule{
 		c.finished(told, c.granted(s, told), jobs.Failed)
 		c.finished(last, c.granted(s, last), jobs.Succeeded)
 		d := c.told(told.Run, jobs.Failed)
-		equal(c, "runs while it is told", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		equal(c, "runs while it is told",
+			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
 		c.settled(d, jobs.Settlement{Error: "gone", GiveUp: true})
-		equal(c, "runs once it was given up", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
+		equal(c, "runs once it was given up",
+			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 0)
 		equal(c, "job", c.undelivered(jobs.UndeliveredFilter{})[0].Job, "a")
 		_, err := c.outbox(c.Store).DeliverAgain(c.ctx, operator, d.ID)
 		c.must(err)
@@ -78,7 +82,8 @@ var pruneRules = []rule{
 			c.Fatalf("deliveries %+v", again)
 		}
 		c.settled(again[0], jobs.Settlement{Delivered: true})
-		equal(c, "runs once it was told", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
+		equal(c, "runs once it was told",
+			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 10}).Runs, 1)
 	}},
 	{"a run that has not ended stays, and goes on", func(c *check) {
 		s := c.session("one")
@@ -107,26 +112,29 @@ var pruneRules = []rule{
 		keep := c.now().Sub(created) - 10*time.Millisecond // it began before, and ended since
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: keep, Limit: 100}).Runs, 0)
 	}},
-	{"a scheduled time that the misfire check may yet ask for stays, one by hand does not", func(c *check) {
-		s := c.session("one")
-		c.register("h", "a")
-		cursor := c.versions()["a"].CheckedUntil
-		decided, undecided := request("a", 1), request("a", 2)
-		decided.Firing.ScheduledAt, undecided.Firing.ScheduledAt = cursor, cursor.Add(time.Millisecond)
-		byHand := undecided
-		byHand.Run, byHand.Firing.Key = uuid.New(), "key"
-		last := byHand
-		last.Run, last.Firing.Key = uuid.New(), "last"
-		for _, r := range []jobs.StartRequest{decided, undecided, byHand, last} {
-			c.finished(r, c.granted(s, r), jobs.Succeeded)
-		}
-		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
-		left := c.runs(jobs.RunFilter{})
-		if len(left) != 2 || left[0].ID != last.Run || left[1].ID != undecided.Run {
-			c.Errorf("left: %+v", left)
-		}
-	}},
-	{"a scheduled time that a job which follows has not handled stays, until it has, or nobody has the job", func(c *check) {
+	{"a scheduled time that the misfire check may yet ask for stays, one by hand does not",
+		func(c *check) {
+			s := c.session("one")
+			c.register("h", "a")
+			cursor := c.versions()["a"].CheckedUntil
+			decided, undecided := request("a", 1), request("a", 2)
+			decided.Firing.ScheduledAt, undecided.Firing.ScheduledAt = cursor,
+				cursor.Add(time.Millisecond)
+			byHand := undecided
+			byHand.Run, byHand.Firing.Key = uuid.New(), "key"
+			last := byHand
+			last.Run, last.Firing.Key = uuid.New(), "last"
+			for _, r := range []jobs.StartRequest{decided, undecided, byHand, last} {
+				c.finished(r, c.granted(s, r), jobs.Succeeded)
+			}
+			equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
+			left := c.runs(jobs.RunFilter{})
+			if len(left) != 2 || left[0].ID != last.Run || left[1].ID != undecided.Run {
+				c.Errorf("left: %+v", left)
+			}
+		}},
+	{"a scheduled time that a job which follows has not handled stays, until it has, or nobody " +
+		"has the job", func(c *check) {
 		s := c.session("one")
 		c.register("h", "load")
 		dependent := definition("report", "h")
@@ -136,20 +144,24 @@ var pruneRules = []rule{
 		c.must(err)
 		c.pause(jobs.Target{Kind: jobs.TargetJob, Name: "report"})
 		cursor := c.versions()["report"].CheckedUntil
-		handled, waitedFor, byHand, last := request("load", 1), request("load", 2), request("load", 3), request("load", 4)
-		handled.Firing.ScheduledAt, waitedFor.Firing.ScheduledAt = cursor, cursor.Add(time.Millisecond)
+		handled, waitedFor, byHand, last := request("load", 1), request("load", 2),
+			request("load", 3), request("load", 4)
+		handled.Firing.ScheduledAt, waitedFor.Firing.ScheduledAt = cursor,
+			cursor.Add(time.Millisecond)
 		byHand.Firing.ScheduledAt, byHand.Firing.Key = waitedFor.Firing.ScheduledAt, "key"
 		last.Firing.ScheduledAt, last.Firing.Key = waitedFor.Firing.ScheduledAt, "last"
 		for _, r := range []jobs.StartRequest{handled, waitedFor, byHand, last} {
 			c.finished(r, c.granted(s, r), jobs.Succeeded)
 		}
-		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("load", waitedFor.Firing.ScheduledAt)},
+		_, err = c.Store.CheckMisfires(c.ctx,
+			[]jobs.MisfireCheck{checkOf("load", waitedFor.Firing.ScheduledAt)},
 			func(string, jobs.Cursor) []jobs.Misfired { return nil })
 		c.must(err)
 		equal(c, "runs", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 2)
 		c.record(waitedFor.Run, jobs.Succeeded)
 		c.must(c.Store.End(c.ctx, carries))
-		equal(c, "runs once nobody has the job", c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
+		equal(c, "runs once nobody has the job",
+			c.prune(s, jobs.PruneRequest{Keep: atOnce, Limit: 100}).Runs, 1)
 	}},
 	{"batches go through all that is old, past what stays", func(c *check) {
 		s := c.session("one")
@@ -167,7 +179,8 @@ var pruneRules = []rule{
 		total, batches, request := 0, 0, jobs.PruneRequest{Keep: atOnce, Limit: 2}
 		for {
 			pruned := c.prune(s, request)
-			if total, batches = total+pruned.Runs, batches+1; pruned.Runs > request.Limit || batches > 10 {
+			if total, batches = total+pruned.Runs, batches+1; pruned.Runs > request.Limit ||
+				batches > 10 {
 				c.Fatalf("batch %d: %+v", batches, pruned)
 			}
 			if request.After = pruned.Next; pruned.Next == nil {
@@ -194,7 +207,8 @@ var pruneRules = []rule{
 				c.Errorf("the second: %+v", pruned)
 			}
 		}
-		equal(c, "runs by the first", c.prune(one, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Runs, 1)
+		equal(c, "runs by the first", c.prune(one, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Runs,
+			1)
 	}},
 	{"a recovery goes on where the run that was lost is forgotten", func(c *check) {
 		one, two := c.session("one"), c.session("two")
@@ -211,26 +225,32 @@ var pruneRules = []rule{
 			c.Fatalf("adopted %+v", adopted)
 		}
 		again := jobs.StartRequest{
-			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt, Recovery: 1}, Attempt: 1,
+			Run: adopted[0].ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.Firing.ScheduledAt,
+				Recovery: 1}, Attempt: 1,
 			Requests: []locking.Request{table("s/t")}, WaitSince: r.WaitSince,
 		}
 		c.finished(again, c.granted(two, again), jobs.Succeeded)
 	}},
-	{"a definition that nobody has carried for as long is forgotten, but none that counts", func(c *check) {
-		old, pruner := c.session("old"), c.session("pruner")
-		equal(c, "first", c.carry(old, "h1", "a")["a"], int64(1))
-		equal(c, "second", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
-		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
-		for range 2 {
-			equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions, 0)
-		}
-		c.must(c.Store.End(c.ctx, old))
-		equal(c, "definitions when it is first seen", c.prune(pruner, atOnce).Definitions, 0)
-		equal(c, "definitions within the time", c.prune(pruner, jobs.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
-		equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
-		equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"], int64(3))
-		equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
-	}},
+	{"a definition that nobody has carried for as long is forgotten, but none that counts",
+		func(c *check) {
+			old, pruner := c.session("old"), c.session("pruner")
+			equal(c, "first", c.carry(old, "h1", "a")["a"], int64(1))
+			equal(c, "second", c.carry(c.session("new"), "h2", "a")["a"], int64(2))
+			atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
+			for range 2 {
+				equal(c, "definitions while all are carried", c.prune(pruner, atOnce).Definitions,
+					0)
+			}
+			c.must(c.Store.End(c.ctx, old))
+			equal(c, "definitions when it is first seen", c.prune(pruner, atOnce).Definitions, 0)
+			equal(c, "definitions within the time",
+				c.prune(pruner, jobs.PruneRequest{Keep: time.Hour, Limit: 1}).Definitions, 0)
+			equal(c, "definitions", c.prune(pruner, atOnce).Definitions, 1)
+			equal(c, "the first, which is new again", c.carry(c.session("back"), "h1", "a")["a"],
+				int64(3))
+			equal(c, "the second, which is the old one", c.carry(c.session("new"), "h2", "a")["a"],
+				int64(2))
+		}},
 	{"a definition that is active stays, although nobody carries it", func(c *check) {
 		one, two, pruner := c.session("one"), c.session("two"), c.session("pruner")
 		c.carry(one, "h1", "a")
@@ -239,7 +259,8 @@ var pruneRules = []rule{
 		c.must(c.Store.End(c.ctx, one))
 		c.activeDefinitions("a", 1)
 		for range 3 {
-			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
+			equal(c, "definitions, of which one is in force and one the newest",
+				c.prune(pruner, jobs.PruneRequest{Keep: atOnce, Limit: 1}).Definitions, 0)
 		}
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
@@ -255,7 +276,8 @@ var pruneRules = []rule{
 		c.must(c.Store.End(c.ctx, ended))
 		atOnce := jobs.PruneRequest{Keep: atOnce, Limit: 1}
 		for range 3 {
-			equal(c, "definitions, of which one is in force and one the newest", c.prune(pruner, atOnce).Definitions, 0)
+			equal(c, "definitions, of which one is in force and one the newest",
+				c.prune(pruner, atOnce).Definitions, 0)
 		}
 		c.carry(c.session("third"), "h3", "a") // the second is not the newest any more
 		c.carry(c.session("again"), "h2", "a") // but it is carried

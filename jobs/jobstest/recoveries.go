@@ -34,7 +34,9 @@ var recoveryRules = []rule{
 		token := c.granted(one, r)
 		c.Expire(one)
 		for range 2 {
-			done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost, Reason: jobs.ReasonSessionLost}})
+			done, err := c.Store.Finish(c.ctx,
+				[]jobs.FinishRequest{{Run: r.Run, Token: token, State: jobs.Lost,
+					Reason: jobs.ReasonSessionLost}})
 			c.must(err)
 			equal(c, "finished", done[0], true)
 		}
@@ -46,7 +48,8 @@ var recoveryRules = []rule{
 		s := c.session("one")
 		cancelled := request("a", 0)
 		c.must(c.Store.Revoke(c.ctx, c.granted(s, cancelled), jobs.Cancelled, jobs.ReasonCancelled))
-		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut, jobs.Cancelled} {
+		for i, state := range []jobs.State{jobs.Succeeded, jobs.Failed, jobs.TimedOut,
+			jobs.Cancelled} {
 			r := request("a", i+1)
 			c.finished(r, c.granted(s, r), state)
 		}
@@ -105,20 +108,26 @@ var recoveryRules = []rule{
 			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
 				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 			},
-			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) { c.finished(r, token, jobs.Lost) },
+			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) {
+				c.finished(r, token, jobs.Lost)
+			},
 		} {
 			c.recovering(job)
-			triggered, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
+			triggered, err := c.Store.Trigger(c.ctx, action,
+				jobs.TriggerRequest{Job: job, Key: "k " + job, Params: params})
 			c.must(err)
 			one, two := c.session("one"), c.session("two")
 			equal(c, "adopted", len(c.adopt(one, 10, job)), 1)
 			r := jobs.StartRequest{
-				Run: triggered.ID, Firing: jobs.Firing{Job: job, ScheduledAt: triggered.ScheduledAt, Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
+				Run: triggered.ID, Firing: jobs.Firing{Job: job, ScheduledAt: triggered.ScheduledAt,
+					Key: triggered.Key}, Attempt: 1, WaitSince: triggered.CreatedAt,
 			}
 			lose(one, r, c.granted(one, r))
 			adopted := c.adopt(two, 10, job)
-			if len(adopted) != 1 || adopted[0].Recovery != 1 || !jobs.SameParams(adopted[0].Params, params) {
-				c.Errorf("%s: adopted %+v with params %s, expected recovery 1 with %s", job, adopted, adopted[0].Params, params)
+			if len(adopted) != 1 || adopted[0].Recovery != 1 ||
+				!jobs.SameParams(adopted[0].Params, params) {
+				c.Errorf("%s: adopted %+v with params %s, expected recovery 1 with %s", job,
+					adopted, adopted[0].Params, params)
 			}
 		}
 	}},
@@ -131,7 +140,9 @@ var recoveryRules = []rule{
 			"revoked": func(_ uuid.UUID, _ jobs.StartRequest, token jobs.Token) {
 				c.must(c.Store.Revoke(c.ctx, token, jobs.Lost, jobs.ReasonClaimLost))
 			},
-			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) { c.finished(r, token, jobs.Lost) },
+			"finished": func(_ uuid.UUID, r jobs.StartRequest, token jobs.Token) {
+				c.finished(r, token, jobs.Lost)
+			},
 		} {
 			c.recovering(job)
 			s, r := c.session("first"), request(job, 1)
@@ -174,8 +185,10 @@ func (c *check) recovered(lost jobs.StartRequest, reason jobs.Reason) {
 		c.Fatalf("adopted %+v, expected the successor", adopted)
 	}
 	next := adopted[0]
-	if next.ID == lost.Run || next.Recovery != 1 || !next.ScheduledAt.Equal(lost.Firing.ScheduledAt) || next.State != jobs.Waiting ||
-		next.Job != lost.Firing.Job || next.Reason != reason || !strings.Contains(next.Detail, lost.Run.String()) {
+	if next.ID == lost.Run || next.Recovery != 1 ||
+		!next.ScheduledAt.Equal(lost.Firing.ScheduledAt) || next.State != jobs.Waiting ||
+		next.Job != lost.Firing.Job || next.Reason != reason ||
+		!strings.Contains(next.Detail, lost.Run.String()) {
 		c.Errorf("successor %+v", next)
 	}
 	again := lost

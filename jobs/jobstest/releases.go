@@ -22,13 +22,15 @@ var releaseRules = []rule{
 		c.must(err)
 		requests, err := locking.Normalize(r.Requests)
 		c.must(err)
-		want := locking.Released{ID: r.Run, Token: token, Owner: locking.Owner{Replica: "one", Job: "a", Run: r.Run.String()}, Requests: requests}
+		want := locking.Released{ID: r.Run, Token: token,
+			Owner: locking.Owner{Replica: "one", Job: "a", Run: r.Run.String()}, Requests: requests}
 		if !reflect.DeepEqual(released, want) {
 			c.Errorf("released %+v, expected %+v", released, want)
 		}
 		record := c.record(r.Run, jobs.Lost)
 		equal(c, "reason", record.Reason, jobs.ReasonReleased)
-		if record.FinishedAt == nil || !strings.Contains(record.Detail, "ann") || !strings.Contains(record.Detail, "stuck") {
+		if record.FinishedAt == nil || !strings.Contains(record.Detail, "ann") ||
+			!strings.Contains(record.Detail, "stuck") {
 			c.Errorf("released run %+v", record)
 		}
 		equal(c, "finish", c.finish(r, token, jobs.Succeeded), false)
@@ -54,7 +56,8 @@ var releaseRules = []rule{
 		first, second := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		seen := c.granted(s, first)
 		c.finished(first, seen, jobs.Succeeded)
-		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: seen, EndTransaction: true}
+		ask := jobs.ReleaseRequest{Resource: table("s/t").Resource, Token: seen,
+			EndTransaction: true}
 		_, err := c.Store.Release(c.ctx, action, ask)
 		c.refused("what nobody holds", err, jobs.ErrConflict)
 		token := c.granted(s, second)

@@ -25,20 +25,22 @@ var reserveRules = []rule{
 		c.granted(q.two, q.younger)
 		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
 	}},
-	{"a waiter on a schema keeps what lies beneath from others only in its reservation", func(c *check) {
-		q := c.queue(table("s"))
-		q.younger.Requests = []locking.Request{table("s/other")}
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
-		c.Pass(lapse)
-		token := c.granted(q.two, q.younger)
-		c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
-		c.finished(q.younger, token, jobs.Succeeded)
-		q.free()
-		c.granted(q.one, q.older)
-	}},
+	{"a waiter on a schema keeps what lies beneath from others only in its reservation",
+		func(c *check) {
+			q := c.queue(table("s"))
+			q.younger.Requests = []locking.Request{table("s/other")}
+			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+			c.Pass(lapse)
+			token := c.granted(q.two, q.younger)
+			c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.younger)
+			c.finished(q.younger, token, jobs.Succeeded)
+			q.free()
+			c.granted(q.one, q.older)
+		}},
 	{"a firing that reserves nothing is passed at once", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		holder, older, younger := request("holder", 1, table("s/t")), request("older", 2, table("s")), request("younger", 3, table("s/u"))
+		holder, older, younger := request("holder", 1, table("s/t")),
+			request("older", 2, table("s")), request("younger", 3, table("s/u"))
 		older.Reserve = 0
 		c.granted(one, holder)
 		c.blocked(one, older, jobs.ReasonLockHeld, holder)
@@ -52,18 +54,19 @@ var reserveRules = []rule{
 		c.Pass(lapse)
 		equal(c, "reserved", c.start(q.one, q.older)[0].Reserved, 0)
 	}},
-	{"a place is reserved anew once its waiter could be passed for five times as long", func(c *check) {
-		q := c.queue(table("s/t"))
-		c.Pass(reserve + locking.Unreserved*reserve - time.Minute)
-		equal(c, "reserved too soon", c.start(q.one, q.older)[0].Reserved, 0)
-		c.Pass(2 * time.Minute)
-		if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 {
-			c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
-		}
-		q.free()
-		c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
-		c.granted(q.one, q.older)
-	}},
+	{"a place is reserved anew once its waiter could be passed for five times as long",
+		func(c *check) {
+			q := c.queue(table("s/t"))
+			c.Pass(reserve + locking.Unreserved*reserve - time.Minute)
+			equal(c, "reserved too soon", c.start(q.one, q.older)[0].Reserved, 0)
+			c.Pass(2 * time.Minute)
+			if left := c.start(q.one, q.older)[0].Reserved; left <= reserve/2 {
+				c.Errorf("it is reserved for %s, expected nearly %s", left, reserve)
+			}
+			q.free()
+			c.blocked(q.two, q.younger, jobs.ReasonOlderWaiter, q.older)
+			c.granted(q.one, q.older)
+		}},
 	{"a refusal within a reservation does not prolong it", func(c *check) {
 		q := c.queue(table("s/t"))
 		for range 3 {
@@ -84,7 +87,8 @@ var reserveRules = []rule{
 	}},
 	{"within one job nobody is passed", func(c *check) {
 		s := c.session("one")
-		first, second, third := request("a", 1, ownName("a")), request("a", 2, ownName("a")), request("a", 3, ownName("a"))
+		first, second, third := request("a", 1, ownName("a")), request("a", 2, ownName("a")),
+			request("a", 3, ownName("a"))
 		second.Reserve, third.Reserve = 0, 0
 		token := c.granted(s, first)
 		c.blocked(s, second, jobs.ReasonOverlap, first)
@@ -95,7 +99,8 @@ var reserveRules = []rule{
 	}},
 	{"who waits for its turn in a group is not passed", func(c *check) {
 		s := c.session("one")
-		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)), request("c", 3, turn("g", 1))
+		first, second, third := request("a", 1, turn("g", 1)), request("b", 2, turn("g", 1)),
+			request("c", 3, turn("g", 1))
 		token := c.granted(s, first)
 		c.blocked(s, second, jobs.ReasonGroupFull, first)
 		c.Pass(lapse)
@@ -111,25 +116,28 @@ var reserveRules = []rule{
 		c.Pass(lapse)
 		c.granted(q.two, younger)
 	}},
-	{"a writer of what is always being read waits no longer than seven reservations", func(c *check) {
-		r := &readers{c: c, session: c.session("readers")}
-		r.start(3 * reserve) // it goes on for longer than a reservation
-		writer, s := request("writer", 0, table("s/t")), c.session("writer")
-		writer.WaitSince = epoch.Add(time.Second)
-		const step = reserve / 4
-		passed := time.Duration(0)
-		for ; c.start(s, writer)[0].Outcome != jobs.StartGranted; passed += step {
-			if passed > 3*reserve+7*reserve {
-				c.Fatalf("the writer still waits, %s after the long reader has ended", passed-3*reserve)
+	{"a writer of what is always being read waits no longer than seven reservations",
+		func(c *check) {
+			r := &readers{c: c, session: c.session("readers")}
+			r.start(3 * reserve) // it goes on for longer than a reservation
+			writer, s := request("writer", 0, table("s/t")), c.session("writer")
+			writer.WaitSince = epoch.Add(time.Second)
+			const step = reserve / 4
+			passed := time.Duration(0)
+			for ; c.start(s, writer)[0].Outcome != jobs.StartGranted; passed += step {
+				if passed > 3*reserve+7*reserve {
+					c.Fatalf("the writer still waits, %s after the long reader has ended",
+						passed-3*reserve)
+				}
+				r.start(reserve * 2 / 3)
+				c.Pass(step)
+				r.pass(step)
 			}
-			r.start(reserve * 2 / 3)
-			c.Pass(step)
-			r.pass(step)
-		}
-		if r.begun < 4 {
-			c.Errorf("%d readers began beside the writer that waited for %s: it kept them out", r.begun, passed)
-		}
-	}},
+			if r.begun < 4 {
+				c.Errorf("%d readers began beside the writer that waited for %s: it kept them out",
+					r.begun, passed)
+			}
+		}},
 }
 
 // turn is a request for a place in a group.

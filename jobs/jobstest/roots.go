@@ -52,7 +52,8 @@ var rootRules = []rule{
 		skip := noteOf(q.younger, jobs.Skipped, jobs.ReasonOlderWaiter)
 		skip.Blocker = c.record(q.younger.Run, jobs.Waiting).BlockedBy
 		equal(c, "skip", c.note(q.two, skip), true)
-		if b := c.record(q.younger.Run, jobs.Skipped).BlockedBy; !reflect.DeepEqual(b, skip.Blocker) {
+		if b := c.record(q.younger.Run, jobs.Skipped).
+			BlockedBy; !reflect.DeepEqual(b, skip.Blocker) {
 			c.Errorf("skipped with the blocker %+v, expected %+v", b, skip.Blocker)
 		}
 	}},
@@ -63,8 +64,10 @@ var rootRules = []rule{
 func (c *check) behind(q queue, r, waiter, root jobs.StartRequest, held locking.Request) {
 	c.Helper()
 	b := c.blocked(q.two, r, jobs.ReasonOlderWaiter, waiter)
-	if !b.Waiting || b.Root.Holder.Run != root.Run.String() || b.Root.Holder.Job != root.Firing.Job || b.Root.Resource != held.Resource.String() {
-		c.Errorf("%s is blocked by %+v, expected the root %s with %s", r.Firing.Job, b, root.Run, held.Resource)
+	if !b.Waiting || b.Root.Holder.Run != root.Run.String() ||
+		b.Root.Holder.Job != root.Firing.Job || b.Root.Resource != held.Resource.String() {
+		c.Errorf("%s is blocked by %+v, expected the root %s with %s", r.Firing.Job, b, root.Run,
+			held.Resource)
 	}
 	if recorded := c.record(r.Run, jobs.Waiting).BlockedBy; !reflect.DeepEqual(recorded, b) {
 		c.Errorf("%s is recorded as blocked by %+v, expected %+v", r.Firing.Job, recorded, b)

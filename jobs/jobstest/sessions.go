@@ -26,7 +26,8 @@ var sessionRules = []rule{
 		c.must(err)
 		after := c.replica(s)
 		if !after.ExpiresAt.After(before.ExpiresAt) || !after.LastBeat.After(before.LastBeat) {
-			c.Errorf("beat %s, expiry %s before; beat %s, expiry %s after", before.LastBeat, before.ExpiresAt, after.LastBeat, after.ExpiresAt)
+			c.Errorf("beat %s, expiry %s before; beat %s, expiry %s after", before.LastBeat,
+				before.ExpiresAt, after.LastBeat, after.ExpiresAt)
 		}
 		equal(c, "time to live", after.ExpiresAt.Sub(after.LastBeat), ttl)
 	}},
@@ -41,7 +42,8 @@ var sessionRules = []rule{
 		c.dead(s.ID)
 	}},
 	{"a session says which lock servers its replica has", func(c *check) {
-		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl, LockServers: "5f3a"}
+		with := jobs.Session{ID: uuid.New(), Replica: "one", Version: "v1", TTL: ttl,
+			LockServers: "5f3a"}
 		c.must(c.Store.Open(c.ctx, with))
 		equal(c, "lock servers", c.replica(with.ID).LockServers, "5f3a")
 		equal(c, "lock servers that nobody named", c.replica(c.session("two")).LockServers, "")
@@ -54,7 +56,8 @@ var sessionRules = []rule{
 	}},
 	{"a replica's vitals are those of its last heartbeat", func(c *check) {
 		s := c.session("one")
-		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 || r.NotReady != "" || r.Draining {
+		if r := c.replica(s); r.ClockOffset != nil || r.Workers != 0 || r.Busy != 0 ||
+			r.NotReady != "" || r.Draining {
 			c.Errorf("before a heartbeat: %+v", r)
 		}
 		offset := -1500*time.Millisecond - 600*time.Microsecond
@@ -69,7 +72,8 @@ var sessionRules = []rule{
 				equal(c, "workers", r.Workers, v.Workers)
 				equal(c, "busy", r.Busy, v.Busy)
 				equal(c, "not ready", r.NotReady, v.NotReady)
-				if (r.ClockOffset == nil) != (v.ClockOffset == nil) || r.ClockOffset != nil && *r.ClockOffset != -1501 {
+				if (r.ClockOffset == nil) != (v.ClockOffset == nil) ||
+					r.ClockOffset != nil && *r.ClockOffset != -1501 {
 					c.Errorf("clock offset %v", r.ClockOffset)
 				}
 			}
@@ -124,7 +128,8 @@ var sessionRules = []rule{
 		c.Expire(expired)
 		equal(c, "lost runs", len(c.sweep().Lost), 1)
 		for _, store := range []jobs.Store{c.Store, c.Second} {
-			for session, want := range map[uuid.UUID]bool{stopped: true, expired: false, left: false} {
+			for session, want := range map[uuid.UUID]bool{stopped: true, expired: false,
+				left: false} {
 				view := c.replicaBy(store, session)
 				equal(c, view.Name+" stopped", view.Stopped, want)
 				if view.EndedAt == nil {
@@ -160,7 +165,8 @@ var sessionRules = []rule{
 	}},
 	{"a heartbeat lists every claim of its session and no other", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")), request("c", 1, table("s/c"))
+		a, b, other := request("a", 1, table("s/a")), request("b", 1, table("s/b")),
+			request("c", 1, table("s/c"))
 		want := map[jobs.Token]uuid.UUID{c.granted(one, a): a.Run, c.granted(one, b): b.Run}
 		c.granted(two, other)
 		beat, err := c.Store.Heartbeat(c.ctx, one, jobs.ReplicaStatus{})
@@ -209,12 +215,15 @@ var sessionRules = []rule{
 // dead fails the test unless the session is lost to all that a replica does.
 func (c *check) dead(session uuid.UUID) {
 	c.Helper()
-	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := c.Store.Heartbeat(c.ctx, session, jobs.ReplicaStatus{}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		c.Fatalf("heartbeat of a dead session: %v, expected ErrSessionLost", err)
 	}
 	r := request("of-the-dead", 1, table("s/of-the-dead"))
 	c.outcome(session, r, jobs.StartNotLive)
-	if _, err := c.Store.Note(c.ctx, session, []jobs.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := c.Store.Note(c.ctx, session,
+		[]jobs.Note{noteOf(r, jobs.Skipped, jobs.ReasonLockHeld)}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		c.Fatalf("note of a dead session: %v, expected ErrSessionLost", err)
 	}
 	if _, err := c.Store.Run(c.ctx, r.Run); !errors.Is(err, jobs.ErrNotFound) {

@@ -15,7 +15,9 @@ import (
 // put adds the job, or changes it.
 func (c *check) put(job string, version int64) jobs.Spec {
 	c.Helper()
-	s, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)), Version: version})
+	s, err := c.Store.PutSpec(c.ctx, action,
+		jobs.Spec{Job: job, Text: json.RawMessage(fmt.Sprintf(`{"seen": %d}`, version)),
+			Version: version})
 	c.must(err)
 	return s
 }
@@ -41,10 +43,13 @@ var specRules = []rule{
 			}
 			return refusal
 		}
-		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
+		_, err := c.Store.PutSpec(c.ctx, action,
+			jobs.Spec{Job: "second", Text: json.RawMessage(`{}`)}, refuse)
 		c.refused("an addition that a check refuses", err, refusal)
-		c.refused("a removal that a check refuses", c.Store.RemoveSpec(c.ctx, action, "first", first.Version, refuse), refusal)
-		equal(c, "seen", strings.Join(seen, ", "), fmt.Sprintf("first %d, first %[1]d", first.Version))
+		c.refused("a removal that a check refuses",
+			c.Store.RemoveSpec(c.ctx, action, "first", first.Version, refuse), refusal)
+		equal(c, "seen", strings.Join(seen, ", "),
+			fmt.Sprintf("first %d, first %[1]d", first.Version))
 		equal(c, "specs", len(c.controlState(uuid.Nil, -1).Specs), 1)
 		agree := func([]jobs.Spec) error { return nil }
 		c.must(c.Store.RemoveSpec(c.ctx, action, "first", first.Version, agree))
@@ -58,21 +63,27 @@ var specRules = []rule{
 		}
 		within(c, "changed at", first.ChangedAt, before, c.now())
 		second := c.put("a", first.Version)
-		if second.Version <= first.Version || !jobs.SameParams(second.Text, json.RawMessage(fmt.Sprintf(`{"seen": %d}`, first.Version))) {
+		if second.Version <= first.Version ||
+			!jobs.SameParams(second.Text,
+				json.RawMessage(fmt.Sprintf(`{"seen": %d}`, first.Version))) {
 			c.Errorf("changed %+v after %+v", second, first)
 		}
 		for _, seen := range []int64{0, first.Version, second.Version + 1} {
-			_, err := c.Store.PutSpec(c.ctx, jobs.Action{Actor: "bob", Via: "go"}, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
+			_, err := c.Store.PutSpec(c.ctx, jobs.Action{Actor: "bob", Via: "go"},
+				jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: seen})
 			c.refused(fmt.Sprint("a change of version ", seen), err, jobs.ErrConflict)
 			if !strings.Contains(err.Error(), "ann") {
 				c.Errorf("told %q, expected by whom it was changed", err)
 			}
-			c.refused(fmt.Sprint("a removal of version ", seen), c.Store.RemoveSpec(c.ctx, action, "a", seen), jobs.ErrConflict)
+			c.refused(fmt.Sprint("a removal of version ", seen),
+				c.Store.RemoveSpec(c.ctx, action, "a", seen), jobs.ErrConflict)
 		}
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", second.Version))
-		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
+		_, err := c.Store.PutSpec(c.ctx, action,
+			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: second.Version})
 		c.refused("a change of what was removed", err, jobs.ErrConflict)
-		c.refused("another removal", c.Store.RemoveSpec(c.ctx, action, "a", second.Version), jobs.ErrConflict)
+		c.refused("another removal", c.Store.RemoveSpec(c.ctx, action, "a", second.Version),
+			jobs.ErrConflict)
 		if again := c.put("a", 0); again.Version <= second.Version {
 			c.Errorf("added again %+v, after %+v", again, second)
 		}
@@ -80,7 +91,8 @@ var specRules = []rule{
 		equal(c, "lines", len(c.audit(jobs.AuditFilter{Target: "job a"})), 4)
 	}},
 	{"what was never added is neither changed nor removed", func(c *check) {
-		_, err := c.Store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
+		_, err := c.Store.PutSpec(c.ctx, action,
+			jobs.Spec{Job: "a", Text: json.RawMessage(`{}`), Version: 1})
 		c.refused("a change", err, jobs.ErrNotFound)
 		c.refused("a removal", c.Store.RemoveSpec(c.ctx, action, "a", 1), jobs.ErrNotFound)
 	}},
@@ -93,7 +105,9 @@ var specRules = []rule{
 			for i := range put {
 				store := []jobs.Store{c.Store, c.Second}[i%2]
 				all.Go(func() {
-					put[i], errs[i] = store.PutSpec(c.ctx, action, jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)), Version: version})
+					put[i], errs[i] = store.PutSpec(c.ctx, action,
+						jobs.Spec{Job: "a", Text: json.RawMessage(fmt.Sprintf(`{"n": %d}`, i)),
+							Version: version})
 				})
 			}
 			all.Wait()
@@ -139,14 +153,16 @@ var specRules = []rule{
 		c.outcome(one, late, jobs.StartStale)
 		c.noRun(late)
 		two := c.session("two")
-		late.Version = c.carryAdded(two, "h", "a") // a replica that opens a session without having heard
+		// a replica that opens a session without having heard
+		late.Version = c.carryAdded(two, "h", "a")
 		c.outcome(two, late, jobs.StartStale)
 		if now := c.versions()["a"].Version; now >= 0 {
 			c.Errorf("version %d is active", now)
 		}
 		views, err := c.Store.Jobs(c.ctx)
 		c.must(err)
-		if len(views) != 1 || !views[0].Removed || views[0].Version != version || views[0].Hash != "h" || views[0].Source != jobs.FromStore {
+		if len(views) != 1 || !views[0].Removed || views[0].Version != version ||
+			views[0].Hash != "h" || views[0].Source != jobs.FromStore {
 			c.Errorf("jobs %+v, expected the removed one", views)
 		}
 		if _, err := c.trigger("a", "k"); !errors.Is(err, jobs.ErrNotFound) {
@@ -168,7 +184,8 @@ var specRules = []rule{
 		c.must(c.Store.RemoveSpec(c.ctx, action, "a", spec.Version))
 		for _, run := range []uuid.UUID{waits.Run, triggered.ID} {
 			record := c.record(run, jobs.Cancelled)
-			if record.Reason != jobs.ReasonCancelled || !strings.Contains(record.Detail, "removed by ann") {
+			if record.Reason != jobs.ReasonCancelled ||
+				!strings.Contains(record.Detail, "removed by ann") {
 				c.Errorf("cancelled run %+v", record)
 			}
 		}
@@ -225,21 +242,27 @@ var specRules = []rule{
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
 		params := json.RawMessage(`{"account": "acme", "n": 1e3}`)
-		run, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
+		run, err := c.Store.Trigger(c.ctx, action,
+			jobs.TriggerRequest{Job: "a", Key: "k", Params: params})
 		c.must(err)
-		if !jobs.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) || !strings.Contains(string(run.Params), "acme") {
+		if !jobs.SameParams(run.Params, c.record(run.ID, jobs.Waiting).Params) ||
+			!strings.Contains(string(run.Params), "acme") {
 			c.Errorf("params %s", run.Params)
 		}
-		again, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
+		again, err := c.Store.Trigger(c.ctx, action,
+			jobs.TriggerRequest{Job: "a", Key: "k",
+				Params: json.RawMessage(`{"n":1e3,  "account":"acme"}`)})
 		c.must(err)
 		equal(c, "run", again.ID, run.ID)
 		for _, other := range []string{"", `{}`, `{"account": "globex"}`} {
-			_, err = c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
+			_, err = c.Store.Trigger(c.ctx, action,
+				jobs.TriggerRequest{Job: "a", Key: "k", Params: paramsOf(other)})
 			c.refused("params "+other, err, jobs.ErrConflict)
 		}
 		adopted := c.adopt(one, 10, "a")
 		equal(c, "adopted params", jobs.SameParams(adopted[0].Params, run.Params), true)
-		c.granted(one, jobs.StartRequest{Run: run.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
+		c.granted(one, jobs.StartRequest{Run: run.ID,
+			Firing: jobs.Firing{Job: "a", ScheduledAt: run.ScheduledAt, Key: "k"}, Attempt: 1})
 		c.Expire(one)
 		c.sweep()
 		recovery := c.adopt(two, 10, "a")

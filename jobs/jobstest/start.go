@@ -24,7 +24,8 @@ var startRules = []rule{
 		equal(c, "token", record.Token, token)
 		equal(c, "attempt", record.Attempt, 2)
 		within(c, "created at", record.CreatedAt, before, c.now())
-		if record.StartedAt == nil || record.FinishedAt != nil || record.BlockedBy != nil || record.Reason != "" {
+		if record.StartedAt == nil || record.FinishedAt != nil || record.BlockedBy != nil ||
+			record.Reason != "" {
 			c.Errorf("running run %+v", record)
 		}
 	}},
@@ -32,7 +33,8 @@ var startRules = []rule{
 		c.register("h", "triggered", "late")
 		c.recovering("a")
 		one, two := c.session("one"), c.session("two")
-		holder, waits, noted, skipped := request("a", 1, table("s/t")), request("a", 2, table("s/t")), request("a", 3), request("a", 4)
+		holder, waits, noted, skipped := request("a", 1, table("s/t")),
+			request("a", 2, table("s/t")), request("a", 3), request("a", 4)
 		before := c.now()
 		token := c.granted(one, holder)
 		c.blocked(one, waits, jobs.ReasonLockHeld, holder)
@@ -42,13 +44,16 @@ var startRules = []rule{
 		c.must(err)
 		after := c.now()
 		late := misfired("late", after.Add(time.Minute), jobs.Waiting, jobs.ReasonMisfire)
-		_, err = c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("late", after.Add(time.Hour))}, func(string, jobs.Cursor) []jobs.Misfired {
-			return []jobs.Misfired{late}
-		})
+		_, err = c.Store.CheckMisfires(c.ctx,
+			[]jobs.MisfireCheck{checkOf("late", after.Add(time.Hour))},
+			func(string, jobs.Cursor) []jobs.Misfired {
+				return []jobs.Misfired{late}
+			})
 		c.must(err)
 		since := map[uuid.UUID]time.Time{waits.Run: waits.WaitSince, noted.Run: noted.WaitSince}
 		for _, r := range c.runs(jobs.RunFilter{}) {
-			equal(c, fmt.Sprint("attempt of ", r.Job, r.ScheduledAt), r.Attempt, map[bool]int{true: 1}[r.ID == holder.Run])
+			equal(c, fmt.Sprint("attempt of ", r.Job, r.ScheduledAt), r.Attempt,
+				map[bool]int{true: 1}[r.ID == holder.Run])
 			want := since[r.ID]
 			if r.State == jobs.Waiting && want.IsZero() {
 				want = r.CreatedAt
@@ -67,7 +72,8 @@ var startRules = []rule{
 		c.Expire(one)
 		c.sweep()
 		for _, r := range c.adopt(two, 10, "a") {
-			equal(c, "attempt of an adopted run", r.Attempt, map[bool]int{true: 2}[r.ID == holder.Run])
+			equal(c, "attempt of an adopted run", r.Attempt,
+				map[bool]int{true: 2}[r.ID == holder.Run])
 			c.same(r, c.record(r.ID, jobs.Waiting))
 		}
 	}},
@@ -107,13 +113,15 @@ var startRules = []rule{
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		c.blocked(s, waiter, jobs.ReasonLockHeld, holder)
 		record := c.record(waiter.Run, jobs.Waiting)
-		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() || record.Reason != jobs.ReasonLockHeld || record.Waited != nil {
+		if record.BlockedBy == nil || record.BlockedBy.Holder.Run != holder.Run.String() ||
+			record.Reason != jobs.ReasonLockHeld || record.Waited != nil {
 			c.Errorf("waiting run %+v", record)
 		}
 		since := record.WaitSince
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(s, waiter)
-		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil || record.Reason != "" || record.StartedAt == nil {
+		if record := c.record(waiter.Run, jobs.Running); record.BlockedBy != nil ||
+			record.Reason != "" || record.StartedAt == nil {
 			c.Errorf("a run that was blocked and runs: %+v", record)
 		} else if record.Waited == nil || record.Waited.Holder.Run != holder.Run.String() || !record.Waited.Since.Equal(since) {
 			c.Errorf("it waited by %+v, expected %s since %s", record.Waited, holder.Run, since)
@@ -121,7 +129,8 @@ var startRules = []rule{
 	}},
 	{"another run of a firing is a duplicate, whatever its state", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		first, waits, ends := request("a", 1, table("s/a")), request("b", 1, table("s/a")), request("c", 1)
+		first, waits, ends := request("a", 1, table("s/a")), request("b", 1, table("s/a")),
+			request("c", 1)
 		token := c.granted(one, first)
 		c.blocked(one, waits, jobs.ReasonLockHeld, first)
 		c.finished(ends, c.granted(one, ends), jobs.Failed)
@@ -157,13 +166,16 @@ var startRules = []rule{
 		s := c.session("one")
 		at := epoch.Add(time.Microsecond)
 		for _, f := range []jobs.Firing{
-			{Job: "a", ScheduledAt: epoch}, {Job: "a", ScheduledAt: at}, {Job: "a", ScheduledAt: epoch, Recovery: 1}, {Job: "b", ScheduledAt: epoch},
-			{Job: "a", ScheduledAt: epoch, Key: "k"}, {Job: "a", ScheduledAt: epoch, Key: "k2"}, {Job: "a", ScheduledAt: epoch, Key: "k", Recovery: 1},
+			{Job: "a", ScheduledAt: epoch}, {Job: "a", ScheduledAt: at},
+			{Job: "a", ScheduledAt: epoch, Recovery: 1}, {Job: "b", ScheduledAt: epoch},
+			{Job: "a", ScheduledAt: epoch, Key: "k"}, {Job: "a", ScheduledAt: epoch, Key: "k2"},
+			{Job: "a", ScheduledAt: epoch, Key: "k", Recovery: 1},
 		} {
 			r := jobs.StartRequest{Run: uuid.New(), Firing: f, Attempt: 1, WaitSince: epoch}
 			c.granted(s, r)
 			record := c.record(r.Run, jobs.Running)
-			if got := (jobs.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt, Key: record.Key, Recovery: record.Recovery}); got != f {
+			if got := (jobs.Firing{Job: record.Job, ScheduledAt: record.ScheduledAt,
+				Key: record.Key, Recovery: record.Recovery}); got != f {
 				c.Errorf("firing %+v is kept as %+v", f, got)
 			}
 			r.Run = uuid.New()
@@ -197,8 +209,10 @@ var startRules = []rule{
 	}},
 	{"a firing of a batch on a schema blocks a later one on its table", func(c *check) {
 		s := c.session("one")
-		results := c.start(s, request("a", 1, table("s")), request("b", 1, table("s/t")), request("c", 1, table("z/t")), request("d", 1, table("z")))
-		for i, want := range []jobs.StartOutcome{jobs.StartGranted, jobs.StartBlocked, jobs.StartGranted, jobs.StartBlocked} {
+		results := c.start(s, request("a", 1, table("s")), request("b", 1, table("s/t")),
+			request("c", 1, table("z/t")), request("d", 1, table("z")))
+		for i, want := range []jobs.StartOutcome{jobs.StartGranted, jobs.StartBlocked,
+			jobs.StartGranted, jobs.StartBlocked} {
 			equal(c, fmt.Sprint("outcome ", i), results[i].Outcome, want)
 		}
 	}},
@@ -206,7 +220,8 @@ var startRules = []rule{
 		s := c.session("one")
 		holder := request("a", 1, table("s/2"))
 		c.granted(s, holder)
-		blocker := c.blocked(s, request("b", 1, table("s/1"), table("s/2"), table("s/3")), jobs.ReasonLockHeld, holder)
+		blocker := c.blocked(s, request("b", 1, table("s/1"), table("s/2"), table("s/3")),
+			jobs.ReasonLockHeld, holder)
 		equal(c, "blocking resource", blocker.Resource, "s/2")
 		equal(c, "holder's replica", blocker.Holder.Replica, "one")
 		for _, lock := range c.locks() {
@@ -235,7 +250,8 @@ var startRules = []rule{
 				c.Fatalf("start %d: %+v, expected a grant with a token of its own", i, result)
 			}
 			tokens[result.Token] = true
-			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: result.Token, State: jobs.Succeeded}
+			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: result.Token,
+				State: jobs.Succeeded}
 		}
 		equal(c, "locks", len(c.locks()), 3*len(requests))
 		for i, result := range c.start(s, requests...) {

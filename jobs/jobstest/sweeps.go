@@ -9,7 +9,8 @@ import (
 var sweepRules = []rule{
 	{"the runs of an expired session become lost", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		lost, lives := request("a", 1, path("p"), slot("api", 3), shared("s/a")), request("b", 1, table("s/b"))
+		lost, lives := request("a", 1, path("p"), slot("api", 3), shared("s/a")),
+			request("b", 1, table("s/b"))
 		token := c.granted(one, lost)
 		c.granted(two, lives)
 		c.Expire(one)
@@ -21,7 +22,9 @@ var sweepRules = []rule{
 		if !slices.Equal(got.Held, lost.Requests) {
 			c.Errorf("it held %+v, expected %+v", got.Held, lost.Requests)
 		}
-		if got.ID != lost.Run || got.Job != "a" || !got.ScheduledAt.Equal(lost.Firing.ScheduledAt) || got.Replica != "one" || got.Token != token || got.State != jobs.Lost {
+		if got.ID != lost.Run || got.Job != "a" ||
+			!got.ScheduledAt.Equal(lost.Firing.ScheduledAt) || got.Replica != "one" ||
+			got.Token != token || got.State != jobs.Lost {
 			c.Errorf("lost %+v", got)
 		}
 		record := c.record(lost.Run, jobs.Lost)
@@ -37,7 +40,8 @@ var sweepRules = []rule{
 	}},
 	{"what the dead held is free", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		dead, next := request("a", 1, table("s/t"), ownName("a")), request("a", 2, table("s/t"), ownName("a"))
+		dead, next := request("a", 1, table("s/t"), ownName("a")),
+			request("a", 2, table("s/t"), ownName("a"))
 		c.granted(one, dead)
 		c.Expire(one)
 		c.sweep()

@@ -37,23 +37,25 @@ var triggerWaitRules = []rule{
 			c.waitsFor(answer.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
 		}
 	}},
-	{"a trigger says behind which earlier trigger its run waits, and for what that waits", func(c *check) {
-		c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
-		one, holder := c.session("one"), request("holder", 1, table("s/t"))
-		first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
-		c.adopts(one, first)
-		c.granted(one, holder)
-		c.blocked(one, first, jobs.ReasonLockHeld, holder)
-		c.triggered("a", "2", nil)
-		third := c.triggered("a", "3", nil)
-		c.waitsFor(third.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
-		c.defined("later", map[string][]locking.Request{"a": nil})
-		fourth := c.triggered("a", "4", nil)
-		c.waitsFor(fourth.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
-		if root := fourth.WaitsFor.Root; root.Holder.Run != holder.Run.String() || root.Resource != table("s/t").Resource.String() {
-			c.Errorf("the root of %+v, expected run %s", fourth.WaitsFor, holder.Run)
-		}
-	}},
+	{"a trigger says behind which earlier trigger its run waits, and for what that waits",
+		func(c *check) {
+			c.defined("h", map[string][]locking.Request{"a": {table("s/t")}})
+			one, holder := c.session("one"), request("holder", 1, table("s/t"))
+			first := c.startOf(c.triggered("a", "1", nil), table("s/t"))
+			c.adopts(one, first)
+			c.granted(one, holder)
+			c.blocked(one, first, jobs.ReasonLockHeld, holder)
+			c.triggered("a", "2", nil)
+			third := c.triggered("a", "3", nil)
+			c.waitsFor(third.WaitsFor, jobs.ReasonLockHeld, table("s/t"), holder, false)
+			c.defined("later", map[string][]locking.Request{"a": nil})
+			fourth := c.triggered("a", "4", nil)
+			c.waitsFor(fourth.WaitsFor, jobs.ReasonOlderWaiter, ownName("a"), first, true)
+			if root := fourth.WaitsFor.Root; root.Holder.Run != holder.Run.String() ||
+				root.Resource != table("s/t").Resource.String() {
+				c.Errorf("the root of %+v, expected run %s", fourth.WaitsFor, holder.Run)
+			}
+		}},
 	{"a trigger that is not to wait is refused while its job runs", func(c *check) {
 		c.register("h", "a")
 		s, running := c.session("one"), request("a", 1)
@@ -65,10 +67,12 @@ var triggerWaitRules = []rule{
 		c.finished(running, token, jobs.Succeeded)
 		before := c.now()
 		answer := c.triggered("a", "k", new(time.Duration))
-		if !answer.Created || answer.StartBy == nil || !answer.StartBy.Equal(answer.CreatedAt.Add(jobs.TriggerGrace)) {
+		if !answer.Created || answer.StartBy == nil ||
+			!answer.StartBy.Equal(answer.CreatedAt.Add(jobs.TriggerGrace)) {
 			c.Errorf("the key of a refused trigger was answered %+v", answer)
 		}
-		within(c, "start by", *answer.StartBy, before.Add(jobs.TriggerGrace), c.now().Add(jobs.TriggerGrace))
+		within(c, "start by", *answer.StartBy, before.Add(jobs.TriggerGrace),
+			c.now().Add(jobs.TriggerGrace))
 	}},
 	{"a trigger that is not to wait is refused while its lock is held", func(c *check) {
 		c.defined("h", map[string][]locking.Request{"a": {table("s")}})
@@ -83,14 +87,16 @@ var triggerWaitRules = []rule{
 		first := c.startOf(c.triggered("a", "1", nil))
 		c.busy("a", "2", jobs.ReasonOlderWaiter, ownName("a"), first)
 	}},
-	{"a trigger that is not to wait is not refused where runs of its job may overlap", func(c *check) {
-		overlapping := definition("a", "h")
-		overlapping.MayOverlap = true
-		_, err := c.Store.Register(c.ctx, c.session("registrar"), []jobs.Definition{overlapping})
-		c.must(err)
-		c.triggered("a", "1", nil)
-		equal(c, "created", c.triggered("a", "2", new(time.Duration)).Created, true)
-	}},
+	{"a trigger that is not to wait is not refused where runs of its job may overlap",
+		func(c *check) {
+			overlapping := definition("a", "h")
+			overlapping.MayOverlap = true
+			_, err := c.Store.Register(c.ctx, c.session("registrar"),
+				[]jobs.Definition{overlapping})
+			c.must(err)
+			c.triggered("a", "1", nil)
+			equal(c, "created", c.triggered("a", "2", new(time.Duration)).Created, true)
+		}},
 	{"a trigger that is not to wait is answered with the waiting run of its key", func(c *check) {
 		c.register("h", "a")
 		first := c.startOf(c.triggered("a", "1", nil))
@@ -108,7 +114,8 @@ var triggerWaitRules = []rule{
 		for i := range errs {
 			store := []jobs.Store{c.Store, c.Second}[i%2]
 			go func() {
-				_, errs[i] = store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
+				_, errs[i] = store.Trigger(c.ctx, action,
+					jobs.TriggerRequest{Job: "a", Wait: new(time.Duration)})
 				done <- i
 			}()
 		}
@@ -129,7 +136,8 @@ var triggerWaitRules = []rule{
 		want := answer.CreatedAt.Add(time.Minute)
 		s := c.session("one")
 		adopted := c.adopt(s, 1, "a")
-		for what, r := range map[string]jobs.Record{"answered": answer.Record, "read": c.record(answer.ID, jobs.Waiting), "adopted": adopted[0]} {
+		for what, r := range map[string]jobs.Record{"answered": answer.Record,
+			"read": c.record(answer.ID, jobs.Waiting), "adopted": adopted[0]} {
 			if r.StartBy == nil || !r.StartBy.Equal(want) {
 				c.Errorf("%s with the limit %v, expected %s", what, r.StartBy, want)
 			}
@@ -175,7 +183,8 @@ var triggerWaitRules = []rule{
 // triggered triggers the job with a key and a wait, which must be accepted.
 func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
 	c.Helper()
-	answer, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
+	answer, err := c.Store.Trigger(c.ctx, action,
+		jobs.TriggerRequest{Job: job, Key: key, Wait: wait})
 	c.must(err)
 	return answer
 }
@@ -183,15 +192,18 @@ func (c *check) triggered(job, key string, wait *time.Duration) jobs.Triggered {
 // startOf asks for the start of a triggered run, with its own name and other requests.
 func (c *check) startOf(t jobs.Triggered, requests ...locking.Request) jobs.StartRequest {
 	return jobs.StartRequest{
-		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key}, Attempt: 1, WaitSince: t.WaitSince,
+		Run: t.ID, Firing: jobs.Firing{Job: t.Job, ScheduledAt: t.ScheduledAt, Key: t.Key},
+		Attempt: 1, WaitSince: t.WaitSince,
 		Requests: append([]locking.Request{ownName(t.Job)}, requests...),
 	}
 }
 
 // busy checks that a trigger that is not to wait is refused because of the holder.
-func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request, holder jobs.StartRequest) {
+func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request,
+	holder jobs.StartRequest) {
 	c.Helper()
-	_, err := c.Store.Trigger(c.ctx, action, jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
+	_, err := c.Store.Trigger(c.ctx, action,
+		jobs.TriggerRequest{Job: job, Key: key, Wait: new(time.Duration)})
 	var busy *jobs.BusyError
 	if !errors.As(err, &busy) || !errors.Is(err, jobs.ErrBusy) || busy.Job != job {
 		c.Fatalf("found the error %v, expected a *BusyError of job %s", err, job)
@@ -199,10 +211,13 @@ func (c *check) busy(job, key string, reason jobs.Reason, held locking.Request, 
 	c.waitsFor(&busy.Obstacle, reason, held, holder, reason == jobs.ReasonOlderWaiter)
 }
 
-func (c *check) waitsFor(o *jobs.Obstacle, reason jobs.Reason, held locking.Request, holder jobs.StartRequest, waiting bool) {
+func (c *check) waitsFor(o *jobs.Obstacle, reason jobs.Reason, held locking.Request,
+	holder jobs.StartRequest, waiting bool) {
 	c.Helper()
-	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() || o.Holder.Run != holder.Run.String() ||
+	if o == nil || o.Reason != reason || o.Resource != held.Resource.String() ||
+		o.Holder.Run != holder.Run.String() ||
 		o.Holder.Job != holder.Firing.Job || o.Waiting != waiting {
-		c.Fatalf("waits for %+v, expected %s because of run %s of job %s on %s", o, reason, holder.Run, holder.Firing.Job, held.Resource)
+		c.Fatalf("waits for %+v, expected %s because of run %s of job %s on %s", o, reason,
+			holder.Run, holder.Firing.Job, held.Resource)
 	}
 }

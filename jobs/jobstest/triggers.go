@@ -16,14 +16,17 @@ var triggerRules = []rule{
 		before := c.now()
 		r, err := c.trigger("a", "k")
 		c.must(err)
-		if r.Job != "a" || r.Key != "k" || r.State != jobs.Waiting || r.Reason != jobs.ReasonTriggered || r.Recovery != 0 {
+		if r.Job != "a" || r.Key != "k" || r.State != jobs.Waiting ||
+			r.Reason != jobs.ReasonTriggered || r.Recovery != 0 {
 			c.Errorf("triggered %+v", r)
 		}
 		within(c, "scheduled_at", r.ScheduledAt, before, c.now())
 		within(c, "created at", r.CreatedAt, before, c.now())
 		s := c.session("one")
 		equal(c, "adopted", len(c.adopt(s, 10, "a")), 1)
-		c.granted(s, jobs.StartRequest{Run: r.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1, WaitSince: r.ScheduledAt})
+		c.granted(s, jobs.StartRequest{Run: r.ID,
+			Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1,
+			WaitSince: r.ScheduledAt})
 	}},
 	{"a key that was used before returns its run", func(c *check) {
 		c.register("h", "a")
@@ -34,7 +37,8 @@ var triggerRules = []rule{
 		equal(c, "run", again.ID, first.ID)
 		s := c.session("one")
 		c.adopt(s, 1, "a")
-		r := jobs.StartRequest{Run: first.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: first.ScheduledAt, Key: "k"}, Attempt: 1}
+		r := jobs.StartRequest{Run: first.ID,
+			Firing: jobs.Firing{Job: "a", ScheduledAt: first.ScheduledAt, Key: "k"}, Attempt: 1}
 		c.finished(r, c.granted(s, r), jobs.Succeeded)
 		ended, err := c.trigger("a", "k")
 		c.must(err)
@@ -185,7 +189,8 @@ func (c *check) triggers() (first, second jobs.StartRequest) {
 		r, err := c.trigger("a", fmt.Sprint("key ", i))
 		c.must(err)
 		asked[i] = jobs.StartRequest{
-			Run: r.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key}, Attempt: 1, WaitSince: r.WaitSince,
+			Run: r.ID, Firing: jobs.Firing{Job: "a", ScheduledAt: r.ScheduledAt, Key: r.Key},
+			Attempt: 1, WaitSince: r.WaitSince,
 			Requests: []locking.Request{ownName("a")},
 		}
 	}

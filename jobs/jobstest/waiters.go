@@ -84,10 +84,12 @@ var waiterRules = []rule{
 		q.free()
 		withdrawn := noteOf(q.older, jobs.Waiting, jobs.ReasonNoWorker)
 		withdrawn.Requests = nil
-		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour) // its place is that of its first record
+		// its place is that of its first record
+		withdrawn.WaitSince = withdrawn.WaitSince.Add(time.Hour)
 		equal(c, "withdrawal", c.note(q.one, withdrawn), true)
 		waits := c.record(q.older.Run, jobs.Waiting)
-		if waits.Reason != jobs.ReasonNoWorker || waits.BlockedBy != nil || !waits.WaitSince.Equal(q.older.WaitSince) {
+		if waits.Reason != jobs.ReasonNoWorker || waits.BlockedBy != nil ||
+			!waits.WaitSince.Equal(q.older.WaitSince) {
 			c.Errorf("withdrawn run %+v", waits)
 		}
 		token := c.granted(q.two, q.younger)
@@ -138,7 +140,8 @@ var waiterRules = []rule{
 	}},
 	{"a waiter that is granted a slot uses one", func(c *check) {
 		s := c.session("one")
-		holders := []jobs.StartRequest{request("x", 1, slot("api", 2)), request("y", 1, slot("api", 2))}
+		holders := []jobs.StartRequest{request("x", 1, slot("api", 2)),
+			request("y", 1, slot("api", 2))}
 		older, younger := request("older", 2, slot("api", 2)), request("younger", 3, slot("api", 2))
 		tokens := []jobs.Token{c.granted(s, holders[0]), c.granted(s, holders[1])}
 		c.blocked(s, older, jobs.ReasonLockHeld, holders[0])
@@ -151,7 +154,8 @@ var waiterRules = []rule{
 	}},
 	{"older waiters leave the slots they do not need", func(c *check) {
 		s := c.session("one")
-		older, younger, youngest := request("older", 1, slot("api", 2)), request("younger", 2, slot("api", 2)), request("youngest", 3, slot("api", 2))
+		older, younger, youngest := request("older", 1, slot("api", 2)),
+			request("younger", 2, slot("api", 2)), request("youngest", 3, slot("api", 2))
 		equal(c, "note", c.note(s, noteOf(older, jobs.Waiting, jobs.ReasonLockHeld)), true)
 		c.granted(s, younger)
 		result := c.start(s, youngest)[0]
@@ -186,7 +190,8 @@ type queue struct {
 func (c *check) queue(wanted ...locking.Request) queue {
 	c.Helper()
 	q := queue{c: c, one: c.session("one"), two: c.session("two")}
-	q.holder, q.older, q.younger = request("holder", 1, table("s/t")), request("older", 2, wanted...), request("younger", 3, wanted...)
+	q.holder, q.older, q.younger = request("holder", 1, table("s/t")),
+		request("older", 2, wanted...), request("younger", 3, wanted...)
 	q.token = c.granted(c.session("three"), q.holder)
 	c.blocked(q.one, q.older, jobs.ReasonLockHeld, q.holder)
 	return q

@@ -11,14 +11,16 @@ import (
 var watchRules = []rule{
 	{"the session of a run is told that somebody looks at it", func(c *check) {
 		one, two := c.session("one"), c.session("two")
-		looked, other, waits := request("a", 1, table("s/t")), request("b", 1), request("c", 1, table("s/t"))
+		looked, other, waits := request("a", 1, table("s/t")), request("b", 1),
+			request("c", 1, table("s/t"))
 		token := c.granted(one, looked)
 		c.granted(one, other)
 		c.blocked(one, waits, jobs.ReasonLockHeld, looked)
 		for _, run := range []uuid.UUID{looked.Run, looked.Run, waits.Run, uuid.New()} {
 			c.must(c.Second.Watch(c.ctx, run))
 		}
-		if got := c.controlState(one, c.controlState(one, -1).Generation).Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
+		if got := c.controlState(one, c.controlState(one, -1).Generation).
+			Watched; !slices.Equal(got, []uuid.UUID{looked.Run}) {
 			c.Errorf("watched %s, expected %s alone", got, looked.Run)
 		}
 		if got := c.controlState(two, -1).Watched; len(got) > 0 {
@@ -34,10 +36,12 @@ var watchRules = []rule{
 		r := request("a", 1)
 		token := c.granted(s, r)
 		for _, text := range []string{"begun\n", "begun\nhalf\x00 done\n"} {
-			c.must(c.Store.KeepOutput(c.ctx, []jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
+			c.must(c.Store.KeepOutput(c.ctx,
+				[]jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
 			equal(c, "output", c.record(r.Run, jobs.Running).Output, jobs.PlainText(text))
 		}
-		finish := jobs.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed, Output: "all of it\n"}
+		finish := jobs.FinishRequest{Run: r.Run, Token: token, State: jobs.Failed,
+			Output: "all of it\n"}
 		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{finish})
 		c.must(err)
 		equal(c, "finished", done[0], true)

@@ -14,11 +14,14 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	s := newStage(t)
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
-		if err := s.a.Open(t.Context(), jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+		if err := s.a.Open(t.Context(),
+			jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.a.Register(t.Context(), leaves, []jobs.Definition{{Name: "a", Hash: "h", Priority: 5, Source: jobs.FromConfig}}); err != nil {
+	if _, err := s.a.Register(t.Context(), leaves,
+		[]jobs.Definition{{Name: "a", Hash: "h", Priority: 5,
+			Source: jobs.FromConfig}}); err != nil {
 		t.Fatal(err)
 	}
 	holder, waits := request(t, "holder", "t"), request(t, "a", "t")

@@ -15,15 +15,18 @@ import (
 const (
 	// A client that is paused in the midst of an action must not hold what it has
 	// locked for long.
-	beginAction = `SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', '5s', true)`
+	beginAction = `SELECT set_config('lock_timeout', $1, true),
+		set_config('idle_in_transaction_session_timeout', '5s', true)`
 
 	// Of two actions with one key the second sees what the first has done.
-	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast act ' || $1 || ' ' || $2, 0))`
+	lockKey = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast act ' || $1 || ' ' || $2,
+		0))`
 
 	actionByKey = `SELECT action, target, outcome FROM holdfast.audit WHERE key = $1 AND key <> ''`
 
 	writeAudit = `
-INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, detail, key, outcome)
+INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason, detail, key,
+    outcome)
 VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
 	// Everybody locks meta last, and until the commit that is sent with this.
@@ -35,20 +38,23 @@ VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 // actionTx is an action while it is done, in a transaction of its own.
 type actionTx struct {
 	pgx.Tx
-	detail       any       // of its line in the audit log
-	controlState bool      // replicas obey it: what they know of orders is old
-	silent       bool      // it did nothing, and has no line
-	last         pgx.Batch // what is to be sent with the commit, because others wait for what it locks
+	detail       any  // of its line in the audit log
+	controlState bool // replicas obey it: what they know of orders is old
+	silent       bool // it did nothing, and has no line
+	// what is to be sent with the commit, because others wait for what it locks
+	last pgx.Batch
 }
 
 // action does what an operator asks for, together with its line in the audit log.
 // One whose key was used for the same does nothing, and has outcome, a pointer,
 // filled in as it was then.
-func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(ctx context.Context, d *actionTx) error) error {
+func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
+	do func(ctx context.Context, d *actionTx) error) error {
 	return wrap(action, s.actionOnce(ctx, a, action, target, outcome, do))
 }
 
-func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(ctx context.Context, d *actionTx) error) error {
+func (s *Store) actionOnce(ctx context.Context, a jobs.Action, action, target string, outcome any,
+	do func(ctx context.Context, d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
@@ -85,7 +91,8 @@ type formerAction struct {
 // tell fills in the outcome of an action that was done before.
 func (f *formerAction) tell(key, action, target string, outcome any) error {
 	if f.action != action || f.target != target {
-		return fmt.Errorf("the key %q was used to %s %s: %w", key, f.action, f.target, jobs.ErrConflict)
+		return fmt.Errorf("the key %q was used to %s %s: %w", key, f.action, f.target,
+			jobs.ErrConflict)
 	}
 	if outcome == nil {
 		return nil
@@ -94,7 +101,8 @@ func (f *formerAction) tell(key, action, target string, outcome any) error {
 }
 
 // beginAction returns what was done with the key before, if anything was.
-func (s *Store) beginAction(ctx context.Context, tx pgx.Tx, key string) (before *formerAction, err error) {
+func (s *Store) beginAction(ctx context.Context, tx pgx.Tx,
+	key string) (before *formerAction, err error) {
 	b := &pgx.Batch{}
 	b.Queue(beginAction, s.lockTimeout)
 	if key != "" {
@@ -112,7 +120,8 @@ func (s *Store) beginAction(ctx context.Context, tx pgx.Tx, key string) (before 
 }
 
 // commitAction writes the action down and commits, in one round trip.
-func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string, outcome any) error {
+func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, action, target string,
+	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
@@ -122,7 +131,8 @@ func (s *Store) commitAction(ctx context.Context, d *actionTx, a jobs.Action, ac
 		return err
 	}
 	b := &d.last
-	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail, a.Key, told)
+	b.Queue(writeAudit, uuid.New(), a.Actor, a.Via, a.Replica, action, target, a.Reason, detail,
+		a.Key, told)
 	if d.controlState {
 		b.Queue(raiseControlState)
 	}

@@ -14,8 +14,10 @@ const (
 	// ownRuns are read only, in case a start of one is under way: a start may
 	// lock what one run needs in another order than an adoption.
 	ownRuns = `WITH ` + pausedJobs + selectRuns + `
-WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.run <> ALL($3)))
-    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining) AND ` + notHeldBack + `
+WHERE r.id = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
+    WHERE w.session = $1 AND w.run <> ALL($3)))
+    AND r.job = ANY($2) AND r.state = 'waiting' AND EXISTS (` + sessionLives + ` AND NOT draining)
+        AND ` + notHeldBack + `
 ORDER BY r.created_at, r.id`
 
 	// notHeldBack is whether a run that waits may start although its job may be
@@ -30,33 +32,40 @@ WITH ` + pausedJobs + `, asked AS (
     SELECT * FROM unnest($2::text[], $5::interval[], $6::interval[]) AS a (job, ahead, threshold)
 ), late AS (
     SELECT w.run ` + freeRuns + `
-        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1 AND r.scheduled_at < clock_timestamp() - a.threshold
+        AND r.key = '' AND r.recovery = 0 AND r.attempt <= 1
+            AND r.scheduled_at < clock_timestamp() - a.threshold
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $7::int FOR UPDATE OF w SKIP LOCKED
 ), prompt AS (
     SELECT w.run ` + freeRuns + `
-        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1 OR r.scheduled_at >= clock_timestamp() - a.threshold)
+        AND (r.key <> '' OR r.recovery > 0 OR r.attempt > 1
+            OR r.scheduled_at >= clock_timestamp() - a.threshold)
     ORDER BY w.since - a.ahead, r.scheduled_at, w.run LIMIT $4 FOR UPDATE OF w SKIP LOCKED
 ), free AS (
     SELECT run FROM late UNION ALL SELECT run FROM prompt LIMIT $4
 ), taken AS (
     UPDATE holdfast.waits w SET session = me.id
     FROM free, holdfast.sessions me
-    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL AND me.expires_at > clock_timestamp() AND NOT me.draining
+    WHERE w.run = free.run AND me.id = $1 AND me.ended_at IS NULL
+        AND me.expires_at > clock_timestamp() AND NOT me.draining
     RETURNING w.run, me.id AS session, me.replica
 ), withdrawn AS (
-    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken)) AND NOT ` + ownPlace + `
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM taken))
+        AND NOT ` + ownPlace + `
 )
 UPDATE holdfast.runs r SET session = taken.session, replica = taken.replica
-FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken)) AND r.state = 'waiting'
+FROM taken WHERE r.id = taken.run AND r.id = ANY(ARRAY(SELECT run FROM taken))
+    AND r.state = 'waiting'
 RETURNING` + recordColumns + `, '', NULL::text`
 
 	// ownPlace is whether w is the place in its job that a triggered run keeps until it
 	// begins.
-	ownPlace = `(starts_with(w.resource, 'job:') AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
+	ownPlace = `(starts_with(w.resource, 'job:')
+		AND (SELECT o.triggered FROM holdfast.waits o WHERE o.run = w.run) IS TRUE)`
 
 	freeRuns = `
     FROM holdfast.waits w
-    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT r.job, r.scheduled_at, r.key, r.recovery, r.attempt
+        FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
     JOIN asked a ON a.job = r.job COLLATE "C"
     LEFT JOIN holdfast.sessions s ON s.id = w.session
     WHERE (w.session IS NULL OR s.ended_at IS NOT NULL) AND w.run <> ALL($3) AND ` + notHeldBack
@@ -66,7 +75,8 @@ RETURNING` + recordColumns + `, '', NULL::text`
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	known := make([]rawID, len(a.Known)) // never NULL, which nothing differs from
 	for i, run := range a.Known {
 		known[i] = run
@@ -92,9 +102,11 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 // adoptedColumns are the jobs' names, by how much their runs come before others,
 // and their thresholds.
 func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, thresholds []time.Duration) {
-	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)), make([]time.Duration, len(adopted))
+	names, ahead, thresholds = make([]string, len(adopted)), make([]time.Duration, len(adopted)),
+		make([]time.Duration, len(adopted))
 	for i, j := range adopted {
-		names[i], ahead[i], thresholds[i] = j.Name, time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
+		names[i], ahead[i], thresholds[i] = j.Name,
+			time.Duration(j.Priority-jobs.DefaultPriority)*jobs.Ageing, j.Threshold
 	}
 	return names, ahead, thresholds
 }
@@ -102,7 +114,8 @@ func adoptedColumns(adopted []jobs.AdoptedJob) (names []string, ahead, threshold
 // Revoke ends a claim by force. It does not wait for a transaction of the job
 // that holds the claim: it then returns an error that wraps
 // jobs.ErrUnavailable.
-func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) error {
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var run uuid.UUID
 		if err := tx.QueryRow(ctx, revokeClaim, token).Scan(&run); err == pgx.ErrNoRows {
@@ -112,7 +125,8 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		}
 		b := &pgx.Batch{}
 		b.Queue(beginPipeline, s.lockTimeout)
-		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}}, make([]bool, 1))
+		queueFinish(b, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason,
+			Detail: jobs.RevokedDetail}}, make([]bool, 1))
 		return tx.SendBatch(ctx, b).Close()
 	})
 	return wrap("revocation", err)

@@ -41,9 +41,12 @@ func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 			s := newStage(t)
 			former, one, two := s.session(s.a, "former"), s.session(s.a, "a"), s.session(s.b, "b")
 			first, second := request(t, "job", "orders"), request(t, "job", "sales")
-			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second), first.WaitSince.Add(time.Second)
+			second.Firing.ScheduledAt, second.WaitSince = first.Firing.ScheduledAt.Add(time.Second),
+				first.WaitSince.Add(time.Second)
 			for _, r := range []jobs.StartRequest{first, second} {
-				stands, err := s.a.Note(t.Context(), former, []jobs.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Requests: r.Requests, WaitSince: r.WaitSince}})
+				stands, err := s.a.Note(t.Context(), former,
+					[]jobs.Note{{Run: r.Run, Firing: r.Firing, State: jobs.Waiting,
+						Requests: r.Requests, WaitSince: r.WaitSince}})
 				if err != nil || !stands[0] {
 					t.Fatal(stands, err)
 				}
@@ -63,7 +66,8 @@ func TestRunTakenBetweenLookAndLockIsNotAdoptedAgain(t *testing.T) {
 			if got.err != nil || len(got.records) != 1 || got.records[0].ID != first.Run {
 				t.Errorf("adopted %+v, %v, want run %s alone", got.records, got.err, first.Run)
 			}
-			if owner := query[uuid.UUID](s, "SELECT session FROM holdfast.waits WHERE run = $1", second.Run); owner != one {
+			if owner := query[uuid.UUID](s, "SELECT session FROM holdfast.waits WHERE run = $1",
+				second.Run); owner != one {
 				t.Errorf("the second run changed hands")
 			}
 		})

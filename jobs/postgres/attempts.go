@@ -11,7 +11,8 @@ import (
 
 const (
 	countFailures = `
-SELECT k.place, a.count, a.until - clock_timestamp() FROM unnest($1::text[]) WITH ORDINALITY AS k (key, place)
+SELECT k.place, a.count, a.until - clock_timestamp()
+    FROM unnest($1::text[]) WITH ORDINALITY AS k (key, place)
 JOIN holdfast.attempts a ON a.key = k.key COLLATE "C" WHERE a.until > clock_timestamp()`
 
 	// Rows are locked in the order of their keys, as everywhere.
@@ -24,7 +25,8 @@ ON CONFLICT (key) DO UPDATE SET
 
 	forgetFailures = `
 DELETE FROM holdfast.attempts WHERE key = ANY(ARRAY(
-    SELECT key FROM holdfast.attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000 FOR UPDATE SKIP LOCKED))`
+    SELECT key FROM holdfast.attempts WHERE until <= clock_timestamp() ORDER BY key LIMIT 10000
+        FOR UPDATE SKIP LOCKED))`
 )
 
 // CountFailures asks over the page's connections.

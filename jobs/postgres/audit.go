@@ -15,13 +15,15 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 		return nil, wrap("audit log", err)
 	}
 	query, args := auditQuery(f)
-	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	rows, err := s.views.Query(ctx, query,
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("audit log", err)
 	}
 	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.Audited, error) {
 		var l jobs.Audited
-		err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason, &l.Detail)
+		err := row.Scan(&l.ID, &l.At, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
+			&l.Detail)
 		l.At = l.At.UTC()
 		return l, err
 	})
@@ -35,7 +37,8 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}
-	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast.audit WHERE true`
+	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast.audit
+		WHERE true`
 	if f.Actor != "" {
 		query += " AND actor = " + arg(f.Actor)
 	}
@@ -52,5 +55,6 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 	if limit <= 0 {
 		limit = 100
 	}
-	return query + fmt.Sprintf(" ORDER BY at DESC, id DESC LIMIT %d", min(limit, jobs.MaxBatch)), args
+	return query + fmt.Sprintf(" ORDER BY at DESC, id DESC LIMIT %d",
+		min(limit, jobs.MaxBatch)), args
 }

@@ -26,7 +26,9 @@ func BenchmarkStartInOnesWay(b *testing.B) {
 		{"a chain", func(i int) []string { return []string{fmt.Sprintf("t%04d", i), fmt.Sprintf("t%04d", i+1)} }},
 	} {
 		for _, n := range []int{1, 16, 100, 300, 1000} {
-			b.Run(fmt.Sprintf("%s/runs=%d", c.wants, n), func(b *testing.B) { startInOnesWay(b, n, c.of) })
+			b.Run(fmt.Sprintf("%s/runs=%d", c.wants, n), func(b *testing.B) {
+				startInOnesWay(b, n, c.of)
+			})
 		}
 	}
 }
@@ -34,7 +36,8 @@ func BenchmarkStartInOnesWay(b *testing.B) {
 func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 	s := openAs(b, database(b), "a")
 	session := uuid.New()
-	if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+	if err := s.Open(b.Context(),
+		jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	var took [3]time.Duration
@@ -45,19 +48,25 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 			requests[i].Firing.ScheduledAt, requests[i].WaitSince = time.Now(), time.Now()
 		}
 		holders := startMeasured(b, s, session, requests, &took[0])
-		if again := startMeasured(b, s, session, requests, &took[1]); !reflect.DeepEqual(again, holders) {
+		if again := startMeasured(b, s, session, requests, &took[1]); !reflect.DeepEqual(again,
+			holders) {
 			b.Fatalf("granted %v, then %v", holders, again)
 		}
 		finishAll(b, s, holders)
 		requests = slices.DeleteFunc(requests, func(r jobs.StartRequest) bool {
-			return slices.ContainsFunc(holders, func(f jobs.FinishRequest) bool { return f.Run == r.Run })
+			return slices.ContainsFunc(holders, func(f jobs.FinishRequest) bool {
+				return f.Run == r.Run
+			})
 		})
-		rand.New(rand.NewPCG(1, 1)).Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+		rand.New(rand.NewPCG(1, 1)).Shuffle(len(requests), func(i, j int) {
+			requests[i], requests[j] = requests[j], requests[i]
+		})
 		next := startMeasured(b, s, session, requests, &took[2])
 		if len(requests) > 0 && len(next) == 0 {
 			b.Fatal("nobody was granted what is free")
 		}
-		if _, err := s.pool.Exec(b.Context(), "TRUNCATE holdfast.runs, holdfast.waits, holdfast.wants, holdfast.claims, holdfast.grants"); err != nil {
+		if _, err := s.pool.Exec(b.Context(), "TRUNCATE holdfast.runs, holdfast.waits, "+
+			"holdfast.wants, holdfast.claims, holdfast.grants"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -68,7 +77,8 @@ func startInOnesWay(b *testing.B, n int, wants func(i int) []string) {
 }
 
 // startMeasured starts the batch and returns the finishes of what was granted.
-func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest, took *time.Duration) (granted []jobs.FinishRequest) {
+func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
+	took *time.Duration) (granted []jobs.FinishRequest) {
 	b.Helper()
 	begun := time.Now()
 	results, err := s.Start(b.Context(), session, requests)
@@ -78,7 +88,8 @@ func startMeasured(b *testing.B, s *Store, session uuid.UUID, requests []jobs.St
 	*took += time.Since(begun)
 	for i, r := range results {
 		if r.Outcome == jobs.StartGranted {
-			granted = append(granted, jobs.FinishRequest{Run: requests[i].Run, Token: r.Token, State: jobs.Succeeded})
+			granted = append(granted, jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+				State: jobs.Succeeded})
 		}
 	}
 	return granted
@@ -134,7 +145,8 @@ var pages = []struct {
 func BenchmarkPagesOfALongHistory(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	for _, statement := range []string{longHistory, "VACUUM ANALYZE"} {
-		if _, err := s.pool.Exec(b.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := s.pool.Exec(b.Context(), statement,
+			pgx.QueryExecModeSimpleProtocol); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -168,7 +180,9 @@ func BenchmarkRunsWritten(b *testing.B) {
 		b.Run(string(state), func(b *testing.B) {
 			s := openAs(b, database(b), "a")
 			session := uuid.New()
-			if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+			if err := s.Open(b.Context(),
+				jobs.Session{ID: session, Replica: "one", Version: "v1",
+					TTL: time.Hour}); err != nil {
 				b.Fatal(err)
 			}
 			requests := make([]jobs.StartRequest, 100)
@@ -177,7 +191,8 @@ func BenchmarkRunsWritten(b *testing.B) {
 			}
 			var begun, ended int64
 			wal := func(at *int64) {
-				if err := s.pool.QueryRow(b.Context(), "SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(at); err != nil {
+				if err := s.pool.QueryRow(b.Context(),
+					"SELECT pg_current_wal_insert_lsn() - '0/0'").Scan(at); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -195,13 +210,16 @@ func BenchmarkRunsWritten(b *testing.B) {
 }
 
 // writeAll starts and ends new runs of the requests' jobs, or notes them.
-func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest, state jobs.State) {
+func writeAll(b *testing.B, s *Store, session uuid.UUID, requests []jobs.StartRequest,
+	state jobs.State) {
 	b.Helper()
 	scheduledAt := time.Now().Truncate(time.Microsecond)
 	notes := make([]jobs.Note, len(requests))
 	for i := range requests {
-		requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince = uuid.Must(uuid.NewV7()), scheduledAt, scheduledAt
-		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state, Reason: jobs.ReasonLockHeld, WaitSince: scheduledAt}
+		requests[i].Run, requests[i].Firing.ScheduledAt, requests[i].WaitSince =
+			uuid.Must(uuid.NewV7()), scheduledAt, scheduledAt
+		notes[i] = jobs.Note{Run: requests[i].Run, Firing: requests[i].Firing, State: state,
+			Reason: jobs.ReasonLockHeld, WaitSince: scheduledAt}
 	}
 	if state == jobs.Skipped {
 		if _, err := s.Note(b.Context(), session, notes); err != nil {

@@ -28,17 +28,21 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := s.locks(s.a, "a")
-	s.release(s.a, s.hold(s.a, session, wish(t, "path:first"))) // plans are made while the tables are empty
+	// plans are made while the tables are empty
+	s.release(s.a, s.hold(s.a, session, wish(t, "path:first")))
 	for _, name := range []string{"path:busy", "path:busy/file", "slot:busy"} {
-		s.exec("INSERT INTO holdfast.grants SELECT $1, nextval('holdfast.tokens'), 'exclusive', 0 FROM generate_series(1, $2::int)", name, past)
+		s.exec("INSERT INTO holdfast.grants SELECT $1, nextval('holdfast.tokens'), 'exclusive', "+
+			"0 FROM generate_series(1, $2::int)", name, past)
 	}
-	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), $1, now(), '{}' FROM generate_series(1, $2::int)", session, past)
+	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), "+
+		"$1, now(), '{}' FROM generate_series(1, $2::int)", session, past)
 	s.exec("DELETE FROM holdfast.grants")
 	s.exec("DELETE FROM holdfast.claims")
 	for _, name := range []string{"path:busy/file", "path:busy", "slot slot:busy"} {
 		s.release(s.a, s.hold(s.a, session, wish(t, name))) // passes them
 	}
-	for _, wanted := range []string{"path:busy/file", "shared path:busy/file", "slot slot:busy", "path:calm", "path:busy/file/deeper"} {
+	for _, wanted := range []string{"path:busy/file", "shared path:busy/file", "slot slot:busy",
+		"path:calm", "path:busy/file/deeper"} {
 		t.Run(wanted, func(t *testing.T) {
 			s.t = t
 			s.release(s.a, s.hold(s.a, session, wish(t, wanted))) // its fence is there
@@ -49,7 +53,8 @@ func TestLocksReadNoMoreBesideALongTransaction(t *testing.T) {
 			}
 			perLock := (s.blocksRead() - before) / steps
 			t.Logf("%d blocks a lock", perLock)
-			if perLock > 120 { // 20,000 entries of an index are in some 180 blocks, their rows in as many again
+			if perLock > 120 {
+				// 20,000 entries of an index are in some 180 blocks, their rows in as many again
 				t.Errorf("%d blocks read for a lock beside %d former ones", perLock, past)
 			}
 		})
@@ -65,8 +70,10 @@ func TestFloorsAreRaisedNowAndThen(t *testing.T) {
 	var raised []int64
 	for range 4 {
 		s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 600)")
-		s.release(s.a, s.hold(s.a, session, wish(t, "path:b/c")), s.hold(s.a, session, wish(t, "shared path:a")))
-		raised = append(raised, query[int64](s, "SELECT floor FROM holdfast.fences WHERE resource = 'path:b/c'"))
+		s.release(s.a, s.hold(s.a, session, wish(t, "path:b/c")),
+			s.hold(s.a, session, wish(t, "shared path:a")))
+		raised = append(raised, query[int64](s, "SELECT floor FROM holdfast.fences WHERE "+
+			"resource = 'path:b/c'"))
 	}
 	if raised[0] != 0 || raised[1] == 0 || raised[2] != raised[1] || raised[3] <= raised[2]+1000 {
 		t.Errorf("floors of a name that was locked every 600 tokens: %v", raised)
@@ -102,7 +109,8 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 	}
 	session := s.session(s.a, "a")
 	kept := s.granted(s.a, session, request(t, "kept", "orders"))
-	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), $1, now() FROM generate_series(1, $2::int)", session, past)
+	s.exec("INSERT INTO holdfast.claims SELECT nextval('holdfast.tokens'), gen_random_uuid(), "+
+		"$1, now() FROM generate_series(1, $2::int)", session, past)
 	s.exec("DELETE FROM holdfast.claims WHERE token <> $1", kept.Token)
 	beat := func() jobs.Beat {
 		t.Helper()
@@ -112,14 +120,16 @@ func TestHeartbeatsReadNoMoreBesideALongTransaction(t *testing.T) {
 		}
 		return beat
 	}
-	for range 2 { // the first notes which tokens were drawn, the second that none of them is to come
+	for range 2 {
+		// the first notes which tokens were drawn, the second that none of them is to come
 		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
 		beat()
 	}
 	young := s.granted(s.a, session, request(t, "young", "sales"))
 	for want := range 2 {
 		if want == 1 { // and as it becomes an old one
-			s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
+			s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 " +
+				"seconds'")
 			beat()
 		}
 		claims := beat().Claims
@@ -150,9 +160,12 @@ func TestHeartbeatTellsOfClaimsThatComeLate(t *testing.T) {
 	done := s.start(s.a, session, late)
 	awaitWaiting(s, "a", done) // its token is drawn
 	s.exec("SELECT nextval('holdfast.tokens') FROM generate_series(1, 100)")
-	age := func() { s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'") }
+	age := func() {
+		s.exec("UPDATE holdfast.sessions SET raised_at = raised_at - ttl - interval '31 seconds'")
+	}
 	age()
-	if _, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil { // it notes what was drawn
+	if _, err := s.b.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil {
+		// it notes what was drawn
 		t.Fatal(err)
 	}
 	resume()

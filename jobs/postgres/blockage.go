@@ -13,7 +13,8 @@ import (
 
 const (
 	listLockers = `
-SELECT j.name, d.resources FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+SELECT j.name, d.resources FROM holdfast.jobs j
+    JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
 	stretchColumns = `r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker`
@@ -24,33 +25,41 @@ WHERE d.resources <> '[]' ORDER BY j.name`
 SELECT ` + stretchColumns + `
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT * FROM (
-        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at >= $2 AND created_at < $3 ORDER BY created_at DESC, id DESC LIMIT %d) within
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at >= $2
+            AND created_at < $3 ORDER BY created_at DESC, id DESC LIMIT %d) within
   UNION ALL
     SELECT * FROM (
-        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at < $2 ORDER BY created_at DESC, id DESC LIMIT %d) before
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND created_at < $2
+            ORDER BY created_at DESC, id DESC LIMIT %d) before
     WHERE before.finished_at >= $2 OR before.state IN ('waiting', 'running')) r
 ORDER BY r.created_at DESC, r.id DESC`
 
 	sumBlockages = `
-SELECT job, holder, resource, count(*), count(*) FILTER (WHERE state NOT IN ('running', 'waiting')), sum(until - since), max(until - since), max(until)
-FROM (SELECT * FROM holdfast.blockages WHERE until >= $1 AND until < $2 ORDER BY until DESC LIMIT %d) b
+SELECT job, holder, resource, count(*), count(*) FILTER (WHERE state NOT IN ('running', 'waiting')),
+    sum(until - since), max(until - since), max(until)
+FROM (SELECT * FROM holdfast.blockages WHERE until >= $1 AND until < $2 ORDER BY until DESC
+    LIMIT %d) b
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT %d`
 
 	typicalOf = `
-SELECT n.job, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY r.took), percentile_disc(0.95) WITHIN GROUP (ORDER BY r.took)
+SELECT n.job, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY r.took),
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY r.took)
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
     SELECT finished_at - started_at - coalesce((
         SELECT sum(coalesce(l.rests[i + 1], l.finished_at) - l.rests[i])
         FROM generate_subscripts(l.rests, 1) i WHERE i %% 2 = 1), '0') AS took FROM (
-        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) l
+        SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
+            LIMIT %d) l
     WHERE started_at IS NOT NULL AND finished_at IS NOT NULL) r
 GROUP BY n.job`
 
 	addRestart = `
-INSERT INTO holdfast.restarts (server, started_at, noticed_at, noticed_by) VALUES ($1, $2, clock_timestamp(), $3) ON CONFLICT DO NOTHING`
+INSERT INTO holdfast.restarts (server, started_at, noticed_at, noticed_by)
+    VALUES ($1, $2, clock_timestamp(), $3) ON CONFLICT DO NOTHING`
 
 	listRestarts = `
-SELECT server, started_at, noticed_at, noticed_by FROM holdfast.restarts WHERE noticed_at >= $1 AND noticed_at < $2
+SELECT server, started_at, noticed_at, noticed_by FROM holdfast.restarts
+    WHERE noticed_at >= $1 AND noticed_at < $2
 ORDER BY noticed_at, server LIMIT %d`
 )
 
@@ -87,22 +96,27 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 
 // Stretches returns what the jobs' runs did within a time.
 func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MostStretches), jobs.StretchesBefore), f.Jobs, f.From, f.Until)
+	rows, err := s.views.Query(ctx,
+		fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MostStretches), jobs.StretchesBefore),
+		f.Jobs, f.From, f.Until)
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	stretches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
-		var blocker []byte
-		var rests []time.Time
-		err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica, &v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
-		if err != nil {
+	stretches, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
+			var blocker []byte
+			var rests []time.Time
+			err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica,
+				&v.CreatedAt, &v.StartedAt, &v.FinishedAt, &rests, &blocker)
+			if err != nil {
+				return v, err
+			}
+			v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = v.ScheduledAt.UTC(),
+				v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
+			v.Rests = jobs.NewRests(rests)
+			v.BlockedBy, err = parseBlocker(blocker)
 			return v, err
-		}
-		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = v.ScheduledAt.UTC(), v.CreatedAt.UTC(), utc(v.StartedAt), utc(v.FinishedAt)
-		v.Rests = jobs.NewRests(rests)
-		v.BlockedBy, err = parseBlocker(blocker)
-		return v, err
-	})
+		})
 	return stretches, wrap("stretches", err)
 }
 
@@ -115,7 +129,8 @@ func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Bl
 		return nil, wrap("blockages", err)
 	}
 	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobs.Blockage, err error) {
-		err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited, &b.Longest, &b.Last)
+		err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited, &b.Longest,
+			&b.Last)
 		b.Last = b.Last.UTC()
 		return b, err
 	})

@@ -26,10 +26,12 @@ func TestRestartsAreKeptOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := s.Restarts(t.Context(), now.Add(-time.Minute), now.Add(time.Minute))
-	if err != nil || len(found) != 2 || found[0].NoticedBy != "one" || !found[0].StartedAt.Equal(started) || found[1].NoticedBy != "two" {
+	if err != nil || len(found) != 2 || found[0].NoticedBy != "one" ||
+		!found[0].StartedAt.Equal(started) || found[1].NoticedBy != "two" {
 		t.Errorf("restarts are %+v, %v", found, err)
 	}
-	if before, err := s.Restarts(t.Context(), now.Add(-time.Hour), now.Add(-time.Minute)); err != nil || len(before) != 0 {
+	if before, err := s.Restarts(t.Context(), now.Add(-time.Hour),
+		now.Add(-time.Minute)); err != nil || len(before) != 0 {
 		t.Errorf("restarts of another time are %+v, %v", before, err)
 	}
 }
@@ -37,8 +39,10 @@ func TestRestartsAreKeptOnce(t *testing.T) {
 // TestLockPagesWalkAnIndex plans what the pages of locks ask of the history.
 func TestLockPagesWalkAnIndex(t *testing.T) {
 	s := newStage(t)
-	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").Replace(manyJobs))
-	s.exec(`INSERT INTO holdfast.blockages SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
+	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
+		Replace(manyJobs))
+	s.exec(
+		`INSERT INTO holdfast.blockages SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
 FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '4 seconds' AS t) at`)
 	s.exec("VACUUM ANALYZE")
 	at := time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)
@@ -52,7 +56,8 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n *
 		{fmt.Sprintf(sumBlockages, jobs.MostTallied, jobs.MaxBatch), "blockages_until", []any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)
-		if strings.Contains(plan, "Seq Scan on runs") || strings.Contains(plan, "Seq Scan on blockages") || !strings.Contains(plan, c.index) {
+		if strings.Contains(plan, "Seq Scan on runs") ||
+			strings.Contains(plan, "Seq Scan on blockages") || !strings.Contains(plan, c.index) {
 			t.Errorf("the plan does not walk %s:\n%s", c.index, plan)
 		}
 	}

@@ -21,7 +21,8 @@ WITH gone AS (
 ), unwanted AS (
     DELETE FROM holdfast.wants w WHERE w.run = ANY($1)
 )
-UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = $2, blocker = NULL, finished_at = clock_timestamp()
+UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = $2, blocker = NULL,
+    finished_at = clock_timestamp()
 WHERE id = ANY($1) AND state = 'waiting'`
 
 	askToCancel = `
@@ -37,21 +38,25 @@ WITH removed AS MATERIALIZED (
 ), gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT w.run FROM holdfast.waits w
-        CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job IN (SELECT name FROM removed) OFFSET 0) r
+        CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+            WHERE r.id = w.run AND r.job IN (SELECT name FROM removed) OFFSET 0) r
         LEFT JOIN holdfast.sessions s ON s.id = w.session
-        WHERE EXISTS (SELECT FROM removed) AND w.owner IS NULL AND (w.session IS NULL OR s.ended_at IS NOT NULL)
+        WHERE EXISTS (SELECT FROM removed) AND w.owner IS NULL
+            AND (w.session IS NULL OR s.ended_at IS NOT NULL)
         ORDER BY w.run FOR UPDATE OF w SKIP LOCKED))
     RETURNING run
 ), unwanted AS (
     DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))
 )
-UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = 'its job was removed', blocker = NULL, finished_at = clock_timestamp()
+UPDATE holdfast.runs SET state = 'cancelled', reason = 'cancelled', detail = 'its job was removed',
+    blocker = NULL, finished_at = clock_timestamp()
 WHERE id = ANY(ARRAY(SELECT run FROM gone)) AND state = 'waiting'`
 
 	// forgetCancels is for runs that have ended, also where that was not by the
 	// cancel: one that waits for its next attempt has not.
 	forgetCancels = `
-DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r WHERE r.id = c.run) IS NULL
+DELETE FROM holdfast.cancels c WHERE (SELECT r.state FROM holdfast.runs r
+    WHERE r.id = c.run) IS NULL
     OR (SELECT r.state FROM holdfast.runs r WHERE r.id = c.run) NOT IN ('waiting', 'running')`
 )
 
@@ -62,10 +67,11 @@ var errMoved = errors.New("run has moved")
 func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
 	for {
 		var record jobs.Record
-		err := s.action(ctx, a, "cancel", "run "+run.String(), &record, func(ctx context.Context, d *actionTx) (err error) {
-			record, err = cancelRun(ctx, d, a, run)
-			return err
-		})
+		err := s.action(ctx, a, "cancel", "run "+run.String(), &record,
+			func(ctx context.Context, d *actionTx) (err error) {
+				record, err = cancelRun(ctx, d, a, run)
+				return err
+			})
 		if !errors.Is(err, errMoved) || ctx.Err() != nil {
 			return record, err
 		}
@@ -74,7 +80,8 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 
 // cancelRun locks the run's place among the waiting before the run, as
 // everybody does: a start or a note under way comes before it or after it.
-func cancelRun(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID) (jobs.Record, error) {
+func cancelRun(ctx context.Context, d *actionTx, a jobs.Action,
+	run uuid.UUID) (jobs.Record, error) {
 	place, err := d.Exec(ctx, lockPlaces, []rawID{run})
 	if err != nil {
 		return jobs.Record{}, err
@@ -83,7 +90,8 @@ func cancelRun(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID) (
 	if err != nil {
 		return record, err
 	}
-	d.detail = map[string]any{"job": record.Job, "scheduled_at": record.ScheduledAt, "state": record.State}
+	d.detail = map[string]any{"job": record.Job, "scheduled_at": record.ScheduledAt,
+		"state": record.State}
 	switch {
 	case record.State == jobs.Waiting && place.RowsAffected() == 0:
 		return record, errMoved

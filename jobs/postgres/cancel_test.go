@@ -16,7 +16,8 @@ func (s *stage) waitingRun(r jobs.StartRequest) (session [16]byte) {
 	holder := request(s.t, "holder", "orders")
 	run := s.granted(s.b, s.session(s.b, "b"), holder)
 	s.expect(s.start(s.a, id, r), jobs.StartBlocked)
-	if _, err := s.b.Finish(s.t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+	if _, err := s.b.Finish(s.t.Context(),
+		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -42,7 +43,8 @@ func TestStartWaitsForACancelOfItsRun(t *testing.T) {
 		t.Error(err)
 	}
 	s.expect(done, jobs.StartDuplicate)
-	if n := query[int](s, "SELECT count(*) FROM holdfast.claims"); n != 0 || s.state(r.Run) != "cancelled" {
+	if n := query[int](s, "SELECT count(*) FROM holdfast.claims"); n != 0 ||
+		s.state(r.Run) != "cancelled" {
 		t.Errorf("%d claims, run is %s", n, s.state(r.Run))
 	}
 }
@@ -62,7 +64,8 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	noted := make(chan bool, 1)
 	go func() {
 		stands, err := s.a.Note(t.Context(), session, []jobs.Note{{
-			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: jobs.ReasonLockHeld, Requests: r.Requests, WaitSince: r.WaitSince,
+			Run: r.Run, Firing: r.Firing, State: jobs.Waiting, Reason: jobs.ReasonLockHeld,
+			Requests: r.Requests, WaitSince: r.WaitSince,
 		}})
 		if err != nil {
 			t.Errorf("note: %v", err)
@@ -78,7 +81,8 @@ func TestNoteWaitsForACancelOfItsRun(t *testing.T) {
 	if <-noted {
 		t.Error("the note of a cancelled run stands")
 	}
-	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 || s.state(r.Run) != "cancelled" {
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
+		s.state(r.Run) != "cancelled" {
 		t.Errorf("%d places, run is %s", n, s.state(r.Run))
 	}
 }
@@ -91,7 +95,8 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	resume := s.pause("a", "holdfast.runs", "UPDATE", "NEW.state = 'waiting'")
 	finished := make(chan error, 1)
 	go func() {
-		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
+		_, err := s.a.Finish(t.Context(),
+			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Waiting}})
 		finished <- err
 	}()
 	awaitWaiting(s, "a", finished)
@@ -111,7 +116,8 @@ func TestCancelOfARunThatBeginsToWaitBeginsAgain(t *testing.T) {
 	if err := <-cancelled; err != nil {
 		t.Error(err)
 	}
-	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 || s.state(run.ID) != "cancelled" {
+	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 ||
+		s.state(run.ID) != "cancelled" {
 		t.Errorf("%d places, run is %s", n, s.state(run.ID))
 	}
 }
@@ -152,21 +158,26 @@ func TestActionsAndRegistrationsDontStandInEachOthersWay(t *testing.T) {
 	ended := make(chan error)
 	loops := []func(n int) error{
 		func(n int) error {
-			_, err := s.a.Register(t.Context(), s.session(s.a, "a"), []jobs.Definition{{Name: "job", Hash: string(rune('a' + n%20))}, {Name: "kept", Hash: "h"}})
+			_, err := s.a.Register(t.Context(), s.session(s.a, "a"),
+				[]jobs.Definition{{Name: "job", Hash: string(rune('a' + n%20))},
+					{Name: "kept", Hash: "h"}})
 			return err
 		},
 		func(int) error {
-			spec, err := s.b.PutSpec(t.Context(), operator, jobs.Spec{Job: "added", Text: []byte(`{}`)})
+			spec, err := s.b.PutSpec(t.Context(), operator,
+				jobs.Spec{Job: "added", Text: []byte(`{}`)})
 			if err != nil {
 				return err
 			}
-			if _, err := s.b.Register(t.Context(), s.session(s.b, "b"), []jobs.Definition{{Name: "added", Hash: "h", Source: jobs.FromStore}}); err != nil {
+			if _, err := s.b.Register(t.Context(), s.session(s.b, "b"),
+				[]jobs.Definition{{Name: "added", Hash: "h", Source: jobs.FromStore}}); err != nil {
 				return err
 			}
 			return s.b.RemoveSpec(t.Context(), operator, "added", spec.Version)
 		},
 		func(int) error {
-			if _, err := s.a.Pause(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll}); err != nil {
+			if _, err := s.a.Pause(t.Context(), operator,
+				jobs.Target{Kind: jobs.TargetAll}); err != nil {
 				return err
 			}
 			_, err := s.a.Resume(t.Context(), operator, jobs.Target{Kind: jobs.TargetAll})
@@ -202,13 +213,15 @@ func TestSweepForgetsCancelsOfWhatHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
+	if _, err := s.a.Finish(t.Context(),
+		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Cancelled}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := query[[16]byte](s, "SELECT run FROM holdfast.cancels"); left != goesOn.Run || query[int](s, "SELECT count(*) FROM holdfast.cancels") != 1 {
+	if left := query[[16]byte](s, "SELECT run FROM holdfast.cancels"); left != goesOn.Run ||
+		query[int](s, "SELECT count(*) FROM holdfast.cancels") != 1 {
 		t.Errorf("left is the cancel of %x", left)
 	}
 }

@@ -23,14 +23,16 @@ func TestRefusedCommitIsNotSuperseded(t *testing.T) {
 		"InTx":         func(run *jobs.Run) error { return InTx(t.Context(), run, twice) },
 		"CompleteInTx": func(run *jobs.Run) error { return CompleteInTx(t.Context(), run, twice) },
 		"statements": func(run *jobs.Run) error {
-			_, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO public.totals VALUES (1), (1)"}})
+			_, err := s.a.RunStatements(t.Context(), run,
+				[]jobs.Statement{{SQL: "INSERT INTO public.totals VALUES (1), (1)"}})
 			return err
 		},
 	} {
 		run := s.granted(s.a, session, request(t, name, name))
 		err := within(run)
 		const uniqueViolation = "23505"
-		if codeOf(err) != uniqueViolation || errors.Is(err, jobs.ErrSuperseded) || errors.Is(err, jobs.ErrUnavailable) {
+		if codeOf(err) != uniqueViolation || errors.Is(err, jobs.ErrSuperseded) ||
+			errors.Is(err, jobs.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if state := s.state(run.ID); state != "running" {
@@ -46,7 +48,8 @@ func TestTransactionThatEndsBeforeItsEndIsRefused(t *testing.T) {
 	s.exec("CREATE TABLE public.totals (n int)")
 	session := s.session(s.a, "a")
 	commits := func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), "SELECT 1; COMMIT") // without arguments it may be several commands
+		// without arguments it may be several commands
+		_, err := tx.Exec(t.Context(), "SELECT 1; COMMIT")
 		return err
 	}
 	for name, within := range map[string]func(*jobs.Run) error{

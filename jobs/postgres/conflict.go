@@ -7,38 +7,45 @@ const (
 	// their probes. It looks at each wanted name, at its ancestors, and at what
 	// lies beneath it ("/" is followed by "0" in byte order), among what is
 	// granted and, for those that nothing granted refuses, among what those want
-	// who have waited longer in living sessions, with their places reserved. It looks no further than is
-	// enough to refuse: of those that want one name there may be as many as a
-	// batch has runs, and the first in the index is the oldest. blocked has a row for each that must wait, and names one
-	// in its way: a holder rather than a waiter, and the same while nothing
-	// changes.
+	// who have waited longer in living sessions, with their places reserved. It looks no further
+	// than is enough to refuse: of those that want one name there may be as many as a
+	// batch has runs, and the first in the index is the oldest. blocked has a row for each that
+	// must wait, and names one in its way: a holder rather than a waiter, and the same while
+	// nothing changes.
 	conflicts = `
 probe AS (
     SELECT p.*, m.since, coalesce(f.floor, 0) AS floor
-    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
+    FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run,
+        name, mode, slots, own, deep)
     JOIN mine m USING (run)
-    LEFT JOIN LATERAL (SELECT f.floor FROM holdfast.fences f WHERE f.resource = p.name COLLATE "C" OFFSET 0) f ON true
+    LEFT JOIN LATERAL (SELECT f.floor FROM holdfast.fences f
+        WHERE f.resource = p.name COLLATE "C" OFFSET 0) f ON true
 ), held AS (
-    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode AS their_mode, p.own AND g.resource = p.name COLLATE "C" AS same
+    SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode AS their_mode,
+        p.own AND g.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
-        SELECT * FROM (SELECT * FROM holdfast.grants g WHERE g.resource = p.name COLLATE "C" AND g.token >= p.floor OFFSET 0) g
+        SELECT * FROM (SELECT * FROM holdfast.grants g
+            WHERE g.resource = p.name COLLATE "C" AND g.token >= p.floor OFFSET 0) g
         WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
         LIMIT CASE WHEN p.mode = 'slot' THEN p.slots ELSE 1 END) g
   UNION ALL
     SELECT p.run, p.mode, p.slots, g.resource, g.token, g.mode, false
     FROM probe p CROSS JOIN LATERAL (
         SELECT * FROM (
-            SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/' AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
+            SELECT * FROM holdfast.grants g WHERE g.resource > p.name COLLATE "C" || '/'
+                AND g.resource < p.name COLLATE "C" || '0' OFFSET 0) g
         WHERE NOT (p.mode = 'shared' AND g.mode = 'shared')
         LIMIT 1) g
     WHERE p.deep
 ), refusing AS (
     SELECT run, resource, token FROM held WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
 ), wanted AS (
-    SELECT p.run, p.mode, p.slots, w.resource, w.run AS waiter, w.since AS waited, w.mode AS their_mode, p.own AND w.resource = p.name COLLATE "C" AS same
+    SELECT p.run, p.mode, p.slots, w.resource, w.run AS waiter, w.since AS waited,
+        w.mode AS their_mode, p.own AND w.resource = p.name COLLATE "C" AS same
     FROM probe p CROSS JOIN LATERAL (
         SELECT w.* FROM (
-            SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C" AND (w.since, w.run) < (p.since, p.run)
+            SELECT * FROM holdfast.wants w WHERE w.resource = p.name COLLATE "C"
+                AND (w.since, w.run) < (p.since, p.run)
             ORDER BY w.since, w.run OFFSET 0) w
         CROSS JOIN LATERAL (` + livingWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
@@ -49,7 +56,8 @@ probe AS (
     FROM probe p CROSS JOIN LATERAL (
         SELECT w.* FROM (
             SELECT * FROM holdfast.wants w
-            WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0' AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
+            WHERE w.resource > p.name COLLATE "C" || '/' AND w.resource < p.name COLLATE "C" || '0'
+                AND (w.since, w.run) < (p.since, p.run) OFFSET 0) w
         CROSS JOIN LATERAL (` + livingWaiter + `) o
         WHERE w.run <> p.run AND NOT (p.mode = 'shared' AND w.mode = 'shared')
         LIMIT 1) w
@@ -57,24 +65,32 @@ probe AS (
 ), against AS (
     SELECT run, resource, token, NULL::uuid AS waiter, NULL::timestamptz AS waited FROM refusing
   UNION ALL
-    SELECT run, resource, NULL, waiter, waited FROM wanted WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
+    SELECT run, resource, NULL, waiter, waited FROM wanted
+        WHERE NOT (same AND mode = 'slot' AND their_mode = 'slot')
   UNION ALL
     SELECT run, resource, min(token), (array_agg(waiter ORDER BY waited, waiter))[1], min(waited)
     FROM (
         SELECT run, resource, slots, token, NULL::uuid AS waiter, NULL::timestamptz AS waited
         FROM held WHERE same AND mode = 'slot' AND their_mode = 'slot'
       UNION ALL
-        SELECT run, resource, slots, NULL, waiter, waited FROM wanted WHERE same AND mode = 'slot' AND their_mode = 'slot') taken
+        SELECT run, resource, slots, NULL, waiter, waited FROM wanted
+            WHERE same AND mode = 'slot' AND their_mode = 'slot') taken
     GROUP BY run, resource, slots HAVING count(*) >= slots
 ), blocked AS (
-    SELECT DISTINCT ON (a.run) a.run, m.since, a.resource, a.token IS NULL AS waiting, coalesce(c.run, a.waiter) AS holder_id,
+    SELECT DISTINCT ON (a.run) a.run, m.since, a.resource, a.token IS NULL AS waiting,
+        coalesce(c.run, a.waiter) AS holder_id,
         coalesce(c.granted_at, a.waited) AS holder_since,
-        coalesce(c.owner, w.owner, jsonb_build_object('replica', h.replica, 'job', h.job, 'run_id', h.id)) AS holder
+        coalesce(c.owner, w.owner, jsonb_build_object('replica', h.replica, 'job', h.job, 'run_id',
+            h.id)) AS holder
     FROM against a JOIN mine m USING (run)
-    LEFT JOIN LATERAL (SELECT c.run, c.owner, c.granted_at FROM holdfast.claims c WHERE c.token = a.token OFFSET 0) c ON true
-    LEFT JOIN LATERAL (SELECT w.owner FROM holdfast.waits w WHERE w.run = a.waiter AND a.token IS NULL OFFSET 0) w ON true
-    LEFT JOIN LATERAL (SELECT h.replica, h.job, h.id FROM holdfast.runs h WHERE h.id = coalesce(c.run, a.waiter) OFFSET 0) h ON true
-    ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token, a.waited, a.waiter
+    LEFT JOIN LATERAL (SELECT c.run, c.owner, c.granted_at FROM holdfast.claims c
+        WHERE c.token = a.token OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT w.owner FROM holdfast.waits w
+        WHERE w.run = a.waiter AND a.token IS NULL OFFSET 0) w ON true
+    LEFT JOIN LATERAL (SELECT h.replica, h.job, h.id FROM holdfast.runs h
+        WHERE h.id = coalesce(c.run, a.waiter) OFFSET 0) h ON true
+    ORDER BY a.run, a.token IS NULL, a.resource LIKE 'job:%' DESC, a.resource, a.token, a.waited,
+        a.waiter
 )`
 
 	// livingWaiter has a row when w, which it wants, is to be respected: it belongs to
@@ -84,13 +100,16 @@ probe AS (
 	livingWaiter = `
         SELECT FROM holdfast.waits o
         WHERE o.run = w.run AND (o.triggered AND starts_with(w.resource, 'job:') OR EXISTS (
-            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL AND s.expires_at > clock_timestamp())
-            AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:') OR o.in_turn AND starts_with(w.resource, 'group:')))
+            SELECT FROM holdfast.sessions s WHERE s.id = o.session AND s.ended_at IS NULL
+                AND s.expires_at > clock_timestamp())
+            AND (o.reserved_until > clock_timestamp() OR starts_with(w.resource, 'job:')
+                OR o.in_turn AND starts_with(w.resource, 'group:')))
         OFFSET 0`
 
 	// reservedUntil is locking.Reserve, of a place m that has been reserved until
 	// m.reserved_until (NULL: it is new), for m.reserve at a time.
-	reservedUntil = `CASE WHEN m.reserve > '0' AND (m.reserved_until + 5 * m.reserve <= clock_timestamp()) IS NOT FALSE
+	reservedUntil = `CASE WHEN m.reserve > '0'
+		AND (m.reserved_until + 5 * m.reserve <= clock_timestamp()) IS NOT FALSE
         THEN clock_timestamp() + m.reserve ELSE coalesce(m.reserved_until, '-infinity') END`
 
 	// roots is part of a statement that goes on from conflicts, which must be WITH
@@ -102,10 +121,14 @@ probe AS (
 chain (run, next, resource, holder, waiting, depth) AS (
     SELECT b.run, b.holder_id, b.resource, b.holder, true, 1 FROM blocked b WHERE b.waiting
   UNION ALL
-    SELECT c.run, coalesce(l.blocker ->> 'id', substring(l.blocker -> 'holder' ->> 'run_id' FROM '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'))::uuid,
-        l.blocker ->> 'resource', l.blocker -> 'holder', coalesce((l.blocker ->> 'waiting')::boolean, false), c.depth + 1
+    SELECT c.run, coalesce(l.blocker ->> 'id',
+        substring(l.blocker -> 'holder' ->> 'run_id'
+            FROM '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'))::uuid,
+        l.blocker ->> 'resource', l.blocker -> 'holder',
+            coalesce((l.blocker ->> 'waiting')::boolean, false), c.depth + 1
     FROM chain c CROSS JOIN LATERAL (
-        SELECT coalesce(w.blocker, (SELECT r.blocker FROM holdfast.runs r WHERE r.id = c.next)) AS blocker
+        SELECT coalesce(w.blocker, (SELECT r.blocker FROM holdfast.runs r
+            WHERE r.id = c.next)) AS blocker
         FROM holdfast.waits w WHERE w.run = c.next OFFSET 0) l
     WHERE c.waiting AND c.depth < 8 AND l.blocker IS NOT NULL
 ), root AS (
@@ -116,10 +139,12 @@ chain (run, next, resource, holder, waiting, depth) AS (
 
 	// toldBlocker is what is written down of b, which is blocked, and its root.
 	toldBlocker = `jsonb_strip_nulls(jsonb_build_object('id', b.holder_id, 'resource', b.resource, 'holder', b.holder,
-        'waiting', nullif(b.waiting, false), 'root', (SELECT t.told FROM root t WHERE t.run = b.run)))`
+        'waiting', nullif(b.waiting, false), 'root',
+            (SELECT t.told FROM root t WHERE t.run = b.run)))`
 
 	// refusalReason is the reason for which b waits, which is blocked.
-	refusalReason = `CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%' THEN 'overlap'
+	refusalReason = `CASE WHEN b.waiting THEN 'older_waiter' WHEN b.resource LIKE 'job:%'
+		THEN 'overlap'
         WHEN b.resource LIKE 'group:%' THEN 'group_full' ELSE 'lock_held' END`
 
 	// raiseFloors is part of a statement that goes on from conflicts: granted
@@ -136,9 +161,11 @@ floors AS (
     FROM (
         SELECT p.name, least(min(g.token), min(h.token)) AS floor
         FROM granted g JOIN probe p USING (run)
-        LEFT JOIN LATERAL (SELECT h.token FROM holdfast.grants h WHERE h.resource = p.name COLLATE "C" AND h.token >= p.floor OFFSET 0) h ON true
+        LEFT JOIN LATERAL (SELECT h.token FROM holdfast.grants h
+            WHERE h.resource = p.name COLLATE "C" AND h.token >= p.floor OFFSET 0) h ON true
         WHERE p.own AND g.token > p.floor + 1000 GROUP BY p.name) r
-    WHERE f.resource = ANY(ARRAY(SELECT p.name FROM granted g JOIN probe p USING (run) WHERE p.own AND g.token > p.floor + 1000))
+    WHERE f.resource = ANY(ARRAY(SELECT p.name FROM granted g
+        JOIN probe p USING (run) WHERE p.own AND g.token > p.floor + 1000))
         AND f.resource = r.name COLLATE "C" AND f.floor + 1000 < r.floor
 )`
 )

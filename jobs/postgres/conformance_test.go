@@ -16,7 +16,8 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	jobstest.Run(t, func(t *testing.T) jobstest.Fixture {
 		s := newStage(t)
-		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs, Pass: s.pass}
+		return jobstest.Fixture{Store: s.a, Second: s.b, Expire: s.expire, Pause: s.pauseJobs,
+			Pass: s.pass}
 	})
 }
 
@@ -55,7 +56,9 @@ func TestLockerConformanceWithMemcached(t *testing.T) {
 		f := lockingtest.LockerFixture{GrantsFixture: newGrantsFixture(t)}
 		server := servertest.NewMemcached(t, "-t", "1")
 		f.Fixture.Connect = func(t *testing.T) locking.Backend {
-			b, err := memcached.New(memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second}) // a busy machine
+			// a busy machine
+			b, err := memcached.New(memcached.Options{Servers: []string{server.Addr()},
+				Timeout: 5 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

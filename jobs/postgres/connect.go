@@ -24,7 +24,8 @@ const (
 	// setKeepAlive has PostgreSQL look after its end of the connection. It is a
 	// statement and not a parameter of the connection, which a pooler refuses
 	// when it does not know it.
-	setKeepAlive = `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+	setKeepAlive = `SELECT set_config('tcp_keepalives_idle', '10', false),
+		set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false)`
 
 	// readCommitted is what the protocol rests on.
@@ -35,7 +36,8 @@ const (
 // ErrIsolation says that transactions have another isolation level than read
 // committed. The store asks for it when it connects; a pooler may not pass that
 // on, and then the default of the role or the database holds.
-var ErrIsolation = errors.New("transactions are not read committed: set default_transaction_isolation of the role or of the database, " +
+var ErrIsolation = errors.New("transactions are not read committed: set " +
+	"default_transaction_isolation of the role or of the database, " +
 	"where a pooler ignores it as a startup parameter")
 
 // configure sets what every connection of the store has.
@@ -48,8 +50,9 @@ func configure(config *pgx.ConnConfig) {
 	// it, whatever the database's own default is.
 	config.RuntimeParams["default_transaction_isolation"] = readCommitted
 	dialer := &net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount},
-		Control:         boundUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle,
+			Interval: keepAliveInterval, Count: keepAliveCount},
+		Control: boundUnacknowledged,
 	}
 	config.DialFunc = dialer.DialContext
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {

@@ -15,7 +15,8 @@ func boundUnacknowledged(network, _ string, conn syscall.RawConn) error {
 	}
 	var set error
 	err := conn.Control(func(fd uintptr) {
-		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(tcpUserTimeout.Milliseconds()))
+		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
+			int(tcpUserTimeout.Milliseconds()))
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ func TestConnectionsAreKeptAlive(t *testing.T) {
 // gone without a word.
 func TestStoreRefusesAnotherIsolationLevel(t *testing.T) {
 	s := newStage(t)
-	s.exec(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), 'repeatable read'); END $$`)
+	s.exec(
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', current_database(), 'repeatable read'); END $$`)
 	pooler := startPooler(t)
 	o := Options{URL: strings.Replace(s.url, server.Addr(), pooler, 1), Log: zerolog.Nop()}
 	if opened, err := Open(t.Context(), o); !errors.Is(err, ErrIsolation) {
@@ -131,8 +132,10 @@ func pool(ctx context.Context, t *testing.T, client net.Conn) {
 	if _, err := io.ReadFull(client, startup); err != nil {
 		return
 	}
-	startup = bytes.Replace(startup, []byte("default_transaction_isolation\x00read committed\x00"), nil, 1)
-	if _, err := backend.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(startup)+4)), startup...)); err != nil {
+	startup = bytes.Replace(startup, []byte("default_transaction_isolation\x00read committed\x00"),
+		nil, 1)
+	if _, err := backend.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(startup)+4)),
+		startup...)); err != nil {
 		return
 	}
 	var answers sync.WaitGroup

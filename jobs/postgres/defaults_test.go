@@ -11,7 +11,8 @@ import (
 
 func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 	s := newStage(t)
-	s.exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = 'repeatable read'", query[string](s, "SELECT current_database()")))
+	s.exec(fmt.Sprintf("ALTER DATABASE %q SET default_transaction_isolation = 'repeatable read'",
+		query[string](s, "SELECT current_database()")))
 	a, b := openAs(t, s.url, "later-a"), openAs(t, s.url, "later-b")
 	one, two := s.session(s.a, "a"), s.session(s.b, "b")
 	s.granted(s.a, one, request(t, "earlier", "orders")) // the fence exists
@@ -38,11 +39,13 @@ func TestRunOfASessionThatExpiresInsideAStartIsAdopted(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' WHERE id = $1", session)
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' "+
+		"WHERE id = $1", session)
 	r := request(t, "late", "orders")
 	late := s.start(s.b, session, r)
 	awaitWaiting(s, "b", late)
-	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM holdfast.sessions WHERE id = $1", session)
+	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM "+
+		"holdfast.sessions WHERE id = $1", session)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,26 +20,35 @@ const (
 	// Whoever changes what sessions carry, and with it what is active, does so
 	// alone: of two sessions that end at once each would else see what the other
 	// carried as carried by the living. It is taken before all rows of jobs.
-	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1, 0))`
+	lockDefinitions = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || $1,
+		0))`
 
 	addDefinitions = `
-INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
-SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"), 0),
-    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source, d.fingerprint,
+INSERT INTO holdfast.definitions (job, hash, version, schedule, zone, handler, resources, recover,
+    description, job_group, priority, source, fingerprint, after, may_overlap)
+SELECT d.job, d.hash, 1 + coalesce((SELECT max(o.version) FROM holdfast.definitions o
+    WHERE o.job = d.job COLLATE "C"), 0),
+    d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority,
+        d.source, d.fingerprint,
     ARRAY(SELECT jsonb_array_elements_text(d.after)), d.may_overlap
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[], $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[], $14::boolean[])
-     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::boolean[],
+    $8::text[], $9::text[], $10::int[], $11::text[], $12::text[], $13::jsonb[], $14::boolean[])
+     AS d (job, hash, schedule, zone, handler, resources, recover, description, job_group, priority,
+         source, fingerprint, after, may_overlap)
 WHERE (SELECT (o.description, o.source) = (d.description, d.source)
-    FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C" AND o.hash = d.hash COLLATE "C") IS NOT TRUE
+    FROM holdfast.definitions o WHERE o.job = d.job COLLATE "C"
+        AND o.hash = d.hash COLLATE "C") IS NOT TRUE
 ORDER BY d.job COLLATE "C"
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source`
 
 	// What a definition is subscribed to never changes: its hash covers it.
 	addSubscriptions = `
 INSERT INTO holdfast.subscriptions (job, state, version, webhook)
-SELECT d.job, h.state, d.version, h.webhook FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS h (job, hash, state, webhook)
+SELECT d.job, h.state, d.version, h.webhook
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS h (job, hash, state, webhook)
 CROSS JOIN LATERAL (
-    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = h.job COLLATE "C" AND d.hash = h.hash COLLATE "C" OFFSET 0) d
+    SELECT d.job, d.version FROM holdfast.definitions d
+        WHERE d.job = h.job COLLATE "C" AND d.hash = h.hash COLLATE "C" OFFSET 0) d
 ORDER BY 1, 2, 3, 4
 ON CONFLICT DO NOTHING`
 
@@ -48,11 +57,14 @@ ON CONFLICT DO NOTHING`
 	// carries any more, not even who has not heard of it yet.
 	carryDefinitions = `
 INSERT INTO holdfast.session_jobs (session, job, version)
-SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash, source)
+SELECT s.id, d.job, d.version FROM unnest($2::text[], $3::text[], $4::text[]) AS c (job, hash,
+    source)
 CROSS JOIN LATERAL (
-    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d
+    SELECT d.job, d.version FROM holdfast.definitions d
+        WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p WHERE p.job = c.job COLLATE "C") IS NOT TRUE
+WHERE c.source = 'config' OR (SELECT p.removed FROM holdfast.specs p
+    WHERE p.job = c.job COLLATE "C") IS NOT TRUE
 ORDER BY d.job
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
@@ -66,56 +78,71 @@ changed AS (
     INSERT INTO holdfast.jobs AS j (name, version, checked_until, updated_at, left_at)
     SELECT c.job, c.version, t, t, c.left_at FROM carried c, clock_timestamp() t
     WHERE c.left_at IS NOT NULL OR (
-        SELECT j.version = c.version AND (j.left_at IS NULL OR j.back_at IS NOT NULL) FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS NOT TRUE
+        SELECT j.version = c.version AND (j.left_at IS NULL OR j.back_at IS NOT NULL)
+            FROM holdfast.jobs j WHERE j.name = c.job COLLATE "C") IS NOT TRUE
     ORDER BY c.job COLLATE "C"
     ON CONFLICT (name) DO UPDATE SET version = excluded.version,
-        updated_at = CASE WHEN excluded.left_at IS NULL AND (j.version <> excluded.version OR ` + hadLeft + `)
+        updated_at = CASE WHEN excluded.left_at IS NULL
+            AND (j.version <> excluded.version OR ` + hadLeft + `)
             THEN excluded.updated_at ELSE j.updated_at END,
         left_at = coalesce(excluded.left_at, j.left_at),
-        back_at = CASE WHEN excluded.left_at IS NULL AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
-        checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameScheduledTimes + ` AND NOT ` + hadLeft + `
+        back_at = CASE WHEN excluded.left_at IS NULL
+            AND j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
+        checked_until = CASE WHEN excluded.left_at IS NOT NULL OR ` + sameScheduledTimes + `
+            AND NOT ` + hadLeft + `
             THEN j.checked_until ELSE greatest(j.checked_until, excluded.checked_until) END
     RETURNING left_at IS NULL OR back_at IS NOT NULL AS carried
 )
-UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
+UPDATE holdfast.meta SET definitions = definitions + 1
+    WHERE one AND EXISTS (SELECT FROM changed WHERE changed.carried)`
 
-	sameScheduledTimes = `(SELECT n.zone = o.zone AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule ELSE n.fingerprint = o.fingerprint END
+	sameScheduledTimes = `(SELECT n.zone = o.zone
+		AND CASE WHEN '' IN (n.fingerprint, o.fingerprint) THEN n.schedule = o.schedule
+			ELSE n.fingerprint = o.fingerprint END
             FROM holdfast.definitions o JOIN holdfast.definitions n ON n.job = o.job
-            WHERE o.job = j.name AND o.version = j.version AND n.version = excluded.version) IS TRUE`
+            WHERE o.job = j.name AND o.version = j.version
+                AND n.version = excluded.version) IS TRUE`
 
 	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
 	// one that did not.
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
-            SELECT FROM holdfast.sessions s WHERE NOT s.locks AND s.started_at < now() - interval '1 hour'
+            SELECT FROM holdfast.sessions s WHERE NOT s.locks
+                AND s.started_at < now() - interval '1 hour'
                 AND s.renewed_at - greatest(s.started_at, j.left_at) > interval '1 hour'))`
 
 	enforceCarried = `
 WITH carried AS (
     SELECT r.job, c.version, NULL::timestamptz AS left_at FROM unnest($1::text[]) AS r (job)
     CROSS JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C" ORDER BY c.version DESC LIMIT 1) c
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = r.job COLLATE "C"
+            ORDER BY c.version DESC LIMIT 1) c
 ), ` + putInForce
 
 	carriedVersions = `
 SELECT d.job, d.version FROM unnest($1::text[], $2::text[]) AS c (job, hash)
 CROSS JOIN LATERAL (
-    SELECT d.job, d.version FROM holdfast.definitions d WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d`
+    SELECT d.job, d.version FROM holdfast.definitions d
+        WHERE d.job = c.job COLLATE "C" AND d.hash = c.hash COLLATE "C" OFFSET 0) d`
 
 	// unsettled finds sessions that have ended, or are being ended by a sweep
 	// that found them expired: neither lives again.
-	unsettled   = `SELECT id FROM holdfast.sessions s WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
-	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id LIMIT 1) IS TRUE`
+	unsettled = `SELECT id FROM holdfast.sessions s
+		WHERE (s.ended_at IS NOT NULL OR s.sweep IS NOT NULL) AND ` + carriesJobs
+	carriesJobs = `(SELECT true FROM holdfast.session_jobs c WHERE c.session = s.id
+		LIMIT 1) IS TRUE`
 
 	settleSession = `
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 RETURNING job
 ), carried AS (
     SELECT g.job, coalesce(c.version, j.version) AS version,
-        CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s WHERE s.id = $1) END AS left_at
+        CASE WHEN c.version IS NULL THEN (SELECT s.renewed_at FROM holdfast.sessions s
+            WHERE s.id = $1) END AS left_at
     FROM gone g
     CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
     LEFT JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c ON true
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
+            ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + putInForce
 
 	// withdrawJobs is settleSession for some jobs of a session that lives on.
@@ -123,14 +150,17 @@ WITH gone AS (
 WITH gone AS (
     DELETE FROM holdfast.session_jobs WHERE session = $1 AND job = ANY($2::text[]) RETURNING job
 ), carried AS (
-    SELECT g.job, coalesce(c.version, j.version) AS version, CASE WHEN c.version IS NULL THEN clock_timestamp() END AS left_at
+    SELECT g.job, coalesce(c.version, j.version) AS version,
+        CASE WHEN c.version IS NULL THEN clock_timestamp() END AS left_at
     FROM gone g
     CROSS JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = g.job OFFSET 0) j
     LEFT JOIN LATERAL (
-        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1 ORDER BY c.version DESC LIMIT 1) c ON true
+        SELECT c.version FROM holdfast.session_jobs c WHERE c.job = g.job AND c.session <> $1
+            ORDER BY c.version DESC LIMIT 1) c ON true
 ), ` + putInForce
 
-	noteTable = `UPDATE holdfast.sessions SET config_hash = $2 WHERE id = $1 AND ended_at IS NULL AND config_hash <> $2`
+	noteTable = `UPDATE holdfast.sessions SET config_hash = $2
+		WHERE id = $1 AND ended_at IS NULL AND config_hash <> $2`
 
 	activeDefinitions = `SELECT name, version, checked_until FROM holdfast.jobs`
 )
@@ -138,11 +168,13 @@ WITH gone AS (
 // Register writes down which definitions the session carries, and the fences
 // of what they lock. It does so in chunks: a large cron table holds others up
 // for a moment at a time.
-func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+func (s *Store) Register(ctx context.Context, session uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
 	versions := make(map[string]int64, len(definitions))
-	for chunk := range slices.Chunk(slices.SortedFunc(slices.Values(definitions), func(a, b jobs.Definition) int {
-		return strings.Compare(a.Name, b.Name)
-	}), jobs.MaxBatch) {
+	for chunk := range slices.Chunk(slices.SortedFunc(slices.Values(definitions),
+		func(a, b jobs.Definition) int {
+			return strings.Compare(a.Name, b.Name)
+		}), jobs.MaxBatch) {
 		if err := s.registerChunk(ctx, session, chunk, versions); err != nil {
 			return nil, err
 		}
@@ -150,7 +182,8 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 	return versions, nil
 }
 
-func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jobs.Definition, versions map[string]int64) error {
+func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jobs.Definition,
+	versions map[string]int64) error {
 	columns, err := definitionColumns(chunk)
 	if err != nil {
 		return err
@@ -186,9 +219,12 @@ func (s *Store) registerChunk(ctx context.Context, session uuid.UUID, chunk []jo
 
 func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 	n := len(definitions)
-	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n), make([]bool, n), make([]string, n)
-	groups, priorities, sources, fingerprints := make([]string, n), make([]int, n), make([]string, n), make([]string, n)
+	names, hashes, schedules, zones := make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
+	handlers, resources, recovers, descriptions := make([]string, n), make([]string, n),
+		make([]bool, n), make([]string, n)
+	groups, priorities, sources, fingerprints := make([]string, n), make([]int, n),
+		make([]string, n), make([]string, n)
 	afters, overlaps := make([]string, n), make([]bool, n)
 	for i, d := range definitions {
 		after, err := json.Marshal(append([]string{}, d.After...))
@@ -200,11 +236,14 @@ func definitionColumns(definitions []jobs.Definition) ([]any, error) {
 			return nil, fmt.Errorf("job %s: resources: %w", d.Name, err)
 		}
 		names[i], hashes[i], schedules[i], zones[i] = d.Name, d.Hash, d.Schedule, d.Zone
-		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded), d.Recover, d.Description
-		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig))
+		handlers[i], resources[i], recovers[i], descriptions[i] = d.Handler, string(encoded),
+			d.Recover, d.Description
+		groups[i], priorities[i], sources[i] = d.Group, cmp.Or(d.Priority, 5),
+			string(cmp.Or(d.Source, jobs.FromConfig))
 		fingerprints[i], afters[i], overlaps[i] = d.Fingerprint, string(after), d.MayOverlap
 	}
-	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions, groups, priorities, sources, fingerprints, afters,
+	return []any{names, hashes, schedules, zones, handlers, resources, recovers, descriptions,
+		groups, priorities, sources, fingerprints, afters,
 		overlaps}, nil
 }
 
@@ -228,7 +267,8 @@ func (s *Store) settle(ctx context.Context, session uuid.UUID) error {
 
 // Withdraw takes jobs from what a living session carries. The session's own row comes last, in a
 // transaction of its own: a heartbeat must not wait for the registrations of others.
-func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
 	for chunk := range slices.Chunk(slices.Sorted(slices.Values(names)), jobs.MaxBatch) {
 		err := s.pipeline(ctx, "withdrawal of jobs", func(b *pgx.Batch) {
 			b.Queue(lockDefinitions, s.cluster.String())

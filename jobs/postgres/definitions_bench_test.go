@@ -119,7 +119,8 @@ func BenchmarkDeploy(b *testing.B) {
 			for i := range checks {
 				checks[i].ScheduledAt, checks[i].Until = until, until
 			}
-			cursors, err := store.CheckMisfires(b.Context(), checks, func(string, jobs.Cursor) []jobs.Misfired { return nil })
+			cursors, err := store.CheckMisfires(b.Context(), checks,
+				func(string, jobs.Cursor) []jobs.Misfired { return nil })
 			if err != nil || len(cursors) != len(checks) {
 				b.Fatal(len(cursors), err)
 			}
@@ -130,7 +131,8 @@ func BenchmarkDeploy(b *testing.B) {
 func benchOpen(b *testing.B, store *Store) uuid.UUID {
 	b.Helper()
 	id := uuid.New()
-	if err := store.Open(b.Context(), jobs.Session{ID: id, Replica: "a", Version: "test", TTL: time.Hour}); err != nil {
+	if err := store.Open(b.Context(),
+		jobs.Session{ID: id, Replica: "a", Version: "test", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	return id
@@ -140,7 +142,9 @@ func benchRegister(b *testing.B, store *Store, id uuid.UUID, release int) {
 	b.Helper()
 	definitions := make([]jobs.Definition, benchJobs)
 	for i := range definitions {
-		definitions[i] = jobs.Definition{Name: fmt.Sprintf("job-%05d", i), Hash: fmt.Sprint("release ", release), Schedule: "* * * * *", Zone: "UTC", Handler: "sql"}
+		definitions[i] = jobs.Definition{Name: fmt.Sprintf("job-%05d", i),
+			Hash: fmt.Sprint("release ", release), Schedule: "* * * * *", Zone: "UTC",
+			Handler: "sql"}
 	}
 	if _, err := store.Register(b.Context(), id, definitions); err != nil {
 		b.Error(err)

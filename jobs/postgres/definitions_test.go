@@ -23,7 +23,8 @@ func (s *stage) carrier(store *Store, replica, job, hash string) uuid.UUID {
 
 func (s *stage) activeDefinitions(job string, version int64) {
 	s.t.Helper()
-	if now := query[int64](s, "SELECT version FROM holdfast.jobs WHERE name = $1", job); now != version {
+	if now := query[int64](s, "SELECT version FROM holdfast.jobs WHERE name = $1",
+		job); now != version {
 		s.t.Errorf("version %d of %s is active, want %d", now, job, version)
 	}
 }
@@ -81,7 +82,8 @@ func TestDefinitionThatTwoRegisterAtOnceHasOneVersion(t *testing.T) {
 	}
 	first, second := make(chan registered, 1), make(chan registered, 1)
 	register := func(store *Store, session uuid.UUID, hash string, done chan<- registered) {
-		versions, err := store.Register(t.Context(), session, []jobs.Definition{{Name: "job", Hash: hash}})
+		versions, err := store.Register(t.Context(), session,
+			[]jobs.Definition{{Name: "job", Hash: hash}})
 		done <- registered{versions, err}
 	}
 	go register(s.a, one, "h2", first)
@@ -138,7 +140,8 @@ func TestEndThatCannotBeSettledIsLeftToASweep(t *testing.T) {
 	if err := s.a.End(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}
-	s.exec("UPDATE holdfast.sessions SET ended_at = ended_at - interval '2 hours' WHERE id = $1", session)
+	s.exec("UPDATE holdfast.sessions SET ended_at = ended_at - interval '2 hours' WHERE id = $1",
+		session)
 	if _, err := s.a.Sweep(t.Context()); !errors.Is(err, jobs.ErrUnavailable) {
 		t.Errorf("sweep while another registers: %v", err)
 	}
@@ -195,9 +198,12 @@ func TestMisfiresOfADefinitionThatIsBeingSupersededAreNotRecorded(t *testing.T) 
 	var cursors map[string]time.Time
 	go func() {
 		var err error
-		cursors, err = s.b.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}}, func(job string, _ jobs.Cursor) []jobs.Misfired {
-			return []jobs.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until}, Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
-		})
+		cursors, err = s.b.CheckMisfires(t.Context(),
+			[]jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
+			func(job string, _ jobs.Cursor) []jobs.Misfired {
+				return []jobs.Misfired{{Firing: jobs.Firing{Job: job, ScheduledAt: until},
+					Run: uuid.New(), State: jobs.Missed, Reason: jobs.ReasonMisfire}}
+			})
 		checked <- err
 	}()
 	awaitWaiting(s, "b", checked)
@@ -224,12 +230,14 @@ func TestRegistrationAndMisfireCheckDoNotDeadlock(t *testing.T) {
 	var checks []jobs.MisfireCheck
 	var changed []jobs.Definition
 	for _, name := range names {
-		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, ScheduledAt: until, Until: until})
+		checks = append(checks, jobs.MisfireCheck{Job: name, Version: 1, ScheduledAt: until,
+			Until: until})
 		changed = append(changed, jobs.Definition{Name: name, Hash: "h2"})
 	}
 	checked, registered := make(chan error, 1), make(chan error, 1)
 	go func() {
-		cursors, err := s.a.CheckMisfires(t.Context(), checks, func(string, jobs.Cursor) []jobs.Misfired { return nil })
+		cursors, err := s.a.CheckMisfires(t.Context(), checks,
+			func(string, jobs.Cursor) []jobs.Misfired { return nil })
 		if err == nil && len(cursors) != len(names) {
 			err = fmt.Errorf("cursors %v", cursors)
 		}
@@ -257,10 +265,12 @@ func TestMisfireCheckHoldsNoJobWhileItLooks(t *testing.T) {
 	newer := s.session(s.b, "newer")
 	s.b.lockTimeout = "50ms"
 	until := time.Now().Add(time.Hour).Truncate(time.Microsecond)
-	_, err := s.a.CheckMisfires(t.Context(), []jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}}, func(string, jobs.Cursor) []jobs.Misfired {
-		s.register(s.b, newer, jobs.Definition{Name: "job", Hash: "h2"})
-		return nil
-	})
+	_, err := s.a.CheckMisfires(t.Context(),
+		[]jobs.MisfireCheck{{Job: "job", Version: 1, ScheduledAt: until, Until: until}},
+		func(string, jobs.Cursor) []jobs.Misfired {
+			s.register(s.b, newer, jobs.Definition{Name: "job", Hash: "h2"})
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,8 @@ import (
 
 const (
 	replicaOf = `
-SELECT replica FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp() AND NOT locks`
+SELECT replica FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL
+    AND expires_at > clock_timestamp() AND NOT locks`
 
 	setDraining = `
 UPDATE holdfast.sessions SET draining = $2
@@ -21,7 +22,8 @@ WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 	// Further attempts are the session's to make.
 	firstAttempts = `
 SELECT w.run FROM holdfast.waits w
-CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.state = 'waiting' AND r.attempt <= 1 OFFSET 0) r WHERE w.session = $1`
+CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+    WHERE r.id = w.run AND r.state = 'waiting' AND r.attempt <= 1 OFFSET 0) r WHERE w.session = $1`
 
 	freePlaces = `UPDATE holdfast.waits SET session = NULL WHERE run = ANY($2) AND session = $1`
 )
@@ -40,17 +42,18 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 	} else if err != nil {
 		return wrap(action, err)
 	}
-	return s.action(ctx, a, action, "replica "+replica, nil, func(ctx context.Context, d *actionTx) error {
-		d.controlState, d.detail = true, map[string]any{"session": session}
-		tag, err := d.Exec(ctx, setDraining, session, drain)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = lost
-		}
-		if err != nil || !drain {
-			return err
-		}
-		return freeSession(ctx, d, session)
-	})
+	return s.action(ctx, a, action, "replica "+replica, nil,
+		func(ctx context.Context, d *actionTx) error {
+			d.controlState, d.detail = true, map[string]any{"session": session}
+			tag, err := d.Exec(ctx, setDraining, session, drain)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = lost
+			}
+			if err != nil || !drain {
+				return err
+			}
+			return freeSession(ctx, d, session)
+		})
 }
 
 // freeSession lets others adopt what waits in the session. The places are

@@ -21,7 +21,8 @@ type SchemaError struct {
 
 // Error says what to do.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one understands %d: upgrade the binary", e.MinBinary, e.Binary)
+	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one "+
+		"understands %d: upgrade the binary", e.MinBinary, e.Binary)
 }
 
 // transient are the SQLSTATE classes and codes after which the same call may
@@ -42,7 +43,8 @@ func isBroken(err error) bool {
 	if !errors.As(err, &answer) {
 		return !errors.Is(err, jobs.ErrSessionLost)
 	}
-	return answer.Code == readOnly || strings.HasPrefix(answer.Code, "08") || strings.HasPrefix(answer.Code, "57P")
+	return answer.Code == readOnly || strings.HasPrefix(answer.Code, "08") ||
+		strings.HasPrefix(answer.Code, "57P")
 }
 
 // lockNotAvailable is the SQLSTATE of a row that was held for too long.
@@ -86,14 +88,16 @@ func codeOf(err error) string {
 }
 
 // ownErrors are answers: a later try is answered alike.
-var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict, jobs.ErrFromConfig, jobs.ErrInTransaction,
+var ownErrors = []error{jobs.ErrSessionLost, jobs.ErrSuperseded, jobs.ErrNotFound, jobs.ErrConflict,
+	jobs.ErrFromConfig, jobs.ErrInTransaction,
 	jobs.ErrPaused, jobs.ErrBusy, jobs.ErrBadInput, errMoved}
 
 func wrapAs(unavailable error, what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if code := codeOf(err); code != "" && !slices.Contains(transient, code) && !slices.Contains(transient, code[:2]) {
+	if code := codeOf(err); code != "" && !slices.Contains(transient, code) &&
+		!slices.Contains(transient, code[:2]) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for _, ours := range ownErrors {

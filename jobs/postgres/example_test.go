@@ -25,8 +25,9 @@ func ExampleStore_InLock() {
 		}
 		defer store.Close()
 		locker, err := locking.New(nil, locking.Options{ // without memcached
-			Grants:  store.Grants(),
-			Session: locking.Session{Replica: replica, Succeeds: true}, // a name that no other living process has
+			Grants: store.Grants(),
+			// a name that no other living process has
+			Session: locking.Session{Replica: replica, Succeeds: true},
 			Log:     log,
 		})
 		if err != nil {
@@ -47,16 +48,19 @@ func ExampleStore_InLock() {
 		if err != nil {
 			return err
 		}
-		lock, err := locker.Acquire(ctx, locking.Owner{Job: "move"}, []locking.Request{{Resource: folder, Mode: locking.Exclusive}},
+		lock, err := locker.Acquire(ctx, locking.Owner{Job: "move"},
+			[]locking.Request{{Resource: folder, Mode: locking.Exclusive}},
 			retry.Policy{Elapsed: 5 * time.Second, Delay: 100 * time.Millisecond})
 		if err != nil {
 			return err // a *locking.HeldError says who has it
 		}
 		defer func() { err = errors.Join(err, lock.Release(ctx)) }()
-		bounded, cancel := context.WithTimeout(lock.Context(), time.Minute) // ends with the lock, too
+		// ends with the lock, too
+		bounded, cancel := context.WithTimeout(lock.Context(), time.Minute)
 		defer cancel()
 		return store.InLock(bounded, lock, func(tx pgx.Tx) error {
-			_, err := tx.Exec(bounded, "UPDATE folders SET parent = $1 WHERE path = $2", parent, path)
+			_, err := tx.Exec(bounded, "UPDATE folders SET parent = $1 WHERE path = $2", parent,
+				path)
 			return err
 		})
 	}

@@ -23,8 +23,10 @@ const (
 	// and a deletion of the claim waits for all of them.
 	// The run is compared too: a database that was restored draws tokens again.
 	// Who has the token alone is not asked for more.
-	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run) FOR SHARE`
-	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2) FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
+	checkFence = `SELECT FROM holdfast.claims WHERE token = $1 AND run = coalesce($2, run)
+		FOR SHARE`
+	claimState = `SELECT r.state, EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $2)
+		FROM holdfast.runs r WHERE r.id = $1 AND r.token = $2`
 
 	// endOwnRun is finishRuns for one run, inside its own transaction. It fails
 	// by a division by zero when the claim is gone or the run has ended, so
@@ -35,10 +37,12 @@ WITH gone AS (
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = $1
 ), kept AS (
-    INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone WHERE $3 <> '' OR $4 IS NOT NULL
+    INSERT INTO holdfast.outputs AS o (run, output, result) SELECT run, $3::text, $4::text FROM gone
+        WHERE $3 <> '' OR $4 IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
 ), ended AS (
-    UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '', finished_at = clock_timestamp()
+    UPDATE holdfast.runs SET state = 'succeeded', reason = '', detail = '', error = '',
+        finished_at = clock_timestamp()
     WHERE id = $2 AND state = 'running' AND EXISTS (SELECT FROM gone) RETURNING id
 )
 SELECT 1 / count(*) FROM ended`
@@ -51,7 +55,8 @@ SELECT 1 / count(*) FROM ended`
 
 // clearUpPolicy outlasts a short outage: until it is known whether a job's
 // effects stand, its run must neither be repeated nor reported.
-var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second, Elapsed: 10 * time.Second, Backoff: retry.Exponential}
+var clearUpPolicy = retry.Policy{Delay: 50 * time.Millisecond, MaxDelay: time.Second,
+	Elapsed: 10 * time.Second, Backoff: retry.Exponential}
 
 // ErrTransactionControl refuses a statement that would end the fenced
 // transaction, and so write outside the fence.
@@ -104,7 +109,8 @@ func queueFence(ctx context.Context, b *pgx.Batch, h holder) *fenceAnswer {
 	b.Queue(planAsUsual)
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline).Milliseconds(), 1)
-		b.Queue("SELECT set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)",
+		b.Queue("SELECT set_config('statement_timeout', $1, true), "+
+			"set_config('idle_in_transaction_session_timeout', $2, true)",
 			fmt.Sprint(left), fmt.Sprint(left+60_000))
 	}
 	return answer
@@ -209,7 +215,8 @@ func CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx pgx.Tx) error) 
 // and what follows would too.
 func requireOpen(tx pgx.Tx) error {
 	if tx.Conn().PgConn().TxStatus() == 'I' {
-		return fmt.Errorf("the fenced transaction has ended before its end: %w", ErrTransactionControl)
+		return fmt.Errorf("the fenced transaction has ended before its end: %w",
+			ErrTransactionControl)
 	}
 	return nil
 }
@@ -217,7 +224,8 @@ func requireOpen(tx pgx.Tx) error {
 func storeOf(run *jobs.Run) (*Store, error) {
 	s, ok := run.Store().(*Store)
 	if !ok {
-		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL", run.Store())
+		return nil, fmt.Errorf("fenced transaction: the run's store is %T, not PostgreSQL",
+			run.Store())
 	}
 	return s, nil
 }
@@ -242,13 +250,15 @@ func (s *Store) fenced(ctx context.Context, h holder, use func(*pgxpool.Conn, pg
 // job left in the session, in one round trip: what fails keeps all that
 // follows from being done. Beside an error, what became of the transaction is
 // certain only where committed is true or the error wraps jobs.ErrSuperseded.
-func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, run *jobs.Run) (committed bool, err error) {
+func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx,
+	run *jobs.Run) (committed bool, err error) {
 	b := &pgx.Batch{}
 	b.Queue(planByKey)
 	if saved := run.ToSave(); saved != nil {
 		b.Queue(saveOwn, run.Token, run.ID, string(saved))
 	}
-	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText()), textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
+	b.Queue(endOwnRun, run.Token, run.ID, jobs.PlainText(run.OutputText()),
+		textOrNull(run.Result())).QueryRow(func(row pgx.Row) error {
 		var one int64
 		err := row.Scan(&one)
 		if isRefused(err) {
@@ -277,7 +287,8 @@ func finishAndCommit(ctx context.Context, conn *pgxpool.Conn, tx pgx.Tx, run *jo
 // is still there means that it did not commit.
 func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	var refused *pgconn.PgError
-	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") && refused.Code != "57P01" {
+	if errors.As(cause, &refused) && !strings.HasPrefix(refused.Code, "08") &&
+		refused.Code != "57P01" {
 		return wrap("commit", cause)
 	}
 	var state jobs.State
@@ -294,7 +305,8 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("commit with a lost reply: %w", errors.Join(cause, wrap("look at the claim", err)))
+		return fmt.Errorf("commit with a lost reply: %w",
+			errors.Join(cause, wrap("look at the claim", err)))
 	case standing:
 		return wrap("commit", cause)
 	case state == jobs.Succeeded:
@@ -307,7 +319,8 @@ func (s *Store) clearUp(ctx context.Context, run *jobs.Run, cause error) error {
 
 // RunStatements runs a job's statements in one fenced transaction that ends
 // with the run recorded as succeeded.
-func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []jobs.Statement) ([]int64, error) {
+func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
+	statements []jobs.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if controlsTransaction(statement.SQL) {
 			return nil, fmt.Errorf("statement %d: %w", i+1, ErrTransactionControl)
@@ -338,7 +351,8 @@ func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []j
 // commands in one string, so that the first word says all about a statement.
 func execOne(ctx context.Context, tx pgx.Tx, statement jobs.Statement) (pgconn.CommandTag, error) {
 	if len(statement.Args) > 0 {
-		return tx.Exec(ctx, statement.SQL, append([]any{pgx.QueryExecModeDescribeExec}, statement.Args...)...)
+		return tx.Exec(ctx, statement.SQL,
+			append([]any{pgx.QueryExecModeDescribeExec}, statement.Args...)...)
 	}
 	// Without arguments Tx.Exec may choose the simple protocol.
 	result := tx.Conn().PgConn().ExecParams(ctx, statement.SQL, nil, nil, nil, nil)
@@ -347,7 +361,8 @@ func execOne(ctx context.Context, tx pgx.Tx, statement jobs.Statement) (pgconn.C
 
 // transactionWords begin the statements that start or end transactions, or
 // change what one is.
-var transactionWords = []string{"abort", "begin", "commit", "end", "prepare", "release", "rollback", "savepoint", "start"}
+var transactionWords = []string{"abort", "begin", "commit", "end", "prepare", "release", "rollback",
+	"savepoint", "start"}
 
 func controlsTransaction(sql string) bool {
 	return slices.Contains(transactionWords, firstWord(sql))
@@ -368,7 +383,9 @@ func firstWord(sql string) string {
 		case strings.HasPrefix(sql, "/*"):
 			sql = afterComment(sql)
 		default:
-			end := strings.IndexFunc(sql, func(r rune) bool { return !('a' <= r|0x20 && r|0x20 <= 'z' || r == '_') })
+			end := strings.IndexFunc(sql, func(r rune) bool {
+				return !('a' <= r|0x20 && r|0x20 <= 'z' || r == '_')
+			})
 			if end < 0 {
 				end = len(sql)
 			}

@@ -16,19 +16,24 @@ const (
 
 	finishRuns = `
 WITH ended AS (
-    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[],
+        $7::text[], $8::text[])
         AS e (token, run, state, reason, detail, error, output, result)
 ), gone AS (
-    DELETE FROM holdfast.claims c USING ended e WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE RETURNING c.token, c.run, c.session
+    DELETE FROM holdfast.claims c USING ended e
+        WHERE c.token = ANY($1) AND c.token = e.token AND (c.run = e.run) IS TRUE
+            RETURNING c.token, c.run, c.session
 ), freed AS (
     DELETE FROM holdfast.grants g WHERE g.token = ANY(ARRAY(SELECT token FROM gone))
 ), kept AS (
     INSERT INTO holdfast.outputs AS o (run, output, result)
-    SELECT e.run, e.output, e.result FROM ended e JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL
+    SELECT e.run, e.output, e.result FROM ended e
+        JOIN gone USING (token) WHERE e.output <> '' OR e.result IS NOT NULL
     ON CONFLICT (run) DO UPDATE SET ` + keepBoth + `
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since)
-    SELECT gone.run, gone.session, clock_timestamp() FROM ended e JOIN gone USING (token) WHERE e.state = 'waiting'
+    SELECT gone.run, gone.session, clock_timestamp() FROM ended e
+        JOIN gone USING (token) WHERE e.state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 )
 UPDATE holdfast.runs r SET state = e.state, reason = e.reason, detail = e.detail, error = e.error,
@@ -39,7 +44,8 @@ FROM ended e JOIN gone USING (token) WHERE r.id = ANY($2) AND r.id = e.run AND r
 
 	// keepBoth has an attempt without output or result leave that of the one
 	// before.
-	keepBoth = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END, result = coalesce(excluded.result, o.result)`
+	keepBoth = `output = CASE WHEN excluded.output = '' THEN o.output ELSE excluded.output END,
+		result = coalesce(excluded.result, o.result)`
 
 	finishOutcomes = `
 SELECT r.id, r.state, r.token FROM holdfast.runs r WHERE r.id = ANY($1)`
@@ -73,7 +79,8 @@ func (s *Store) Finish(ctx context.Context, requests []jobs.FinishRequest) ([]bo
 // endLeftBehind ends the backends that hold claims of handlers that were left
 // behind, as a sweep does for dead sessions: the transactions roll back. It
 // returns how many it has ended, and held where there was nothing to end.
-func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest, held error) (ended int, err error) {
+func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest,
+	held error) (ended int, err error) {
 	for _, r := range requests {
 		if !r.LeftBehind {
 			continue
@@ -84,7 +91,8 @@ func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest
 		}
 	}
 	if ended > 0 {
-		s.log.Warn().Int("ended_transactions", ended).Msg("transactions of handlers that were left behind ended")
+		s.log.Warn().Int("ended_transactions", ended).
+			Msg("transactions of handlers that were left behind ended")
 	}
 	return ended, held
 }
@@ -94,12 +102,15 @@ func (s *Store) endLeftBehind(ctx context.Context, requests []jobs.FinishRequest
 func queueFinish(b *pgx.Batch, requests []jobs.FinishRequest, done []bool) {
 	n := len(requests)
 	tokens, runs, states := make([]jobs.Token, n), make([]rawID, n), make([]string, n)
-	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	reasons, details, texts, outputs := make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
 	results := make([]*string, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
-		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State), string(r.Reason)
-		details[i], texts[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error), jobs.PlainText(r.Output)
+		tokens[i], runs[i], states[i], reasons[i] = r.Token, r.Run, string(r.State),
+			string(r.Reason)
+		details[i], texts[i], outputs[i] = jobs.PlainText(r.Detail), jobs.PlainText(r.Error),
+			jobs.PlainText(r.Output)
 		results[i] = textOrNull(r.Result)
 		place[r.Run] = i
 	}

@@ -12,18 +12,23 @@ import (
 
 const (
 	firingJob = `
-SELECT clock_timestamp(), d.version, j.version < 0, d.hash, d.schedule, d.zone, j.updated_at, j.checked_until
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version) WHERE j.name = $1`
+SELECT clock_timestamp(), d.version, j.version < 0, d.hash, d.schedule, d.zone, j.updated_at,
+    j.checked_until
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
+    WHERE j.name = $1`
 
-	firingRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
+	firingRuns = selectRuns + ` WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = ''
+		ORDER BY r.recovery`
 )
 
 // Firing returns a job with its scheduled runs for one scheduled time. The job is read
 // first: of what its cursor has passed the runs are there.
-func (s *Store) Firing(ctx context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, job string,
+	scheduledAt time.Time) (jobs.FiringView, error) {
 	var v jobs.FiringView
 	row := s.views.QueryRow(ctx, firingJob, job)
-	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.UpdatedAt, &v.CheckedUntil)
+	err := row.Scan(&v.Now, &v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &v.UpdatedAt,
+		&v.CheckedUntil)
 	if err == pgx.ErrNoRows {
 		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
 	}

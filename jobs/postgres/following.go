@@ -23,31 +23,42 @@ const (
 	// states asked for: a recovery has the others lost.
 	openScheduledTimes = `
 SELECT f.name, o.scheduled_at, o.ready
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version, job_group, first, others)
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[]) AS f (name, version,
+    job_group, first, others)
 CROSS JOIN LATERAL (
-    SELECT j.checked_until FROM holdfast.jobs j WHERE j.name = f.name COLLATE "C" AND j.version = f.version OFFSET 0) j
+    SELECT j.checked_until FROM holdfast.jobs j
+        WHERE j.name = f.name COLLATE "C" AND j.version = f.version OFFSET 0) j
 LEFT JOIN LATERAL (
-    SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded' AND rest.succeeded THEN greatest(r.finished_at, rest.finished_at) END AS ready
+    SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
+        AND rest.succeeded THEN greatest(r.finished_at, rest.finished_at) END AS ready
     FROM holdfast.runs r
     CROSS JOIN LATERAL (
-        SELECT coalesce(bool_and(p.state IS NOT NULL), true) AS open, coalesce(bool_and(p.state = 'succeeded'), true) AS succeeded,
+        SELECT coalesce(bool_and(p.state IS NOT NULL), true) AS open,
+            coalesce(bool_and(p.state = 'succeeded'), true) AS succeeded,
             max(p.finished_at) AS finished_at
         FROM jsonb_array_elements_text(f.others::jsonb) AS n (name)
         LEFT JOIN LATERAL (
             SELECT p.state, p.finished_at FROM holdfast.runs p
-            WHERE p.job = n.name COLLATE "C" AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
+            WHERE p.job = n.name COLLATE "C" AND p.scheduled_at = r.scheduled_at AND p.key = ''
+                AND p.state IN ('waiting', 'running', 'succeeded') OFFSET 0) p ON true
         ) rest
-    WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.scheduled_at > j.checked_until AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
-        AND (SELECT 1 FROM holdfast.runs own WHERE own.job = f.name COLLATE "C" AND own.scheduled_at = r.scheduled_at AND own.key = '' LIMIT 1) IS NULL
+    WHERE r.job = f.first COLLATE "C" AND r.key = '' AND r.scheduled_at > j.checked_until
+        AND r.state IN ('waiting', 'running', 'succeeded') AND rest.open
+        AND (SELECT 1 FROM holdfast.runs own
+            WHERE own.job = f.name COLLATE "C" AND own.scheduled_at = r.scheduled_at
+                AND own.key = '' LIMIT 1) IS NULL
     ORDER BY r.scheduled_at DESC LIMIT $6) o ON true
 WHERE (
-    SELECT 1 FROM unnest(ARRAY['all', 'job', 'group'], ARRAY['', f.name, f.job_group]) AS t (kind, name)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C" AND p.resumed_at IS NULL OFFSET 0) p
+    SELECT 1 FROM unnest(ARRAY['all', 'job', 'group'], ARRAY['', f.name, f.job_group]) AS t (kind,
+        name)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.pauses p
+        WHERE p.kind = t.kind AND p.name = t.name COLLATE "C" AND p.resumed_at IS NULL OFFSET 0) p
     LIMIT 1) IS NULL`
 )
 
 // Openings returns the openings of each dependent.
-func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	columns, names, err := dependentColumns(dependents)
 	if err != nil {
 		return nil, err
@@ -60,12 +71,14 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 			var version int64
 			var at time.Time
 			_, err := pgx.ForEachRow(rows, []any{&name, &version, &at}, func() error {
-				activeDefinitions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: at.UTC()}
+				activeDefinitions[name] = jobs.ActiveDefinition{Version: version,
+					CheckedUntil: at.UTC()}
 				return nil
 			})
 			return err
 		})
-		b.Queue(openScheduledTimes, append(columns, jobs.MaxBatch)...).Query(func(rows pgx.Rows) error { return collectOpenings(rows, scheduledTimes) })
+		b.Queue(openScheduledTimes, append(columns, jobs.MaxBatch)...).
+			Query(func(rows pgx.Rows) error { return collectOpenings(rows, scheduledTimes) })
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +105,9 @@ func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) er
 		return nil
 	})
 	for _, open := range scheduledTimes {
-		slices.SortFunc(open, func(a, b jobs.Opening) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+		slices.SortFunc(open, func(a, b jobs.Opening) int {
+			return a.ScheduledAt.Compare(b.ScheduledAt)
+		})
 	}
 	return err
 }
@@ -120,8 +135,11 @@ func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string,
 func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 	runs, versions := make([]jobs.Misfired, len(followed)), make(map[string]int64, len(followed))
 	for i, f := range followed {
-		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}
+		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+			Reason: jobs.ReasonAfter, Detail: f.Detail}
 		versions[f.Firing.Job] = f.Version
 	}
-	return s.pipeline(ctx, "runs of dependents", func(b *pgx.Batch) { b.Queue(insertMisfires, misfireColumns(runs, versions)...) })
+	return s.pipeline(ctx, "runs of dependents", func(b *pgx.Batch) {
+		b.Queue(insertMisfires, misfireColumns(runs, versions)...)
+	})
 }

@@ -16,20 +16,26 @@ import (
 // TestPausedDependentsHaveNoOpenings pauses them one way after the other.
 func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	s := newStage(t)
-	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', 'one']) AS n (name)")
+	s.exec("INSERT INTO holdfast.jobs SELECT name, 1, now(), now() FROM unnest(ARRAY['f', " +
+		"'one']) AS n (name)")
 	for _, c := range []struct {
 		kind, name string
 		told       bool
-	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true}, {"group", "f", true}} {
-		s.exec("INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUES (gen_random_uuid(), $1, $2, now(), 'me', '')", c.kind, c.name)
+	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true},
+		{"group", "f", true}} {
+		s.exec("INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) "+
+			"VALUES (gen_random_uuid(), $1, $2, now(), 'me', '')", c.kind, c.name)
 		for _, over := range []bool{false, true} {
 			if over {
 				s.exec("UPDATE holdfast.pauses SET resumed_at = now()")
 			}
-			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
-				openings, err := s.a.Openings(t.Context(), []jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+			for group, told := range map[string]bool{"night": c.told || over,
+				"": c.told || over || c.kind == "group"} {
+				openings, err := s.a.Openings(t.Context(),
+					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openings["f"]; err != nil || there != told {
-					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
+					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
+						c.name, over, group, there, err, told)
 				}
 			}
 		}
@@ -50,18 +56,24 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 	s.exec("ANALYZE holdfast.runs")
 	var dependents []jobs.Dependent
 	for i := range 20 {
-		dependents = append(dependents, jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1, After: []string{"one", "other"}})
+		dependents = append(dependents,
+			jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1,
+				After: []string{"one", "other"}})
 	}
 	openings, err := s.a.Openings(t.Context(), dependents)
-	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 || len(openings["f3"].ScheduledTimes) != 30 {
-		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openings), len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
+	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 ||
+		len(openings["f3"].ScheduledTimes) != 30 {
+		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openings),
+			len(openings["f1"].ScheduledTimes), len(openings["f3"].ScheduledTimes), err)
 	}
 	columns, _, err := dependentColumns(dependents)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := s.rowsRead(t.Context(), openScheduledTimes, append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
-		t.Errorf("%d rows read for 20 dependents with 30 scheduled times behind their cursors", rows)
+	if rows := s.rowsRead(t.Context(), openScheduledTimes,
+		append(columns, jobs.MaxBatch)...); rows > 20*30*3+100 {
+		t.Errorf("%d rows read for 20 dependents with 30 scheduled times behind their cursors",
+			rows)
 	}
 }
 

@@ -19,14 +19,18 @@ const (
 	grantStands = `SELECT EXISTS (SELECT FROM holdfast.grants WHERE resource = $1 AND token = $2)`
 
 	resourceHolders = `
-SELECT coalesce(c.owner ->> 'job', r.job, ''), coalesce(c.owner ->> 'replica', r.replica, ''), g.token
-FROM holdfast.grants g JOIN holdfast.claims c USING (token) LEFT JOIN holdfast.runs r ON r.id = c.run
+SELECT coalesce(c.owner ->> 'job', r.job, ''), coalesce(c.owner ->> 'replica', r.replica, ''),
+    g.token
+FROM holdfast.grants g JOIN holdfast.claims c USING (token) LEFT
+    JOIN holdfast.runs r ON r.id = c.run
 WHERE g.resource = $1 ORDER BY g.token LIMIT 3`
 
 	// heldLock reads the lock that a token has.
 	heldLock = `
-SELECT c.run, c.token, coalesce(c.owner, jsonb_build_object('replica', r.replica, 'job', r.job, 'run_id', r.id)),
-    (SELECT jsonb_agg(jsonb_build_object('resource', g.resource, 'mode', g.mode, 'slots', g.slots) ORDER BY g.resource)
+SELECT c.run, c.token, coalesce(c.owner,
+    jsonb_build_object('replica', r.replica, 'job', r.job, 'run_id', r.id)),
+    (SELECT jsonb_agg(jsonb_build_object('resource', g.resource, 'mode', g.mode, 'slots', g.slots)
+        ORDER BY g.resource)
      FROM holdfast.grants g WHERE g.token = c.token)
 FROM holdfast.claims c LEFT JOIN holdfast.runs r ON r.id = c.run WHERE c.token = $1`
 
@@ -37,18 +41,22 @@ WITH gone AS (
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = $1 RETURNING resource, mode, slots
 ), lost AS (
-    UPDATE holdfast.runs r SET state = 'lost', reason = 'released', detail = $2, finished_at = clock_timestamp()
+    UPDATE holdfast.runs r SET state = 'lost', reason = 'released', detail = $2,
+        finished_at = clock_timestamp()
     FROM gone WHERE r.id = gone.run AND r.state = 'running' RETURNING r.id, r.job, r.replica
 )
-SELECT gone.run, gone.token, coalesce(gone.owner, jsonb_build_object('replica', l.replica, 'job', l.job, 'run_id', l.id)),
-    (SELECT jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots) ORDER BY resource) FROM freed)
+SELECT gone.run, gone.token, coalesce(gone.owner,
+    jsonb_build_object('replica', l.replica, 'job', l.job, 'run_id', l.id)),
+    (SELECT jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots)
+        ORDER BY resource) FROM freed)
 FROM gone LEFT JOIN lost l ON l.id = gone.run`
 
 	// loseWaiting ends a run that waits for the attempt after the one with the
 	// token. The transaction has locked its place.
 	loseWaiting = `
 WITH ended AS (
-    UPDATE holdfast.runs SET state = 'lost', reason = 'released', detail = $3, blocker = NULL, finished_at = clock_timestamp()
+    UPDATE holdfast.runs SET state = 'lost', reason = 'released', detail = $3, blocker = NULL,
+        finished_at = clock_timestamp()
     WHERE id = $1 AND state = 'waiting' AND token = $2 RETURNING id
 ), gone AS (
     DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT id FROM ended))
@@ -78,7 +86,8 @@ func (r storedRelease) released() (locking.Released, error) {
 }
 
 // Release takes a lock away from its holder.
-func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, err
 	}
@@ -112,8 +121,10 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseReques
 		default: // its holder gave it back meanwhile
 			return requireGrant(ctx, d, r)
 		}
-		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner, Requests: storedRequests(released.Requests)}
-		d.controlState, d.detail = true, map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
+		told = storedRelease{ID: released.ID, Token: released.Token, Owner: released.Owner,
+			Requests: storedRequests(released.Requests)}
+		d.controlState, d.detail = true,
+			map[string]any{"token": r.Token, "holder": released.Owner, "ended_transactions": ended}
 		return err
 	})
 	if err != nil {
@@ -122,7 +133,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseReques
 	return told.released()
 }
 
-func readLocks(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]locking.Released, error) {
+func readLocks(ctx context.Context, tx pgx.Tx, sql string,
+	args ...any) ([]locking.Released, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
@@ -142,7 +154,8 @@ func loseNextAttempt(ctx context.Context, tx pgx.Tx, lock locking.Released, why 
 // requireGrant returns jobs.ErrConflict unless the token holds the resource.
 func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
 	var stands bool
-	if err := tx.QueryRow(ctx, grantStands, r.Resource.Key(), r.Token).Scan(&stands); err != nil || stands {
+	if err := tx.QueryRow(ctx, grantStands, r.Resource.Key(), r.Token).Scan(&stands); err != nil ||
+		stands {
 		return err
 	}
 	rows, err := tx.Query(ctx, resourceHolders, r.Resource.Key())
@@ -162,12 +175,14 @@ func requireGrant(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) error {
 	if len(holders) > 0 {
 		now = strings.Join(holders, " and ")
 	}
-	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource, now, jobs.ErrConflict)
+	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
+		now, jobs.ErrConflict)
 }
 
 // takeClaim locks the claim, so that its holder can't begin to use it any
 // more, and returns how many of its transactions it had to end for that.
-func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest) (ended int, err error) {
+func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx,
+	r jobs.ReleaseRequest) (ended int, err error) {
 	if !r.EndTransaction {
 		_, err := tx.Exec(ctx, takeClaimNow, r.Token)
 		if codeOf(err) == lockNotAvailable {
@@ -194,7 +209,8 @@ func (s *Store) takeClaim(ctx context.Context, tx pgx.Tx, r jobs.ReleaseRequest)
 	}
 	ended, err = s.endBlockers(ctx, pid, 0, waited)
 	if codeOf(err) == lockNotAvailable {
-		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token, ended, jobs.ErrInTransaction)
+		return ended, fmt.Errorf("token %d, of which %d transactions were ended: %w", r.Token,
+			ended, jobs.ErrInTransaction)
 	}
 	return ended, err
 }

@@ -35,22 +35,26 @@ func TestReleaseOfARunInsideATransactionIsToldOrEndsIt(t *testing.T) {
 	}()
 	<-inside
 	release := jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token}
-	if _, err := s.b.Release(t.Context(), operator, release); !errors.Is(err, jobs.ErrInTransaction) {
+	if _, err := s.b.Release(t.Context(), operator, release); !errors.Is(err,
+		jobs.ErrInTransaction) {
 		t.Fatalf("release of a run inside a transaction: %v", err)
 	}
-	if n := query[int](s, "SELECT count(*) FROM holdfast.audit"); n != 0 || s.state(run.ID) != "running" {
+	if n := query[int](s, "SELECT count(*) FROM holdfast.audit"); n != 0 ||
+		s.state(run.ID) != "running" {
 		t.Fatalf("%d lines in the audit log, run is %s", n, s.state(run.ID))
 	}
 	release.EndTransaction = true
 	released, err := s.b.Release(t.Context(), operator, release)
-	if err != nil || released.ID != run.ID || !reflect.DeepEqual(released.Requests, asked.Requests) {
+	if err != nil || released.ID != run.ID ||
+		!reflect.DeepEqual(released.Requests, asked.Requests) {
 		t.Fatalf("released %+v, %v", released, err)
 	}
 	close(end)
 	if err := <-ended; err == nil {
 		t.Error("the transaction committed")
 	}
-	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 || s.state(run.ID) != "lost" {
+	if n := query[int](s, "SELECT count(*) FROM public.totals"); n != 0 ||
+		s.state(run.ID) != "lost" {
 		t.Errorf("%d rows were committed, run is %s", n, s.state(run.ID))
 	}
 	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit"); n != 1 {
@@ -65,7 +69,8 @@ func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 	asked := request(t, "job", "totals")
 	session := s.session(s.a, "a")
 	for !s.finishBeforeRelease(session, asked) {
-		asked = request(t, "job", "totals") // the release ended the transaction before it was frozen
+		// the release ended the transaction before it was frozen
+		asked = request(t, "job", "totals")
 	}
 	if state := s.state(asked.Run); state != "lost" {
 		t.Errorf("run is %s", state)
@@ -73,7 +78,8 @@ func TestReleaseThatWakesAfterTheFinish(t *testing.T) {
 	if n := query[int](s, "SELECT count(*) FROM holdfast.waits"); n != 0 {
 		t.Errorf("%d places among the waiting are left", n)
 	}
-	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit ORDER BY at DESC LIMIT 1"); n != 1 {
+	if n := query[int](s, "SELECT (detail ->> 'ended_transactions')::int FROM holdfast.audit "+
+		"ORDER BY at DESC LIMIT 1"); n != 1 {
 		t.Errorf("%d transactions were ended", n)
 	}
 }
@@ -97,17 +103,22 @@ func (s *stage) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) 
 	}
 	release := make(chan answer, 1)
 	go func() {
-		lock, err := s.b.Release(s.t.Context(), operator, jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token, EndTransaction: true})
+		lock, err := s.b.Release(s.t.Context(), operator,
+			jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
+				EndTransaction: true})
 		release <- answer{lock, err}
 	}()
 	awaitWaiting(s, "b", release)
-	pid := query[int](s, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'b' AND wait_event_type = 'Lock'")
+	pid := query[int](s, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "+
+		"AND application_name = 'b' AND wait_event_type = 'Lock'")
 	s.signal(pid, syscall.SIGSTOP)
-	frozen := query[bool](s, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1", pid)
+	frozen := query[bool](s, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1",
+		pid)
 	if err := <-ended; err == nil {
 		s.t.Fatal("the transaction committed")
 	}
-	finish := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting, Reason: jobs.ReasonRetry, Error: "terminated"}
+	finish := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Waiting,
+		Reason: jobs.ReasonRetry, Error: "terminated"}
 	done, err := s.a.Finish(s.t.Context(), []jobs.FinishRequest{finish})
 	s.signal(pid, syscall.SIGCONT)
 	got := <-release
@@ -117,7 +128,8 @@ func (s *stage) finishBeforeRelease(session uuid.UUID, asked jobs.StartRequest) 
 	if err != nil || !done[0] {
 		s.t.Fatalf("finish: %v, %v", done, err)
 	}
-	if got.err != nil || got.lock.ID != run.ID || got.lock.Token != run.Token || !reflect.DeepEqual(got.lock.Requests, asked.Requests) {
+	if got.err != nil || got.lock.ID != run.ID || got.lock.Token != run.Token ||
+		!reflect.DeepEqual(got.lock.Requests, asked.Requests) {
 		s.t.Errorf("released %+v, %v", got.lock, got.err)
 	}
 	return true
@@ -140,13 +152,16 @@ func TestReleaseWaitsForWhatIsAboutToEnd(t *testing.T) {
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 	finished := make(chan error, 1)
 	go func() {
-		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}})
+		_, err := s.a.Finish(t.Context(),
+			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}})
 		finished <- err
 	}()
 	awaitWaiting(s, "a", finished)
 	release := make(chan error, 1)
 	go func() {
-		_, err := s.b.Release(t.Context(), operator, jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token, EndTransaction: true})
+		_, err := s.b.Release(t.Context(), operator,
+			jobs.ReleaseRequest{Resource: asked.Requests[0].Resource, Token: run.Token,
+				EndTransaction: true})
 		release <- err
 	}()
 	awaitWaiting(s, "b", release)
@@ -170,11 +185,14 @@ func TestReleaseTakesALockFromAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	released, err := s.b.Release(t.Context(), operator, jobs.ReleaseRequest{Resource: resource, Token: lock.Token()})
-	if err != nil || released.Token != lock.Token() || released.Owner.Job != "program" || len(released.Requests) != 2 {
+	released, err := s.b.Release(t.Context(), operator,
+		jobs.ReleaseRequest{Resource: resource, Token: lock.Token()})
+	if err != nil || released.Token != lock.Token() || released.Owner.Job != "program" ||
+		len(released.Requests) != 2 {
 		t.Fatalf("released %+v, %v", released, err)
 	}
-	if err := s.a.InLock(t.Context(), lock, insert(t.Context())); !errors.Is(err, locking.ErrSuperseded) {
+	if err := s.a.InLock(t.Context(), lock, insert(t.Context())); !errors.Is(err,
+		locking.ErrSuperseded) {
 		t.Errorf("transaction in a lock that was taken away: %v", err)
 	}
 	s.acquire(s.locker(s.b, "b"), "path:a")

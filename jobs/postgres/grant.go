@@ -23,10 +23,14 @@ const (
 	// the waiting is younger than all that have.
 	asked = `
 WITH RECURSIVE mine AS (
-    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits, q.reserve, w.reserved_until
-    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits, reserve)
-    LEFT JOIN LATERAL (SELECT w.since, w.reserved_until FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
-    LEFT JOIN LATERAL (SELECT true AS stands FROM holdfast.claims c WHERE c.run = q.run OFFSET 0) c ON true
+    SELECT q.run, $1::uuid AS session, coalesce(w.since, 'infinity') AS since, q.owner, q.waits,
+        q.reserve, w.reserved_until
+    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits,
+        reserve)
+    LEFT JOIN LATERAL (SELECT w.since, w.reserved_until FROM holdfast.waits w
+        WHERE w.run = q.run OFFSET 0) w ON true
+    LEFT JOIN LATERAL (SELECT true AS stands FROM holdfast.claims c
+        WHERE c.run = q.run OFFSET 0) c ON true
     WHERE c.stands IS NULL
 ), ` + conflicts
 
@@ -44,11 +48,13 @@ FROM (SELECT) always LEFT JOIN blocked b ON true`
 	// wantedFences are the names of those that were not refused.
 	wantedFences = `
 WITH wanted AS MATERIALIZED (
-    SELECT coalesce(array_agg(DISTINCT n.name), '{}') AS names FROM unnest($1::text[], $2::uuid[]) AS n (name, run)
+    SELECT coalesce(array_agg(DISTINCT n.name), '{}') AS names
+        FROM unnest($1::text[], $2::uuid[]) AS n (name, run)
     WHERE NOT EXISTS (SELECT FROM ` + refused + ` WHERE r.run = n.run)
 )
 SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FROM (
-    SELECT FROM holdfast.fences WHERE resource = ANY((SELECT names FROM wanted)::text[]) ORDER BY resource `
+    SELECT FROM holdfast.fences WHERE resource = ANY((SELECT names FROM wanted)::text[])
+        ORDER BY resource `
 	lockWantedAlone = wantedFences + `FOR NO KEY UPDATE) f`
 	lockWantedShare = wantedFences + `FOR SHARE) f`
 
@@ -71,41 +77,51 @@ SELECT 2147483647 + ((SELECT cardinality(names) FROM wanted) - count(*))::int FR
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits AS o (run, session, since, owner, blocker, reserved_until)
-    SELECT m.run, m.session, clock_timestamp(), m.owner, (SELECT ` + toldBlocker + ` FROM blocked b WHERE b.run = m.run), ` + reservedUntil + `
+    SELECT m.run, m.session, clock_timestamp(), m.owner,
+        (SELECT ` + toldBlocker + ` FROM blocked b WHERE b.run = m.run), ` + reservedUntil + `
     FROM mine m JOIN refused r USING (run) WHERE m.waits
-    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until, blocker = coalesce(excluded.blocker, o.blocker)
-    WHERE o.reserved_until <> excluded.reserved_until OR o.blocker IS DISTINCT FROM coalesce(excluded.blocker, o.blocker)
+    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until,
+        blocker = coalesce(excluded.blocker, o.blocker)
+    WHERE o.reserved_until <> excluded.reserved_until OR o.blocker IS DISTINCT
+        FROM coalesce(excluded.blocker, o.blocker)
     RETURNING run, since
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
-    SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n JOIN probe p USING (run) WHERE p.own
+    SELECT p.name, n.since, p.run, p.mode, p.slots FROM new_waits n
+        JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
 SELECT run, holder_id, resource, holder, holder_since, waiting, '' FROM blocked`
 
 	// grantOutcomes reads the claims, of now or of an earlier try whose reply
 	// was lost, or which is only just being answered.
-	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
+	grantOutcomes = `SELECT c.run, c.token FROM holdfast.claims c
+		WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE`
 
 	// takePlaces has locks wait without a look at who is in their way.
 	takePlaces = `
 WITH new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, owner, reserved_until)
-    SELECT q.run, $1, clock_timestamp(), q.owner, CASE WHEN q.reserve > '0' THEN clock_timestamp() + q.reserve ELSE '-infinity' END
-    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits, reserve)
-    WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.run = ANY($2) AND c.run = q.run)
+    SELECT q.run, $1, clock_timestamp(), q.owner,
+        CASE WHEN q.reserve > '0' THEN clock_timestamp() + q.reserve ELSE '-infinity' END
+    FROM unnest($2::uuid[], $3::jsonb[], $4::bool[], $11::interval[]) AS q (run, owner, waits,
+        reserve)
+    WHERE q.waits AND NOT EXISTS (SELECT FROM holdfast.claims c
+        WHERE c.run = ANY($2) AND c.run = q.run)
     ORDER BY q.run ON CONFLICT (run) DO NOTHING RETURNING run, since
 )
 INSERT INTO holdfast.wants (resource, since, run, mode, slots)
 SELECT p.name, n.since, p.run, p.mode, p.slots
-FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name, mode, slots, own, deep)
+FROM unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::bool[], $10::bool[]) AS p (run, name,
+    mode, slots, own, deep)
 JOIN new_waits n USING (run) WHERE p.own`
 )
 
 // Grant decides on each request in one round trip. Where fences can't be had
 // because ever more share them, those that would wait take their places first,
 // to which whoever comes later yields, and it is tried once more.
-func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g grants) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	if err := checkGrants(requests); err != nil {
 		return nil, fmt.Errorf("grant: %w", err)
 	}
@@ -114,11 +130,13 @@ func (g grants) Grant(ctx context.Context, session uuid.UUID, requests []locking
 		return nil, fmt.Errorf("grant: %w", err)
 	}
 	results, err := g.decide(ctx, session, requests, owners)
-	if isTimeout(err) && ctx.Err() == nil && slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
+	if isTimeout(err) && ctx.Err() == nil &&
+		slices.ContainsFunc(requests, func(r locking.GrantRequest) bool { return r.Wait }) {
 		err = g.pipeline(ctx, "place among the waiting", func(b *pgx.Batch) {
 			b.Queue(joinByHash)
 			b.Queue(holdLiving, session, g.store.lockTimeout)
-			b.Queue(takePlaces, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...)
+			b.Queue(takePlaces, append([]any{session},
+				grantColumns(requests, owners, everyPlace(requests))...)...)
 		})
 		if err == nil {
 			results, err = g.decide(ctx, session, requests, owners)
@@ -136,7 +154,8 @@ func everyPlace(requests []locking.GrantRequest) []int {
 }
 
 // decide is one try of Grant.
-func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest, owners []string) ([]locking.GrantResult, error) {
+func (g grants) decide(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest,
+	owners []string) ([]locking.GrantResult, error) {
 	results := make([]locking.GrantResult, len(requests))
 	places := make(grantPlaces, len(requests))
 	for i, r := range requests {
@@ -146,12 +165,14 @@ func (g grants) decide(ctx context.Context, session uuid.UUID, requests []lockin
 		wanted, ids := grantsWanted(requests)
 		b.Queue(joinByHash)
 		b.Queue(holdLiving, session, g.store.lockTimeout)
-		b.Queue(refuse, append([]any{session}, grantColumns(requests, owners, everyPlace(requests))...)...).Query(places.readBlockers)
+		b.Queue(refuse, append([]any{session},
+			grantColumns(requests, owners, everyPlace(requests))...)...).Query(places.readBlockers)
 		b.Queue(addFences, fenceNames(slices.Concat(wanted...)))
 		b.Queue(lockPlaces, ids)
 		queueWantedFences(b, ids, wanted)
 		for _, wave := range waves(wanted) {
-			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).Query(places.readBlockers)
+			b.Queue(grant, append([]any{session}, grantColumns(requests, owners, wave)...)...).
+				Query(places.readBlockers)
 		}
 		b.Queue(grantOutcomes, session, ids).Query(places.readTokens)
 		b.Queue(requireSession, session)
@@ -200,7 +221,8 @@ func checkGrants(requests []locking.GrantRequest) error {
 		seen[r.ID] = true
 	}
 	if resources > locking.MaxGrants {
-		return fmt.Errorf("at most %d resources in one call, found %d", locking.MaxGrants, resources)
+		return fmt.Errorf("at most %d resources in one call, found %d", locking.MaxGrants,
+			resources)
 	}
 	return checkBatch(len(requests))
 }
@@ -220,7 +242,8 @@ func checkAnswered(requests []locking.GrantRequest, results []locking.GrantResul
 func encodeOwners(requests []locking.GrantRequest) ([]string, error) {
 	owners := make([]string, len(requests))
 	for i, r := range requests {
-		plain := locking.Owner{Replica: jobs.PlainText(r.Owner.Replica), Job: jobs.PlainText(r.Owner.Job), Run: jobs.PlainText(r.Owner.Run)}
+		plain := locking.Owner{Replica: jobs.PlainText(r.Owner.Replica),
+			Job: jobs.PlainText(r.Owner.Job), Run: jobs.PlainText(r.Owner.Run)}
 		encoded, err := json.Marshal(plain)
 		if err != nil {
 			return nil, fmt.Errorf("owner of lock %s: %w", r.ID, err)
@@ -245,7 +268,8 @@ func grantColumns(requests []locking.GrantRequest, owners []string, places []int
 	wanted, reserves := make([][]locking.Request, n), make([]time.Duration, n)
 	for i, place := range places {
 		r := requests[place]
-		ids[i], mine[i], waits[i], reserves[i], wanted[i] = r.ID, owners[place], r.Wait, r.Reserve, r.Requests
+		ids[i], mine[i], waits[i], reserves[i], wanted[i] = r.ID, owners[place], r.Wait, r.Reserve,
+			r.Requests
 	}
 	return append(append([]any{ids, mine, waits}, probeColumns(ids, wanted)...), reserves)
 }
@@ -257,7 +281,8 @@ func (p grantPlaces) readTokens(rows pgx.Rows) error {
 	var id uuid.UUID
 	var token locking.Token
 	_, err := pgx.ForEachRow(rows, []any{&id, &token}, func() error {
-		*p[id] = locking.GrantResult{Token: token} // of a call that overlaps this one, whoever was in its way
+		// of a call that overlaps this one, whoever was in its way
+		*p[id] = locking.GrantResult{Token: token}
 		return nil
 	})
 	return err
@@ -269,13 +294,15 @@ func (p grantPlaces) readBlockers(rows pgx.Rows) error {
 	var owner *locking.Owner
 	var since *time.Time
 	var waiting *bool
-	_, err := pgx.ForEachRow(rows, []any{&id, &holder, &key, &owner, &since, &waiting, &setting}, func() error {
-		if id == nil {
-			return nil // nobody is refused
-		}
-		resource, err := locking.ParseKey(*key)
-		p[*id].Blocker = &locking.GrantBlocker{ID: *holder, Resource: resource, Holder: *owner, Since: since.UTC(), Waiting: *waiting}
-		return err
-	})
+	_, err := pgx.ForEachRow(rows, []any{&id, &holder, &key, &owner, &since, &waiting, &setting},
+		func() error {
+			if id == nil {
+				return nil // nobody is refused
+			}
+			resource, err := locking.ParseKey(*key)
+			p[*id].Blocker = &locking.GrantBlocker{ID: *holder, Resource: resource, Holder: *owner,
+				Since: since.UTC(), Waiting: *waiting}
+			return err
+		})
 	return err
 }

@@ -41,7 +41,8 @@ func TestLocksGrantedTogetherExclude(t *testing.T) {
 }
 
 func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
-	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"}, {"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
+	for _, c := range []struct{ lock, table string }{{"table:public/orders", "orders"},
+		{"table:public", "orders"}, {"shared table:public/orders", "public.*"}} {
 		t.Run(fmt.Sprintf("%s then a run on %s", c.lock, c.table), func(t *testing.T) {
 			s := newStage(t)
 			s.fences("table:public", "table:public/orders")
@@ -75,13 +76,15 @@ func TestLockAndRunGrantedTogetherExclude(t *testing.T) {
 
 func TestLocksOfOneBatchExclude(t *testing.T) {
 	s := newStage(t)
-	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), wish(t, "path:a"), wish(t, "path:b"), wish(t, "path:b/c"), wish(t, "path:a"),
+	got := s.tokens(s.grant(s.a, s.locks(s.a, "a"), wish(t, "path:a"), wish(t, "path:b"),
+		wish(t, "path:b/c"), wish(t, "path:a"),
 		wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t, "slot slot:n"), wish(t)))
 	var outcomes []bool
 	for _, token := range got {
 		outcomes = append(outcomes, token != 0)
 	}
-	if want := []bool{true, true, false, false, true, true, false, true}; !slices.Equal(outcomes, want) {
+	if want := []bool{true, true, false, false, true, true, false, true}; !slices.Equal(outcomes,
+		want) {
 		t.Errorf("granted %v, want %v", outcomes, want)
 	}
 }
@@ -100,7 +103,8 @@ func TestBatchesOfLocksInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := append(s.tokens(first), s.tokens(second)...); slices.Contains(got[:3], 0) || got[3] != 0 || got[4] != 0 {
+	if got := append(s.tokens(first), s.tokens(second)...); slices.Contains(got[:3], 0) ||
+		got[3] != 0 || got[4] != 0 {
 		t.Errorf("tokens %v", got)
 	}
 }
@@ -124,16 +128,19 @@ func TestGrantIsOneRoundTrip(t *testing.T) {
 	session := s.locks(s.a, "a")
 	counter := &turns{}
 	traced := openTraced(t, s.url, 1, counter)
-	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c"))) // its statements are prepared now
+	// its statements are prepared now
+	s.release(traced, s.hold(traced, session, wish(t, "path:a/b", "path:c")))
 	counter.batches, counter.queries = 0, 0
 	token := s.hold(traced, session, wish(t, "path:d/b", "path:e"))
 	if counter.batches != 1 || counter.queries != 0 {
-		t.Errorf("%d batches and %d single statements, want one batch: a program paused between two holds fences", counter.batches, counter.queries)
+		t.Errorf("%d batches and %d single statements, want one batch: a program paused between "+
+			"two holds fences", counter.batches, counter.queries)
 	}
 	counter.batches = 0
 	s.release(traced, token)
 	if counter.batches != 1 || counter.queries != 0 {
-		t.Errorf("release: %d batches and %d single statements, want one batch", counter.batches, counter.queries)
+		t.Errorf("release: %d batches and %d single statements, want one batch", counter.batches,
+			counter.queries)
 	}
 }
 
@@ -162,10 +169,12 @@ func TestDeadSessionIsGrantedNothing(t *testing.T) {
 	s.release(s.a, s.hold(s.a, session, wish(t, "path:a"))) // the fence exists
 	s.expire(session)
 	tx := s.inTransaction(t, "SELECT FROM holdfast.fences FOR UPDATE") // nobody gets as far
-	if got := <-s.grant(s.a, session, wish(t, "path:a")); !errors.Is(got.err, locking.ErrSessionLost) {
+	if got := <-s.grant(s.a, session, wish(t, "path:a")); !errors.Is(got.err,
+		locking.ErrSessionLost) {
 		t.Errorf("grant of an expired session: %+v", got)
 	}
-	if got := <-s.grant(s.a, uuid.New(), wish(t, "path:a")); !errors.Is(got.err, locking.ErrSessionLost) {
+	if got := <-s.grant(s.a, uuid.New(), wish(t, "path:a")); !errors.Is(got.err,
+		locking.ErrSessionLost) {
 		t.Errorf("grant of an unknown session: %+v", got)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -184,7 +193,8 @@ func TestSessionDoesNotEndUnderAGrant(t *testing.T) {
 	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 0 {
 		t.Fatalf("sweep beside a grant: %+v, %v", released, err)
 	}
-	if ended := query[bool](s, "SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1", session); ended {
+	if ended := query[bool](s, "SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE id = $1",
+		session); ended {
 		t.Fatal("the session was ended beside its grant")
 	}
 	resume()
@@ -236,7 +246,8 @@ func TestLostReplyToAGrant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if beat.Claims[again[0]] != lost.ID || beat.Claims[again[1]] != none.ID || len(beat.Claims) != 2 {
+	if beat.Claims[again[0]] != lost.ID || beat.Claims[again[1]] != none.ID ||
+		len(beat.Claims) != 2 {
 		t.Errorf("tokens %v, claims %v", again, beat.Claims)
 	}
 	s.left(2, 2, 0, 0)
@@ -244,7 +255,8 @@ func TestLostReplyToAGrant(t *testing.T) {
 
 // Two calls with one id overlap: the first has timed out for its caller.
 func TestOverlappingGrantsOfOneLockTellOneClaim(t *testing.T) {
-	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"}, "without": nil} {
+	for name, keys := range map[string][]string{"with resources": {"path:a", "shared path:b"},
+		"without": nil} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			session := s.locks(s.a, "a")
@@ -268,12 +280,13 @@ func (s *stage) fencedBy(token locking.Token) (end func() error) {
 	s.t.Helper()
 	open, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- s.a.fenced(s.t.Context(), holder{token: token}, committing(s.t.Context(), func(tx pgx.Tx) error {
-			_, err := tx.Exec(s.t.Context(), "INSERT INTO public.totals VALUES (1)")
-			close(open)
-			<-goOn // as a program that is paused inside its transaction
-			return err
-		}))
+		done <- s.a.fenced(s.t.Context(), holder{token: token},
+			committing(s.t.Context(), func(tx pgx.Tx) error {
+				_, err := tx.Exec(s.t.Context(), "INSERT INTO public.totals VALUES (1)")
+				close(open)
+				<-goOn // as a program that is paused inside its transaction
+				return err
+			}))
 	}()
 	<-open
 	return func() error {
@@ -356,7 +369,8 @@ func TestReleasesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 func TestReleaseAndSweepDoNotDeadlock(t *testing.T) {
 	s := newStage(t)
 	session := s.locks(s.a, "a")
-	tokens := []locking.Token{s.hold(s.a, session, wish(t, "path:1")), s.hold(s.a, session, wish(t, "path:2"))}
+	tokens := []locking.Token{s.hold(s.a, session, wish(t, "path:1")),
+		s.hold(s.a, session, wish(t, "path:2"))}
 	resume := s.pause("a", "holdfast.grants", "DELETE", "true")
 	done := make(chan error, 1)
 	go func() {
@@ -386,7 +400,8 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 	session := s.locks(s.a, "a")
 	holder := s.hold(s.a, session, wish(t, "path:a"))
 	low, high := waits(wish(t, "path:a/1")), waits(wish(t, "path:a/1/2"))
-	low.ID, high.ID = uuid.MustParse("00000000-0000-0000-0000-000000000001"), uuid.MustParse("00000000-0000-0000-0000-000000000002")
+	low.ID, high.ID = uuid.MustParse("00000000-0000-0000-0000-000000000001"),
+		uuid.MustParse("00000000-0000-0000-0000-000000000002")
 	s.refused(s.a, session, high) // the older
 	s.refused(s.a, session, low)
 	s.release(s.a, holder)
@@ -394,7 +409,9 @@ func TestGrantAndWithdrawalDoNotDeadlock(t *testing.T) {
 	first := s.grant(s.a, session, high, low)
 	awaitWaiting(s, "a", first) // it is about to end the place of the higher id
 	withdrawn := make(chan error, 1)
-	go func() { withdrawn <- s.b.Grants().Withdraw(t.Context(), session, []uuid.UUID{low.ID, high.ID}) }()
+	go func() {
+		withdrawn <- s.b.Grants().Withdraw(t.Context(), session, []uuid.UUID{low.ID, high.ID})
+	}()
 	awaitWaiting(s, "b", withdrawn)
 	resume()
 	if got := s.tokens(first); got[0] == 0 || got[1] != 0 {
@@ -412,7 +429,8 @@ func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
 	odd := wish(t, "path:a")
 	odd.Owner = locking.Owner{Replica: "a\x00b", Job: "\xff", Run: `{"`}
 	s.tokens(s.grant(s.a, session, odd, wish(t, "path:b")))
-	if got, want := s.refused(s.a, session, wish(t, "path:a")).Holder, (locking.Owner{Replica: "a\uFFFDb", Job: "\uFFFD", Run: `{"`}); got != want {
+	if got, want := s.refused(s.a, session, wish(t, "path:a")).Holder,
+		(locking.Owner{Replica: "a\uFFFDb", Job: "\uFFFD", Run: `{"`}); got != want {
 		t.Errorf("holder %+v, want %+v", got, want)
 	}
 }
@@ -420,7 +438,8 @@ func TestNULInAnOwnerDoesNotFailTheBatch(t *testing.T) {
 func TestFencesAreNeverUpdatedByLocks(t *testing.T) {
 	s := newStage(t)
 	session := s.locks(s.a, "a")
-	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM holdfast.fences"
+	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
+		"holdfast.fences"
 	s.release(s.a, s.hold(s.a, session, wish(t, "path:a/b", "shared path:c")))
 	before := query[string](s, versions)
 	for range 5 {
@@ -446,7 +465,8 @@ func TestOneIDTwiceInOneCallIsRefused(t *testing.T) {
 func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 	s := newStage(t)
 	former, other, run := s.locks(s.a, "one"), s.locks(s.a, "two"), s.session(s.a, "one")
-	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour, Succeeds: true}
+	next := locking.Session{ID: uuid.New(), Replica: "one", Version: "test", TTL: time.Hour,
+		Succeeds: true}
 	if err := s.a.Grants().OpenSession(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +478,9 @@ func TestSucceedingSessionExpiresItsFormerLives(t *testing.T) {
 		name    string
 		session uuid.UUID
 		lives   bool
-	}{{"former life", former, false}, {"other name", other, true}, {"scheduler of the same name", run, true}, {"opened since", later, true}, {"itself", next.ID, true}} {
+	}{{"former life", former, false}, {"other name", other, true},
+		{"scheduler of the same name", run, true}, {"opened since", later, true},
+		{"itself", next.ID, true}} {
 		_, err := s.a.Grants().Heartbeat(t.Context(), c.session)
 		if c.lives && err != nil || !c.lives && !errors.Is(err, locking.ErrSessionLost) {
 			t.Errorf("%s: %v", c.name, err)
@@ -478,7 +500,8 @@ func TestSweepOfLocksLeavesRunsToSchedulers(t *testing.T) {
 		t.Fatalf("sweep of locks: %+v, %v", released, err)
 	}
 	if state := s.state(run.ID); state != "running" {
-		t.Errorf("run is %s: whoever sweeps locks does not know whether it is to be recovered", state)
+		t.Errorf("run is %s: whoever sweeps locks does not know whether it is to be recovered",
+			state)
 	}
 	swept, err := s.b.Sweep(t.Context())
 	if err != nil || len(swept.Lost) != 1 || len(swept.Sessions) != 2 {
@@ -499,7 +522,8 @@ func TestSchedulersSweepLocksToo(t *testing.T) {
 	if err != nil || len(swept.Released) != 1 || len(swept.Lost) != 0 {
 		t.Fatalf("sweep: %+v, %v", swept, err)
 	}
-	if got := swept.Released[0]; got.ID != held.ID || got.Token != token || got.Owner != held.Owner || !slices.Equal(got.Requests, held.Requests) {
+	if got := swept.Released[0]; got.ID != held.ID || got.Token != token ||
+		got.Owner != held.Owner || !slices.Equal(got.Requests, held.Requests) {
 		t.Errorf("released %+v, want %+v", got, held)
 	}
 	s.left(0, 0, 0, 0)
@@ -522,7 +546,8 @@ func TestNobodyAdoptsTheLocksOfTheDead(t *testing.T) {
 			} else if err := s.a.Grants().EndSession(t.Context(), two); err != nil {
 				t.Fatal(err)
 			}
-			if adopted, err := s.b.Adopt(t.Context(), heir, jobstest.Adoption(nil, 10, "program", "")); err != nil || len(adopted) != 0 {
+			if adopted, err := s.b.Adopt(t.Context(), heir,
+				jobstest.Adoption(nil, 10, "program", "")); err != nil || len(adopted) != 0 {
 				t.Errorf("adopted %+v, %v", adopted, err)
 			}
 			s.left(1, 1, 0, 0)
@@ -547,7 +572,8 @@ func TestSessionEndLeavesAClaimInUseToASweep(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 1 || released[0].Token != used {
+	if released, err := s.b.Grants().Sweep(t.Context()); err != nil || len(released) != 1 ||
+		released[0].Token != used {
 		t.Errorf("sweep: %+v, %v", released, err)
 	}
 }
@@ -560,7 +586,8 @@ func TestRevokeEndsALock(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.left(0, 0, 0, 0)
-	if stood, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil || stood[0] {
+	if stood, err := s.a.Grants().Release(t.Context(), []locking.Token{token}); err != nil ||
+		stood[0] {
 		t.Errorf("release of a revoked claim: %v, %v", stood, err)
 	}
 	beat, err := s.a.Grants().Heartbeat(t.Context(), session)
@@ -578,13 +605,15 @@ func TestLocksAreShownWithTheirOwners(t *testing.T) {
 		t.Fatalf("%+v, %v", locks, err)
 	}
 	want := locking.Owner{Replica: "one", Job: "program", Run: "7"}
-	if l := locks[0]; l.Holder != want || l.Token != token || l.Resource.Key() != "path:a/b" || l.Mode != locking.Exclusive || l.Expires.Before(l.Since) {
+	if l := locks[0]; l.Holder != want || l.Token != token || l.Resource.Key() != "path:a/b" ||
+		l.Mode != locking.Exclusive || l.Expires.Before(l.Since) {
 		t.Errorf("lock %+v", l)
 	}
 	if l := locks[1]; l.Holder != want || l.Slots != 2 || l.Mode != locking.Slotted {
 		t.Errorf("lock %+v", l)
 	}
-	if l := locks[2]; l.Holder != (locking.Owner{Replica: "two", Job: "job", Run: run.ID.String()}) {
+	if l := locks[2]; l.Holder != (locking.Owner{Replica: "two", Job: "job",
+		Run: run.ID.String()}) {
 		t.Errorf("lock of a run %+v", l)
 	}
 	replicas, err := s.b.Replicas(t.Context())
@@ -617,13 +646,15 @@ func TestRunSaysWhichLockItWaitsFor(t *testing.T) {
 		if got.err != nil || got.results[0].Outcome != jobs.StartBlocked {
 			t.Fatalf("%+v, %v", got.results, got.err)
 		}
-		if b := *got.results[0].Blocker; got.results[0].Reason != c.reason || b.Resource != c.resource || b.Holder != c.holder {
+		if b := *got.results[0].Blocker; got.results[0].Reason != c.reason ||
+			b.Resource != c.resource || b.Holder != c.holder {
 			t.Errorf("%s: reason %s, blocked by %+v", c.table, got.results[0].Reason, b)
 		}
 	}
 	s.release(s.a, token)
 	blocker := s.refused(s.a, session, waits(wish(t, "table:public/orders")))
-	if blocker.ID != waiter.ID || !blocker.Waiting || blocker.Holder != waiter.Owner || blocker.Resource.Key() != "table:public" {
+	if blocker.ID != waiter.ID || !blocker.Waiting || blocker.Holder != waiter.Owner ||
+		blocker.Resource.Key() != "table:public" {
 		t.Errorf("blocker %+v", blocker)
 	}
 }
@@ -692,7 +723,8 @@ func TestWhoWasRefusedIsNotGrantedWithoutItsFence(t *testing.T) {
 // pause that is just over.
 func (s *stage) awaitTransaction(who string, done <-chan bool) {
 	s.t.Helper()
-	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND wait_event = 'transactionid')", who) {
+	for !query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND application_name = $1 AND wait_event = 'transactionid')", who) {
 		select {
 		case result := <-done:
 			s.t.Fatalf("%s went through without waiting: %v", who, result)
@@ -720,7 +752,10 @@ func TestFenceThatIsForgottenMeanwhileIsMissed(t *testing.T) {
 			r := request(t, "job", "orders")
 			r.Requests = wish(t, "path:a").Requests
 			done := s.start(s.b, s.session(s.b, "b"), r)
-			go func() { got := <-done; held <- got.err == nil && got.results[0].Outcome == jobs.StartGranted }()
+			go func() {
+				got := <-done
+				held <- got.err == nil && got.results[0].Outcome == jobs.StartGranted
+			}()
 			return held
 		}},
 	} {

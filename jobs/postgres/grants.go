@@ -16,12 +16,14 @@ const (
 	// a transaction it keeps what was decided for a session that has expired
 	// meanwhile from taking effect.
 	requireSession = `
-SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
+SELECT 1 / count(*) FROM holdfast.sessions
+    WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
 
 	// holdLiving is requireSession and holdSession in one. It also bounds each
 	// of the statements that follow: a row that many share in turn is waited
 	// for sharer by sharer, each within the lock timeout.
-	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true) FROM (` + holdSession + `) s`
+	holdLiving = `SELECT 1 / count(*), set_config('statement_timeout', $2, true)
+		FROM (` + holdSession + `) s`
 
 	sessionPlaces = `SELECT run FROM holdfast.waits WHERE session = $1 AND owner IS NOT NULL`
 
@@ -33,7 +35,8 @@ SELECT 1 / count(*) FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AN
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
         SELECT token FROM holdfast.claims
-        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.session = $1 AND c.owner IS NOT NULL))
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c
+            WHERE c.session = $1 AND c.owner IS NOT NULL))
         ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token
 )
@@ -43,7 +46,8 @@ DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))`
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT run FROM holdfast.waits
-        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = $1 AND w.owner IS NOT NULL))
+        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
+            WHERE w.session = $1 AND w.owner IS NOT NULL))
         ORDER BY run FOR UPDATE))
     RETURNING run
 )
@@ -66,7 +70,8 @@ func (g grants) pipeline(ctx context.Context, what string, queue func(b *pgx.Bat
 // OpenSession registers a session.
 func (g grants) OpenSession(ctx context.Context, s locking.Session) error {
 	return g.pipeline(ctx, "session opening", func(b *pgx.Batch) {
-		b.Queue(openSession, openColumns(jobs.Session{ID: s.ID, Replica: s.Replica, Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
+		b.Queue(openSession, openColumns(jobs.Session{ID: s.ID, Replica: s.Replica,
+			Version: s.Version, TTL: s.TTL, Succeeds: s.Succeeds}, true)...)
 		b.Queue(requireSession, s.ID)
 	})
 }

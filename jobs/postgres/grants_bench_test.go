@@ -20,13 +20,16 @@ import (
 func BenchmarkGrants(b *testing.B) {
 	for _, callers := range []int{1, 16} {
 		for _, resources := range []int{1, 4, 8} {
-			b.Run(fmt.Sprintf("single/callers=%d/resources=%d", callers, resources), func(b *testing.B) {
-				newCourt(b).single(b, callers, resources)
-			})
+			b.Run(fmt.Sprintf("single/callers=%d/resources=%d", callers, resources),
+				func(b *testing.B) {
+					newCourt(b).single(b, callers, resources)
+				})
 		}
 	}
 	for _, resources := range []int{1, 4, 8} {
-		b.Run(fmt.Sprintf("batched/callers=16/resources=%d", resources), func(b *testing.B) { newCourt(b).batched(b, 16, resources) })
+		b.Run(fmt.Sprintf("batched/callers=16/resources=%d", resources), func(b *testing.B) {
+			newCourt(b).batched(b, 16, resources)
+		})
 	}
 }
 
@@ -37,7 +40,8 @@ func BenchmarkGrantsBesideALongTransaction(b *testing.B) {
 		b.Run(fmt.Sprintf("open=%v", open), func(b *testing.B) {
 			c := newCourt(b)
 			if open {
-				tx, err := c.store.views.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+				tx, err := c.store.views.BeginTx(b.Context(),
+					pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -61,13 +65,15 @@ type court struct {
 }
 
 func newCourt(b *testing.B) *court {
-	store, err := Open(b.Context(), Options{URL: database(b), MaxConnections: 16, Log: zerolog.Nop()})
+	store, err := Open(b.Context(),
+		Options{URL: database(b), MaxConnections: 16, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(store.Close)
 	c := &court{store: store, session: uuid.New()}
-	if err := store.Grants().OpenSession(b.Context(), locking.Session{ID: c.session, Replica: "a", TTL: time.Hour}); err != nil {
+	if err := store.Grants().OpenSession(b.Context(),
+		locking.Session{ID: c.session, Replica: "a", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	return c
@@ -134,12 +140,14 @@ func (c *court) lock(b *testing.B, wishes ...locking.GrantRequest) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.granted, c.released = append(c.granted, granted.Sub(begun)), append(c.released, time.Since(granted))
+	c.granted, c.released = append(c.granted, granted.Sub(begun)),
+		append(c.released, time.Since(granted))
 }
 
 func (c *court) report(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "locks/s")
-	for name, took := range map[string][]time.Duration{"p50-grant-µs": c.granted, "p50-release-µs": c.released} {
+	for name, took := range map[string][]time.Duration{"p50-grant-µs": c.granted,
+		"p50-release-µs": c.released} {
 		slices.Sort(took)
 		if len(took) > 0 {
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), name)

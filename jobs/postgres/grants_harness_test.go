@@ -13,7 +13,8 @@ import (
 func (s *stage) locks(store *Store, replica string) uuid.UUID {
 	s.t.Helper()
 	id := uuid.New()
-	if err := store.Grants().OpenSession(s.t.Context(), locking.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
+	if err := store.Grants().OpenSession(s.t.Context(),
+		locking.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -41,7 +42,9 @@ func wish(t testing.TB, keys ...string) locking.GrantRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locking.GrantRequest{ID: uuid.New(), Owner: locking.Owner{Replica: "r", Job: "program", Run: "7"}, Requests: requests, Reserve: time.Hour}
+	return locking.GrantRequest{ID: uuid.New(),
+		Owner: locking.Owner{Replica: "r", Job: "program", Run: "7"}, Requests: requests,
+		Reserve: time.Hour}
 }
 
 func cutWord(text, word string) (string, bool) {
@@ -63,7 +66,8 @@ type granted struct {
 }
 
 // grant begins a grant in the background.
-func (s *stage) grant(store *Store, session uuid.UUID, requests ...locking.GrantRequest) <-chan granted {
+func (s *stage) grant(store *Store, session uuid.UUID,
+	requests ...locking.GrantRequest) <-chan granted {
 	done := make(chan granted, 1)
 	go func() {
 		results, err := store.Grants().Grant(s.t.Context(), session, requests)
@@ -100,11 +104,13 @@ func (s *stage) hold(store *Store, session uuid.UUID, r locking.GrantRequest) lo
 }
 
 // refused asks for one lock, which must be refused, and returns what was in the way.
-func (s *stage) refused(store *Store, session uuid.UUID, r locking.GrantRequest) locking.GrantBlocker {
+func (s *stage) refused(store *Store, session uuid.UUID,
+	r locking.GrantRequest) locking.GrantBlocker {
 	s.t.Helper()
 	got := <-s.grant(store, session, r)
 	if got.err != nil || got.results[0].Blocker == nil {
-		s.t.Fatalf("lock on %v: %+v, %v, expected it to be refused", r.Requests, got.results, got.err)
+		s.t.Fatalf("lock on %v: %+v, %v, expected it to be refused", r.Requests, got.results,
+			got.err)
 	}
 	return *got.results[0].Blocker
 }

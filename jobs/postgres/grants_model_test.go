@@ -9,5 +9,7 @@ import (
 
 func TestGrantsAnswerAsTheModel(t *testing.T) {
 	s := newStage(t)
-	lockingtest.RunGrantsModel(t, lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return s.a.Grants() }}, false)
+	lockingtest.RunGrantsModel(t,
+		lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return s.a.Grants() }},
+		false)
 }

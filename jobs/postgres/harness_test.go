@@ -66,7 +66,8 @@ func openAs(t testing.TB, url, name string) *Store {
 	if strings.Contains(url, "?") {
 		separator = "&"
 	}
-	s, err := Open(t.Context(), Options{URL: url + separator + "application_name=" + name, Log: zerolog.Nop()})
+	s, err := Open(t.Context(), Options{URL: url + separator + "application_name=" + name,
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +134,11 @@ BEGIN
     RETURN coalesce(NEW, OLD);
 END $$`, who, condition, gate))
 	if event == "COMMIT" {
-		s.exec("CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON " + table + " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
+		s.exec("CREATE CONSTRAINT TRIGGER gate AFTER INSERT ON " + table +
+			" DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
 	} else {
-		s.exec("CREATE TRIGGER gate BEFORE " + event + " ON " + table + " FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
+		s.exec("CREATE TRIGGER gate BEFORE " + event + " ON " + table +
+			" FOR EACH ROW EXECUTE FUNCTION public.wait_at_gate()")
 	}
 	return func() {
 		s.t.Helper()
@@ -148,7 +151,8 @@ END $$`, who, condition, gate))
 func awaitWaiting[T any](s *stage, who string, done <-chan T) {
 	s.t.Helper()
 	for {
-		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 AND wait_event_type = 'Lock')", who) {
+		if query[bool](s, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = "+
+			"current_database() AND application_name = $1 AND wait_event_type = 'Lock')", who) {
 			return
 		}
 		select {
@@ -164,7 +168,8 @@ func awaitWaiting[T any](s *stage, who string, done <-chan T) {
 func (s *stage) session(store *Store, replica string) uuid.UUID {
 	s.t.Helper()
 	id := uuid.New()
-	if err := store.Open(s.t.Context(), jobs.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
+	if err := store.Open(s.t.Context(),
+		jobs.Session{ID: id, Replica: replica, Version: "test", TTL: time.Hour}); err != nil {
 		s.t.Fatal(err)
 	}
 	return id
@@ -208,7 +213,8 @@ func request(t testing.TB, job string, tables ...string) jobs.StartRequest {
 		t.Fatal(err)
 	}
 	return jobs.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1, Requests: requests, WaitSince: time.Now(),
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: testScheduledAt}, Attempt: 1,
+		Requests: requests, WaitSince: time.Now(),
 		Reserve: time.Hour,
 	}
 }
@@ -219,7 +225,8 @@ type started struct {
 }
 
 // start begins a start in the background.
-func (s *stage) start(store *Store, session uuid.UUID, requests ...jobs.StartRequest) <-chan started {
+func (s *stage) start(store *Store, session uuid.UUID,
+	requests ...jobs.StartRequest) <-chan started {
 	done := make(chan started, 1)
 	go func() {
 		results, err := store.Start(s.t.Context(), session, requests)
@@ -267,7 +274,8 @@ func (s *stage) state(run uuid.UUID) string {
 // pauseJobs writes down a pause.
 func (s *stage) pauseJobs(p jobs.Pause) {
 	s.t.Helper()
-	_, err := s.watcher.Exec(s.t.Context(), `INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+	_, err := s.watcher.Exec(s.t.Context(),
+		`INSERT INTO holdfast.pauses VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		p.ID, p.Target.Kind, p.Target.Name, p.At, p.By, p.Reason, p.ResumedAt, p.ResumedBy)
 	if err != nil {
 		s.t.Fatal(err)
@@ -278,9 +286,12 @@ func (s *stage) pauseJobs(p jobs.Pause) {
 func (s *stage) pass(d time.Duration) {
 	s.t.Helper()
 	for _, sql := range []string{
-		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - $1::interval END",
-		"UPDATE holdfast.jobs SET checked_until = checked_until - $1::interval, left_at = left_at - $1::interval, back_at = back_at - $1::interval",
-		"UPDATE holdfast.waits SET since = since - $1::interval, reserved_until = reserved_until - $1::interval",
+		"UPDATE holdfast.sessions SET started_at = started_at - $1::interval, renewed_at = CASE " +
+			"WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - $1::interval END",
+		"UPDATE holdfast.jobs SET checked_until = checked_until - $1::interval, left_at = " +
+			"left_at - $1::interval, back_at = back_at - $1::interval",
+		"UPDATE holdfast.waits SET since = since - $1::interval, reserved_until = reserved_until " +
+			"- $1::interval",
 		"UPDATE holdfast.wants SET since = since - $1::interval",
 	} {
 		s.exec(sql, d)

@@ -42,23 +42,28 @@ func TestBatchWithAHeldRowSaysSo(t *testing.T) {
 	session := s.session(s.a, "a")
 	one := s.granted(s.a, session, request(t, "one", "orders"))
 	two := s.granted(s.a, session, request(t, "two", "sales"))
-	s.holdRows("SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", one.Token) // as one's own transaction does
+	// as one's own transaction does
+	s.holdRows("SELECT FROM holdfast.claims WHERE token = $1 FOR SHARE", one.Token)
 	s.holdRows("SELECT FROM holdfast.fences WHERE resource = 'table:public/orders' FOR SHARE")
 	finish := func(run *jobs.Run) jobs.FinishRequest {
 		return jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded}
 	}
 	_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{finish(one), finish(two)})
 	s.expectHeld("finish", err)
-	if done, err := s.a.Finish(t.Context(), []jobs.FinishRequest{finish(two)}); err != nil || !done[0] {
+	if done, err := s.a.Finish(t.Context(), []jobs.FinishRequest{finish(two)}); err != nil ||
+		!done[0] {
 		t.Errorf("finish of what is not held: %v, %v", done, err)
 	}
-	_, err = s.a.Start(t.Context(), session, []jobs.StartRequest{request(t, "three", "orders"), request(t, "four", "sales")})
+	_, err = s.a.Start(t.Context(), session,
+		[]jobs.StartRequest{request(t, "three", "orders"), request(t, "four", "sales")})
 	s.expectHeld("start", err)
 	s.granted(s.a, session, request(t, "four", "sales"))
-	s.expectHeld("revocation", s.a.Revoke(t.Context(), one.Token, jobs.Cancelled, jobs.ReasonCancelled))
+	s.expectHeld("revocation", s.a.Revoke(t.Context(), one.Token, jobs.Cancelled,
+		jobs.ReasonCancelled))
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.a.Finish(canceled, []jobs.FinishRequest{finish(two)}); !errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, jobs.ErrRowHeld) {
+	if _, err := s.a.Finish(canceled, []jobs.FinishRequest{finish(two)}); !errors.Is(err,
+		jobs.ErrUnavailable) || errors.Is(err, jobs.ErrRowHeld) {
 		t.Errorf("finish that was not sent: %v", err)
 	}
 }
@@ -74,12 +79,14 @@ func (w *waiting) note(conn *pgx.Conn, sql string) {
 	}
 }
 
-func (w *waiting) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (w *waiting) TraceQueryStart(ctx context.Context, conn *pgx.Conn,
+	data pgx.TraceQueryStartData) context.Context {
 	w.note(conn, data.SQL)
 	return ctx
 }
 func (w *waiting) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-func (w *waiting) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func (w *waiting) TraceBatchStart(ctx context.Context, conn *pgx.Conn,
+	data pgx.TraceBatchStartData) context.Context {
 	for _, query := range data.Batch.QueuedQueries {
 		w.note(conn, query.SQL)
 	}
@@ -108,9 +115,11 @@ func TestSweepWaitsInTheBackendThatItNames(t *testing.T) {
 		t.Fatalf("sweep of token %d: %+v, %v", run.Token, swept, err)
 	}
 	if !tracer.inside[backendID] || !tracer.inside[lockClaim] {
-		t.Errorf("inside a transaction: the backend's id %v, the wait %v", tracer.inside[backendID], tracer.inside[lockClaim])
+		t.Errorf("inside a transaction: the backend's id %v, the wait %v", tracer.inside[backendID],
+			tracer.inside[lockClaim])
 	}
-	if n := query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"); n != 0 {
+	if n := query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND state LIKE 'idle in transaction%'"); n != 0 {
 		t.Errorf("%d transactions are left open", n)
 	}
 	if swept, err = sweeper.Sweep(t.Context()); err != nil || len(swept.Lost) != 1 {

@@ -17,8 +17,11 @@ import (
 
 const (
 	recordColumns = `
-    r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.started_at, r.finished_at, r.rests,
-    r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by, CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w WHERE w.run = r.id) END`
+    r.id, r.job, r.scheduled_at, r.key, r.state, r.recovery, r.attempt, r.replica, r.token,
+        r.created_at, r.started_at, r.finished_at, r.rests,
+    r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.start_by,
+        CASE WHEN r.state = 'waiting' THEN (SELECT w.since FROM holdfast.waits w
+            WHERE w.run = r.id) END`
 
 	selectRuns = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r`
 
@@ -27,16 +30,20 @@ SELECT` + recordColumns + `, coalesce(o.output, ''), o.result
 FROM holdfast.runs r LEFT JOIN holdfast.outputs o ON o.run = r.id WHERE r.id = $1`
 
 	listLocks = `
-SELECT g.resource, g.mode, g.slots, s.replica, coalesce(c.owner ->> 'job', r.job), coalesce(c.owner ->> 'run_id', r.id::text),
+SELECT g.resource, g.mode, g.slots, s.replica, coalesce(c.owner ->> 'job', r.job),
+    coalesce(c.owner ->> 'run_id', r.id::text),
     g.token, c.granted_at, s.expires_at
-FROM holdfast.grants g JOIN holdfast.claims c USING (token) JOIN holdfast.sessions s ON s.id = c.session
+FROM holdfast.grants g JOIN holdfast.claims c USING (token)
+    JOIN holdfast.sessions s ON s.id = c.session
 LEFT JOIN holdfast.runs r ON r.id = c.run
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
+    d.job_group, d.priority, d.source,
     d.version, j.version < 0, j.updated_at
-FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
+FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
+    ORDER BY j.name`
 
 	lastRuns = `
 SELECT` + recordColumns + `, '', NULL::text
@@ -45,10 +52,12 @@ FROM holdfast.jobs j CROSS JOIN LATERAL (
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped, s.lock_servers,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
+    s.lock_servers,
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast.claims c WHERE c.session = s.id AND c.owner IS NULL)
-FROM holdfast.sessions s WHERE s.ended_at IS NULL OR s.ended_at > clock_timestamp() - interval '1 hour'
+FROM holdfast.sessions s WHERE s.ended_at IS NULL
+    OR s.ended_at > clock_timestamp() - interval '1 hour'
 ORDER BY s.replica, s.started_at, s.id`
 )
 
@@ -61,7 +70,8 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 	locks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.LockView, error) {
 		var v jobs.LockView
 		var key string
-		if err := row.Scan(&key, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run, &v.Token, &v.Since, &v.Expires); err != nil {
+		if err := row.Scan(&key, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run,
+			&v.Token, &v.Since, &v.Expires); err != nil {
 			return v, err
 		}
 		resource, err := locking.ParseKey(key)
@@ -91,7 +101,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+		if err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources,
+			&v.Recover, &v.Description,
 			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &v.UpdatedAt); err != nil {
 			return v, err
 		}
@@ -112,12 +123,14 @@ func (s *Store) Runs(ctx context.Context, f jobs.RunFilter) ([]jobs.Record, erro
 }
 
 // runsAsked returns a page of the runs; of the named jobs, where there are names.
-func (s *Store) runsAsked(ctx context.Context, f jobs.RunFilter, names []string) ([]jobs.Record, error) {
+func (s *Store) runsAsked(ctx context.Context, f jobs.RunFilter,
+	names []string) ([]jobs.Record, error) {
 	query, args := runsQuery(f, names)
 	if query == "" {
 		return nil, nil
 	}
-	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	rows, err := s.views.Query(ctx, query,
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("runs", err)
 	}
@@ -152,7 +165,8 @@ func runsQuery(f jobs.RunFilter, names []string) (string, []any) {
 	case len(f.States) == 0 && f.Reason == "":
 		parts = []string{q.ofJobs("")}
 	case len(f.States) == 0:
-		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " + q.arg(f.Reason)), q.ofJobs(q.caused(f))}
+		parts = []string{q.active(" AND " + inState(jobs.Waiting, q.arg) + " AND r.reason = " +
+			q.arg(f.Reason)), q.ofJobs(q.caused(f))}
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
 		if state == jobs.Succeeded && f.Reason != "" {
@@ -205,10 +219,12 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 		q.where += " AND r.created_at < " + q.arg(f.Until)
 	}
 	if f.Before != nil {
-		q.where += " AND (r.created_at, r.id) < (" + q.arg(f.Before.CreatedAt) + ", " + q.arg(f.Before.ID) + ")"
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(f.Before.CreatedAt) + ", " +
+			q.arg(f.Before.ID) + ")"
 	}
 	if f.After != nil {
-		q.where += " AND (r.created_at, r.id) > (" + q.arg(f.After.CreatedAt) + ", " + q.arg(f.After.ID) + ")"
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(f.After.CreatedAt) + ", " +
+			q.arg(f.After.ID) + ")"
 	}
 }
 
@@ -218,7 +234,8 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
 	}
-	each := "SELECT r.id, r.created_at FROM holdfast.runs r" + q.where + " AND r.job = named.name" + condition + q.order
+	each := "SELECT r.id, r.created_at FROM holdfast.runs r" + q.where + " AND r.job = named.name" +
+		condition + q.order
 	page := "SELECT p.id FROM (" + q.names + ") named CROSS JOIN LATERAL (" + each + ") p" + q.order
 	return selectRuns + " WHERE r.id IN (" + page + ")" + q.order
 }
@@ -280,8 +297,10 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	var waits *time.Time
 	var rests []time.Time
 	var result *string
-	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt, &r.Replica, &token, &r.CreatedAt,
-		&r.StartedAt, &r.FinishedAt, &rests, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params, &waited, &r.StartBy, &waits, &r.Output, &result)
+	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.State, &r.Recovery, &r.Attempt,
+		&r.Replica, &token, &r.CreatedAt,
+		&r.StartedAt, &r.FinishedAt, &rests, &r.Reason, &r.Detail, &blocker, &r.Error, &r.Params,
+		&waited, &r.StartBy, &waits, &r.Output, &result)
 	if err != nil {
 		return r, err
 	}
@@ -294,7 +313,8 @@ func scanRecord(row pgx.CollectableRow) (jobs.Record, error) {
 	if waits != nil {
 		r.WaitSince = waits.UTC()
 	}
-	r.ScheduledAt, r.CreatedAt, r.StartedAt, r.FinishedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC(), utc(r.StartedAt), utc(r.FinishedAt)
+	r.ScheduledAt, r.CreatedAt, r.StartedAt, r.FinishedAt = r.ScheduledAt.UTC(), r.CreatedAt.UTC(),
+		utc(r.StartedAt), utc(r.FinishedAt)
 	r.Rests = jobs.NewRests(rests)
 	r.StartBy = utc(r.StartBy)
 	if r.BlockedBy, err = parseBlocker(blocker); err == nil && waited != nil {
@@ -321,9 +341,12 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 	}
 	replicas, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
-		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt, &v.EndedAt, &v.Stopped, &v.LockServers,
-			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
-		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(), v.ExpiresAt.UTC(), utc(v.EndedAt)
+		err := row.Scan(&v.Session, &v.Name, &v.Version, &v.StartedAt, &v.LastBeat, &v.ExpiresAt,
+			&v.EndedAt, &v.Stopped, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
+			&v.Running)
+		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = v.StartedAt.UTC(), v.LastBeat.UTC(),
+			v.ExpiresAt.UTC(), utc(v.EndedAt)
 		return v, err
 	})
 	return replicas, wrap("replicas", err)

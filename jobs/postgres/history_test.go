@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-var runsScan = regexp.MustCompile(`Index (?:Only )?Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
+var runsScan = regexp.MustCompile(
+	`Index (?:Only )?Scan(?: Backward)? using (\w+) on runs|Bitmap Index Scan on (runs_\w+)|(Seq Scan) on runs`)
 
 // TestPagesOfHistoryWalkAnIndex plans a page by each filter. How long it takes
 // over a long history the benchmark tells.
@@ -52,7 +53,8 @@ FROM (SELECT n, timestamptz '2026-01-01' + n * interval '1 second' AS t FROM gen
 // explain returns the plan of a query for its arguments.
 func (s *stage) explain(query string, args []any) string {
 	s.t.Helper()
-	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query, append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+	rows, err := s.watcher.Query(s.t.Context(), "EXPLAIN "+query,
+		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -76,7 +78,8 @@ func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
 	}
 	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing is to be kept
 	for i, change := range []string{
-		"state = 'waiting', reason = 'retry', detail = 'attempt 1 ended as failed', error = 'no', attempt = attempt + 1",
+		"state = 'waiting', reason = 'retry', detail = 'attempt 1 ended as failed', error = " +
+			"'no', attempt = attempt + 1",
 		"reason = 'lock_held', blocker = '{}'",
 		"state = 'running', token = token + 1, reason = '', detail = '', blocker = NULL",
 		"state = 'succeeded', error = '', finished_at = clock_timestamp()",
@@ -85,7 +88,9 @@ func TestRunsAreUpdatedInPlaceOnTheWayToSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		var hot int
-		if err := tx.QueryRow(t.Context(), "SELECT pg_stat_get_xact_tuples_hot_updated('holdfast.runs'::regclass)").Scan(&hot); err != nil {
+		if err := tx.QueryRow(t.Context(),
+			"SELECT pg_stat_get_xact_tuples_hot_updated('holdfast.runs'::regclass)").Scan(
+			&hot); err != nil {
 			t.Fatal(err)
 		}
 		if hot != i+1 {

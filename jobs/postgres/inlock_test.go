@@ -18,7 +18,8 @@ import (
 // locker runs a Locker on the store's grants until the test ends.
 func (s *stage) locker(store *Store, replica string) *locking.Locker {
 	s.t.Helper()
-	l, err := locking.New(nil, locking.Options{Grants: store.Grants(), Session: locking.Session{Replica: replica, TTL: time.Minute}, Log: zerolog.Nop()})
+	l, err := locking.New(nil, locking.Options{Grants: store.Grants(),
+		Session: locking.Session{Replica: replica, TTL: time.Minute}, Log: zerolog.Nop()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func (s *stage) locker(store *Store, replica string) *locking.Locker {
 
 func (s *stage) acquire(l *locking.Locker, keys ...string) *locking.Lock {
 	s.t.Helper()
-	lock, err := l.TryAcquire(s.t.Context(), locking.Owner{Job: "program"}, wish(s.t, keys...).Requests)
+	lock, err := l.TryAcquire(s.t.Context(), locking.Owner{Job: "program"},
+		wish(s.t, keys...).Requests)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -62,13 +64,19 @@ func TestInLockCommitsWhileTheClaimStandsAndNotAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := errors.New("refused")
-	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error { return errors.Join(insert(ctx)(tx), refused) }); !errors.Is(err, refused) {
+	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error {
+		return errors.Join(insert(ctx)(tx), refused)
+	}); !errors.Is(err, refused) {
 		t.Errorf("error of the function: %v", err)
 	}
-	if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Cancelled, jobs.ReasonCancelled); err != nil {
+	if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Cancelled,
+		jobs.ReasonCancelled); err != nil {
 		t.Fatal(err)
 	}
-	err := s.a.InLock(ctx, lock, func(pgx.Tx) error { t.Error("a lock that is gone got past its fence"); return nil })
+	err := s.a.InLock(ctx, lock, func(pgx.Tx) error {
+		t.Error("a lock that is gone got past its fence")
+		return nil
+	})
 	if !errors.Is(err, locking.ErrSuperseded) || !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("transaction of a lock that is gone: %v", err)
 	}
@@ -89,10 +97,13 @@ func TestReleaseWaitsForTheTransactionInTheLock(t *testing.T) {
 	go func() { done <- s.a.InLock(t.Context(), lock, insert(t.Context())) }()
 	awaitWaiting(s, "a", done) // in its commit
 	go func() { released <- lock.Release(t.Context()) }()
-	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
+	for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "+
+		"AND application_name = 'a' AND wait_event_type = 'Lock'") < 2 {
 		continue // until the release waits too
 	}
-	if _, err := s.locker(s.b, "b").TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests); !errors.Is(err, locking.ErrHeld) {
+	if _, err := s.locker(s.b, "b").
+		TryAcquire(t.Context(), locking.Owner{}, wish(t, "path:a").Requests); !errors.Is(err,
+		locking.ErrHeld) {
 		t.Errorf("another lock beside the transaction: %v", err)
 	}
 	resume()
@@ -109,7 +120,8 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 	defer cancel()
 	var statement, idle string
 	if err := s.a.InLock(ctx, lock, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')").Scan(&statement, &idle)
+		return tx.QueryRow(ctx, "SELECT current_setting('statement_timeout'), "+
+			"current_setting('idle_in_transaction_session_timeout')").Scan(&statement, &idle)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +132,8 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 	entered := make(chan error, 1)
 	go func() {
 		entered <- s.a.InLock(lock.Context(), lock, func(tx pgx.Tx) error {
-			if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Lost, jobs.ReasonClaimLost); !errors.Is(err, jobs.ErrUnavailable) {
+			if err := s.b.Revoke(t.Context(), lock.Token(), jobs.Lost,
+				jobs.ReasonClaimLost); !errors.Is(err, jobs.ErrUnavailable) {
 				return fmt.Errorf("revocation of a claim in use: %w", err)
 			}
 			go func() { _ = lock.Release(t.Context()) }() // its context ends at once
@@ -135,7 +148,8 @@ func TestInLockIsBoundedByItsContext(t *testing.T) {
 
 func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 	s := newStage(t)
-	l, err := locking.New(memory.New(), locking.Options{Namespace: "n", Lease: time.Minute, Log: zerolog.Nop()})
+	l, err := locking.New(memory.New(),
+		locking.Options{Namespace: "n", Lease: time.Minute, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +157,10 @@ func TestLockWithoutGrantsHasNoTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.a.InLock(t.Context(), lock, func(pgx.Tx) error { t.Error("it was let in"); return nil }); err == nil {
+	if err := s.a.InLock(t.Context(), lock, func(pgx.Tx) error {
+		t.Error("it was let in")
+		return nil
+	}); err == nil {
 		t.Error("a transaction of a lock without a token committed")
 	}
 }

@@ -34,12 +34,15 @@ func TestTransactionOfAHandlerLeftBehindIsEnded(t *testing.T) {
 			}()
 			<-asleep
 			s.a.lockTimeout = "200ms"
-			end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.TimedOut, Reason: jobs.ReasonTimeout}
-			if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); !errors.Is(err, jobs.ErrRowHeld) {
+			end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.TimedOut,
+				Reason: jobs.ReasonTimeout}
+			if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); !errors.Is(err,
+				jobs.ErrRowHeld) {
 				t.Errorf("finish of a run whose handler may still commit: %v", err)
 			}
 			end.LeftBehind = true
-			if ended, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); err != nil || !ended[0] {
+			if ended, err := s.a.Finish(t.Context(), []jobs.FinishRequest{end}); err != nil ||
+				!ended[0] {
 				t.Errorf("finish of a run whose handler was left behind: %v, %v", ended, err)
 			}
 			if state := s.state(run.ID); state != "timed_out" {

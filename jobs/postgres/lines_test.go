@@ -36,7 +36,8 @@ func TestHeartbeatsWaitForNoConnection(t *testing.T) {
 // Each broken connection costs no heartbeat.
 func TestHeartbeatGoesOnWhenItsConnectionBreaks(t *testing.T) {
 	t.Parallel()
-	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut, "silent": servertest.LoseReply} {
+	for name, fate := range map[string]servertest.Fate{"closed": servertest.Cut,
+		"silent": servertest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			proxied, proxy := openProxied(t, s.url)

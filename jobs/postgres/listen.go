@@ -23,7 +23,8 @@ const (
 )
 
 // errNotNotified says that what was notified does not arrive.
-var errNotNotified = errors.New("notifications do not arrive: a pooler that gives each transaction another session may be in between")
+var errNotNotified = errors.New("notifications do not arrive: a pooler that gives each " +
+	"transaction another session may be in between")
 
 // channel is where acts are told: of this cluster alone, since several may
 // share a database.
@@ -57,7 +58,9 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 		case conn.IsClosed() || ctx.Err() != nil:
 			return err
 		default: // silent, or gone without a word
-			if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) { return nil, conn.Ping(ctx) }); err != nil {
+			if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
+				return nil, conn.Ping(ctx)
+			}); err != nil {
 				return err
 			}
 		}
@@ -65,7 +68,8 @@ func (s *Store) listen(ctx context.Context, heard func()) error {
 }
 
 // within calls wait with that long.
-func within[T any](ctx context.Context, d time.Duration, wait func(context.Context) (T, error)) (T, error) {
+func within[T any](ctx context.Context, d time.Duration,
+	wait func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return wait(ctx)
@@ -76,7 +80,8 @@ func within[T any](ctx context.Context, d time.Duration, wait func(context.Conte
 func (s *Store) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	probe := probing + uuid.NewString()
 	if _, err := within(ctx, answerPatience, func(ctx context.Context) (any, error) {
-		if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).Close(); err != nil {
+		if err := conn.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{s.channel()}.Sanitize()).
+			Close(); err != nil {
 			return nil, err
 		}
 		return s.pool.Exec(ctx, notify, s.channel(), probe)

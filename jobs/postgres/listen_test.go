@@ -34,7 +34,8 @@ func TestListeningEndsWithItsConnection(t *testing.T) {
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	if n := query[int](s, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND query LIKE 'LISTEN%'`); n != 1 {
+	if n := query[int](s,
+		`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND query LIKE 'LISTEN%'`); n != 1 {
 		t.Fatalf("%d connections listen", n)
 	}
 	if err := <-ended; !errors.Is(err, jobs.ErrUnavailable) {

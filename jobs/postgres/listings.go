@@ -15,31 +15,37 @@ import (
 
 const (
 	selectJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
+    d.job_group, d.priority, d.source,
     d.version, j.version < 0, j.updated_at
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)`
 
 	lastRunsOf = `
 SELECT` + recordColumns + `, '', NULL::text
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
-    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" AND state NOT IN ('waiting', 'running')
+    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C"
+        AND state NOT IN ('waiting', 'running')
     ORDER BY created_at DESC, id DESC LIMIT 1) r`
 
-	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
+	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL
+		ORDER BY paused_at, id`
 
 	listGroups = `
-SELECT d.job_group, count(*) FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+SELECT d.job_group, count(*) FROM holdfast.jobs j
+    JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.job_group <> '' GROUP BY d.job_group ORDER BY d.job_group`
 
 	listResources = `
 SELECT DISTINCT e ->> 'resource' COLLATE "C" AS key
 FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
-CROSS JOIN LATERAL jsonb_array_elements(d.resources) e WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
+CROSS JOIN LATERAL jsonb_array_elements(d.resources) e
+    WHERE NOT starts_with(e ->> 'resource', 'job:') ORDER BY key`
 
 	lastOutcomes = `
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
 FROM unnest($1::text[]) n (job) CROSS JOIN LATERAL (
-    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC LIMIT %d) r
+    SELECT * FROM holdfast.runs WHERE job = n.job COLLATE "C" ORDER BY created_at DESC, id DESC
+        LIMIT %d) r
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `
@@ -47,13 +53,17 @@ ORDER BY r.created_at DESC, r.id DESC`
     WHERE trouble = '%s' AND created_at >= $1 ORDER BY created_at DESC, id DESC LIMIT %d)`
 
 	tallyOfJob = `
-SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2 ORDER BY created_at DESC, id DESC LIMIT %d`
+SELECT job, state, reason, created_at FROM holdfast.runs WHERE job = $1 AND created_at >= $2
+    ORDER BY created_at DESC, id DESC LIMIT %d`
 
 	tally = `
-SELECT job, state, reason, count(*), max(created_at) FROM (%s) r WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
+SELECT job, state, reason, count(*), max(created_at) FROM (%s) r
+    WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
-	runsOfFiring = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey    = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
+	runsOfFiring = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
+		WHERE r.job = $1 AND r.scheduled_at = $2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey = `SELECT` + recordColumns + `, '', NULL::text FROM holdfast.runs r
+		WHERE r.job = $1 AND r.key = $2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs returns a page of the jobs.
@@ -87,7 +97,8 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
 	where := " WHERE true"
 	if f.Text != "" {
 		text := `lower(` + arg(f.Text) + `::text COLLATE "C")`
-		where += ` AND (strpos(lower(j.name), ` + text + `) > 0 OR strpos(lower(d.description COLLATE "C"), ` + text + `) > 0)`
+		where += ` AND (strpos(lower(j.name), ` + text + `) > 0
+			OR strpos(lower(d.description COLLATE "C"), ` + text + `) > 0)`
 	}
 	if f.Group != "" {
 		where += " AND d.job_group = " + arg(f.Group)
@@ -104,12 +115,15 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any) {
 	switch f.State {
 	case "":
 	case jobs.Waiting:
-		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.waits w ON w.run = r.id)"
+		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.waits w ON " +
+			"w.run = r.id)"
 	case jobs.Running:
-		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.claims c ON c.run = r.id)"
+		where += " AND j.name IN (SELECT r.job FROM holdfast.runs r JOIN holdfast.claims c ON " +
+			"c.run = r.id)"
 	default:
 		where += " AND " + arg(f.State) + ` = (
-    SELECT r.state FROM holdfast.runs r WHERE r.job = j.name AND r.state NOT IN ('waiting', 'running') ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+    SELECT r.state FROM holdfast.runs r WHERE r.job = j.name
+        AND r.state NOT IN ('waiting', 'running') ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 	}
 	if f.Paused != nil {
 		where += " AND (" + paused(pauses, arg) + ") = " + arg(*f.Paused)
@@ -134,7 +148,8 @@ func paused(pauses []jobs.Pause, arg func(any) string) string {
 			names = append(names, p.Target.Name)
 		}
 	}
-	return "j.name = ANY(" + arg(names) + ") OR d.job_group <> '' AND d.job_group = ANY(" + arg(groups) + ")"
+	return "j.name = ANY(" + arg(names) + ") OR d.job_group <> '' AND d.job_group = ANY(" +
+		arg(groups) + ")"
 }
 
 func limit(asked int) int {
@@ -145,14 +160,16 @@ func limit(asked int) int {
 }
 
 func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs.JobView, error) {
-	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	rows, err := s.views.Query(ctx, query,
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (jobs.JobView, error) {
 		var v jobs.JobView
 		var resources []byte
-		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
+		err := row.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
+			&v.Description, &v.Group, &v.Priority, &v.Source,
 			&v.Version, &v.Removed, &v.UpdatedAt)
 		if err != nil {
 			return v, err
@@ -184,7 +201,9 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	for i := range views {
 		v := &views[i]
 		v.Last = last[v.Name]
-		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool { return !p.Covers(v.Name, v.Group) })
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool {
+			return !p.Covers(v.Name, v.Group)
+		})
 	}
 	return nil
 }
@@ -241,7 +260,8 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes returns the last runs of each job.
-func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+func (s *Store) Outcomes(ctx context.Context, names []string,
+	n int) (map[string][]jobs.Outcome, error) {
 	rows, err := s.views.Query(ctx, fmt.Sprintf(lastOutcomes, n), names)
 	if err != nil {
 		return nil, wrap("outcomes", err)
@@ -250,12 +270,15 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 	var job string
 	var o jobs.Outcome
 	var rests []time.Time
-	_, err = pgx.ForEachRow(rows, []any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt, &rests}, func() error {
-		o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt), utc(o.FinishedAt)
-		o.Rests = jobs.NewRests(rests)
-		found[job] = append(found[job], o)
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows,
+		[]any{&job, &o.Run, &o.ScheduledAt, &o.State, &o.Reason, &o.StartedAt, &o.FinishedAt,
+			&rests}, func() error {
+			o.ScheduledAt, o.StartedAt, o.FinishedAt = o.ScheduledAt.UTC(), utc(o.StartedAt),
+				utc(o.FinishedAt)
+			o.Rests = jobs.NewRests(rests)
+			found[job] = append(found[job], o)
+			return nil
+		})
 	return found, wrap("outcomes", err)
 }
 
@@ -276,7 +299,8 @@ func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]
 }
 
 func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {
-	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of), append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	rows, err := s.views.Query(ctx, fmt.Sprintf(tally, of),
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("tallies", err)
 	}

@@ -50,7 +50,8 @@ ANALYZE holdfast.blockages`
 func BenchmarkListings(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	for _, statement := range []string{manyJobs, "VACUUM ANALYZE"} {
-		if _, err := s.pool.Exec(b.Context(), statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := s.pool.Exec(b.Context(), statement,
+			pgx.QueryExecModeSimpleProtocol); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -77,7 +78,10 @@ func BenchmarkListings(b *testing.B) {
 		{"running", jobs.JobFilter{Limit: 50, State: jobs.Running}}, {"failed last", jobs.JobFilter{Limit: 50, State: jobs.Failed}},
 		{"timed out last, none", jobs.JobFilter{Limit: 50, State: jobs.TimedOut}}, {"paused, none", jobs.JobFilter{Limit: 50, Paused: &yes}},
 	} {
-		ask("jobs/"+c.name, func() (int, error) { found, err := s.ListJobs(b.Context(), c.filter); return len(found), err })
+		ask("jobs/"+c.name, func() (int, error) {
+			found, err := s.ListJobs(b.Context(), c.filter)
+			return len(found), err
+		})
 	}
 	table := func(key string) *locking.Resource {
 		resource, err := locking.ParseKey(key)
@@ -106,15 +110,24 @@ func BenchmarkListings(b *testing.B) {
 		{"job and its reason", jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonLockHeld}},
 		{"replica and reason", jobs.RunFilter{Replica: "replica-1", Reason: jobs.ReasonLockHeld}},
 	} {
-		ask("runs/"+c.name, func() (int, error) { found, err := s.Runs(b.Context(), c.filter); return len(found), err })
+		ask("runs/"+c.name, func() (int, error) {
+			found, err := s.Runs(b.Context(), c.filter)
+			return len(found), err
+		})
 		c.filter.After = &jobs.RunCursor{CreatedAt: noon}
-		ask("runs/"+c.name+", back", func() (int, error) { found, err := s.Runs(b.Context(), c.filter); return len(found), err })
+		ask("runs/"+c.name+", back", func() (int, error) {
+			found, err := s.Runs(b.Context(), c.filter)
+			return len(found), err
+		})
 	}
 	var names []string
 	for i := range 50 {
 		names = append(names, fmt.Sprintf("job-%05d", 5000+i))
 	}
-	ask("outcomes, 20 of 50 jobs", func() (int, error) { found, err := s.Outcomes(b.Context(), names, 20); return len(found), err })
+	ask("outcomes, 20 of 50 jobs", func() (int, error) {
+		found, err := s.Outcomes(b.Context(), names, 20)
+		return len(found), err
+	})
 	ask("tallies of a day", func() (int, error) {
 		found, err := s.Tallies(b.Context(), noon.Add(-12*time.Hour))
 		return len(found), err
@@ -128,16 +141,26 @@ func BenchmarkListings(b *testing.B) {
 		return len(found), err
 	})
 	ask("job", func() (int, error) { _, err := s.Job(b.Context(), "job-07777"); return 1, err })
-	ask("groups", func() (int, error) { found, err := s.Groups(b.Context()); return len(found), err })
-	ask("resources", func() (int, error) { found, err := s.Resources(b.Context()); return len(found), err })
-	if _, err := s.pool.Exec(b.Context(), manyBlockages, pgx.QueryExecModeSimpleProtocol); err != nil {
+	ask("groups", func() (int, error) {
+		found, err := s.Groups(b.Context())
+		return len(found), err
+	})
+	ask("resources", func() (int, error) {
+		found, err := s.Resources(b.Context())
+		return len(found), err
+	})
+	if _, err := s.pool.Exec(b.Context(), manyBlockages,
+		pgx.QueryExecModeSimpleProtocol); err != nil {
 		b.Fatal(err)
 	}
 	var thousand []string
 	for i := range jobs.MaxBatch {
 		thousand = append(thousand, fmt.Sprintf("job-%05d", i))
 	}
-	ask("locks/lockers", func() (int, error) { found, err := s.Lockers(b.Context()); return len(found), err })
+	ask("locks/lockers", func() (int, error) {
+		found, err := s.Lockers(b.Context())
+		return len(found), err
+	})
 	for _, c := range []struct {
 		name   string
 		filter jobs.StretchFilter
@@ -146,7 +169,10 @@ func BenchmarkListings(b *testing.B) {
 		{"a day of 320 jobs", jobs.StretchFilter{Jobs: thousand[:320], From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
 		{"a day of 1,000 jobs", jobs.StretchFilter{Jobs: thousand, From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
 	} {
-		ask("locks/"+c.name, func() (int, error) { found, err := s.Stretches(b.Context(), c.filter); return len(found), err })
+		ask("locks/"+c.name, func() (int, error) {
+			found, err := s.Stretches(b.Context(), c.filter)
+			return len(found), err
+		})
 	}
 	ask("locks/blockages of an hour", func() (int, error) {
 		found, err := s.Blockages(b.Context(), noon, noon.Add(time.Hour))
@@ -156,14 +182,21 @@ func BenchmarkListings(b *testing.B) {
 		found, err := s.Blockages(b.Context(), noon.Add(-12*time.Hour), noon.Add(12*time.Hour))
 		return len(found), err
 	})
-	ask("locks/typical of 1,000 jobs", func() (int, error) { found, err := s.Typical(b.Context(), thousand); return len(found), err })
-	ask("all jobs at once", func() (int, error) { found, err := s.Jobs(b.Context()); return len(found), err })
+	ask("locks/typical of 1,000 jobs", func() (int, error) {
+		found, err := s.Typical(b.Context(), thousand)
+		return len(found), err
+	})
+	ask("all jobs at once", func() (int, error) {
+		found, err := s.Jobs(b.Context())
+		return len(found), err
+	})
 }
 
 // TestListingsWalkAnIndex plans what the pages ask beyond a page of runs.
 func TestListingsWalkAnIndex(t *testing.T) {
 	s := newStage(t)
-	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").Replace(manyJobs))
+	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
+		Replace(manyJobs))
 	s.exec("VACUUM ANALYZE")
 	middle := time.Date(2026, 1, 1, 0, 15, 0, 0, time.UTC)
 	names := []string{"job-00003", "job-00503", "job-01003"}
@@ -177,7 +210,8 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		{jobs.RunFilter{Job: "job-00003", States: []jobs.State{jobs.Failed}}, nil, []string{"runs_job_trouble"}},
 		{jobs.RunFilter{}, names, []string{"runs_job", "runs_pkey"}},
 		{jobs.RunFilter{States: []jobs.State{jobs.Skipped}}, names, []string{"runs_job_trouble", "runs_pkey"}},
-		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil, []string{"runs_job_trouble", "runs_pkey", "runs_job"}}, // what waits is few
+		// what waits is few
+		{jobs.RunFilter{Job: "job-00003", Reason: jobs.ReasonPanic}, nil, []string{"runs_job_trouble", "runs_pkey", "runs_job"}},
 		{jobs.RunFilter{Reason: jobs.ReasonLockHeld}, names, []string{"runs_job_trouble", "runs_pkey"}},
 		{jobs.RunFilter{From: middle, Until: middle.Add(time.Minute)}, nil, []string{"runs_created"}},
 	} {

@@ -23,7 +23,8 @@ const (
 SELECT e.pid FROM (
     SELECT b.pid, CASE WHEN coalesce(a.xact_start, '-infinity') <= clock_timestamp() - $2::interval
         THEN pg_terminate_backend(b.pid) END AS ended
-    FROM unnest(pg_blocking_pids($1)) AS b (pid) JOIN pg_stat_activity a ON a.pid = b.pid OFFSET 0) e
+    FROM unnest(pg_blocking_pids($1)) AS b (pid)
+        JOIN pg_stat_activity a ON a.pid = b.pid OFFSET 0) e
 WHERE e.ended`
 )
 
@@ -74,7 +75,8 @@ func (s *Store) endHolders(ctx context.Context, row heldRow) (int, error) {
 // endBlockers ends the backends that keep the backend pid waiting with
 // transactions that have been open for so long, until what waits there says that
 // it has waited. It returns how many it has ended.
-func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration, waited <-chan error) (int, error) {
+func (s *Store) endBlockers(ctx context.Context, pid int, open time.Duration,
+	waited <-chan error) (int, error) {
 	ended := map[int32]bool{}
 	for {
 		pids, err := s.terminate(ctx, pid, open)

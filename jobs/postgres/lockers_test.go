@@ -47,7 +47,8 @@ func TestSessionPinnedByAStartReceivedInPartIsSwept(t *testing.T) {
 			s := newStage(t)
 			session := s.session(s.a, "a")
 			run := s.granted(s.a, session, request(t, "job", "orders"))
-			s.expire(session) // first: a heartbeat that is received in part keeps others from the row
+			// first: a heartbeat that is received in part keeps others from the row
+			s.expire(session)
 			s.receivedInPart(sql, session)
 			s.b.pinnedAfter = 0
 			swept, err := s.b.Sweep(t.Context())
@@ -85,7 +86,8 @@ func TestSweepLeavesAYoungTransactionAlone(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	s.receivedInPart(holdSession, session)
-	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() - interval '1 hour' WHERE id = $1", session)
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() - interval '1 hour' "+
+		"WHERE id = $1", session)
 	s.b.pinnedAfter, s.b.lockTimeout = time.Minute, "100ms"
 	if swept, err := s.b.Sweep(t.Context()); err != nil || swept.Ended != 0 {
 		t.Errorf("sweep beside a young transaction: %+v, %v", swept, err)

@@ -12,9 +12,11 @@ import (
 // committed after it: hence how many there are in the two seconds before.
 const readMarks = `
 WITH claimed AS (
-    SELECT (SELECT last_value FROM holdfast.tokens) || ' ' || coalesce(sum(token), 0) AS mark FROM holdfast.claims
+    SELECT (SELECT last_value FROM holdfast.tokens) || ' ' || coalesce(sum(token), 0) AS mark
+        FROM holdfast.claims
 ), waiting AS (
-    SELECT count(*) || ' ' || coalesce(sum(hashtextextended(run::text || since::text, 0)), 0) AS mark
+    SELECT count(*) || ' ' || coalesce(sum(hashtextextended(run::text || since::text, 0)),
+        0) AS mark
     FROM (SELECT run, since FROM holdfast.waits LIMIT 10000) w
 ), youngest AS (
     SELECT created_at, id FROM holdfast.runs ORDER BY created_at DESC, id DESC LIMIT 1
@@ -23,14 +25,20 @@ WITH claimed AS (
 )
 SELECT
     concat_ws(' ', c.mark, w.mark, (SELECT id FROM youngest), (SELECT count(*) FROM (
-        SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest) - interval '2 s' LIMIT 1000) lately)),
+        SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest)
+            - interval '2 s' LIMIT 1000) lately)),
     concat_ws(' ', c.mark, w.mark),
     (SELECT definitions || ' ' || orders FROM holdfast.meta),
-    (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at, expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
-        lock_servers), ',' ORDER BY id), '')) FROM (SELECT * FROM holdfast.sessions WHERE ended_at IS NULL OR ended_at > clock_timestamp() - interval '1 hour') s),
+    (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at,
+        expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
+        lock_servers), ',' ORDER BY id), ''))
+            FROM (SELECT * FROM holdfast.sessions
+                WHERE ended_at IS NULL OR ended_at > clock_timestamp() - interval '1 hour') s),
     concat_ws(' ', (SELECT id FROM latest), (SELECT count(*) FROM (
-        SELECT FROM holdfast.audit WHERE at > (SELECT at FROM latest) - interval '2 s' LIMIT 1000) lately)),
-    (SELECT concat_ws(' ', count(*), sum(tries), max(next_at), max(gave_up_at)) FROM (SELECT tries, next_at, gave_up_at FROM holdfast.deliveries LIMIT 1000) d)
+        SELECT FROM holdfast.audit WHERE at > (SELECT at FROM latest) - interval '2 s'
+            LIMIT 1000) lately)),
+    (SELECT concat_ws(' ', count(*), sum(tries), max(next_at), max(gave_up_at))
+        FROM (SELECT tries, next_at, gave_up_at FROM holdfast.deliveries LIMIT 1000) d)
 FROM claimed c, waiting w`
 
 // Marks implements jobs.Marked.

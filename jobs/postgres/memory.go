@@ -18,17 +18,22 @@ const (
 INSERT INTO holdfast.saved (job, value, run, saved_at)
 SELECT DISTINCT ON (r.job) r.job, e.value, r.id, clock_timestamp()
 FROM unnest($1::bigint[], $2::uuid[], $3::text[]) AS e (token, run, value)
-CROSS JOIN LATERAL (SELECT c.run FROM holdfast.claims c WHERE c.token = e.token AND (c.run = e.run) IS TRUE OFFSET 0) c
-CROSS JOIN LATERAL (SELECT r.id, r.job FROM holdfast.runs r WHERE r.id = c.run AND r.state = 'running' OFFSET 0) r
+CROSS JOIN LATERAL (SELECT c.run FROM holdfast.claims c
+    WHERE c.token = e.token AND (c.run = e.run) IS TRUE OFFSET 0) c
+CROSS JOIN LATERAL (SELECT r.id, r.job FROM holdfast.runs r
+    WHERE r.id = c.run AND r.state = 'running' OFFSET 0) r
 ORDER BY r.job, e.token DESC
-ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run, saved_at = excluded.saved_at`
+ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
+    saved_at = excluded.saved_at`
 
 	// saveOwn is saveEnded for one run, in its own transaction.
 	saveOwn = `
 INSERT INTO holdfast.saved (job, value, run, saved_at)
 SELECT r.job, $3::text, r.id, clock_timestamp() FROM holdfast.runs r
-WHERE r.id = $2 AND r.state = 'running' AND EXISTS (SELECT FROM holdfast.claims c WHERE c.token = $1 AND c.run = $2)
-ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run, saved_at = excluded.saved_at`
+WHERE r.id = $2 AND r.state = 'running' AND EXISTS (SELECT FROM holdfast.claims c
+    WHERE c.token = $1 AND c.run = $2)
+ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
+    saved_at = excluded.saved_at`
 
 	readSaved = `SELECT value FROM holdfast.saved WHERE job = $1`
 )
@@ -71,7 +76,8 @@ func queueSaved(b *pgx.Batch, requests []jobs.FinishRequest) {
 	var values []string
 	for _, r := range requests {
 		if r.State == jobs.Succeeded && r.Saved != nil {
-			tokens, runs, values = append(tokens, r.Token), append(runs, r.Run), append(values, string(r.Saved))
+			tokens, runs, values = append(tokens, r.Token), append(runs, r.Run),
+				append(values, string(r.Saved))
 		}
 	}
 	if len(runs) > 0 {

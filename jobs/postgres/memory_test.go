@@ -40,7 +40,9 @@ func next(t *testing.T, job string) jobs.StartRequest {
 func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
-	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}, {Webhook: "w", State: jobs.Lost}}})
+	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded},
+			{Webhook: "w", State: jobs.Lost}}})
 	broken := errors.New("broken")
 	complete := func(run *jobs.Run, n int, fail error) error {
 		return CompleteInTx(t.Context(), run, func(pgx.Tx) error {
@@ -51,25 +53,29 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if err := complete(run, 1, broken); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if saved, result, deliveries := s.kept("job", run); saved != "" || result != "" || deliveries != 0 {
+	if saved, result, deliveries := s.kept("job", run); saved != "" || result != "" ||
+		deliveries != 0 {
 		t.Errorf("rolled back: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
 	if err := complete(run, 2, nil); err != nil {
 		t.Fatal(err)
 	}
-	if saved, result, deliveries := s.kept("job", run); saved != "2" || result != `{"n":2}` || deliveries != 1 {
+	if saved, result, deliveries := s.kept("job", run); saved != "2" || result != `{"n":2}` ||
+		deliveries != 1 {
 		t.Errorf("completed: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
 	s.exec("DELETE FROM holdfast.deliveries")
 
 	superseded := s.granted(s.a, session, next(t, "job"))
-	if err := s.b.Revoke(t.Context(), superseded.Token, jobs.Lost, jobs.ReasonClaimLost); err != nil {
+	if err := s.b.Revoke(t.Context(), superseded.Token, jobs.Lost,
+		jobs.ReasonClaimLost); err != nil {
 		t.Fatal(err)
 	}
 	if err := complete(superseded, 3, nil); !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("superseded: %v", err)
 	}
-	if saved, result, deliveries := s.kept("job", superseded); saved != "2" || result != "" || deliveries != 1 {
+	if saved, result, deliveries := s.kept("job", superseded); saved != "2" || result != "" ||
+		deliveries != 1 {
 		t.Errorf("superseded: saved %q, result %q, %d deliveries", saved, result, deliveries)
 	}
 }
@@ -99,10 +105,13 @@ func TestStateOfAPartIsKeptWithIt(t *testing.T) {
 	}
 	// One that has ended by itself saves no more, though its fence was passed
 	// in another way.
-	if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+	if _, err := s.a.Finish(t.Context(),
+		[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
 		t.Fatal(err)
 	}
-	err := pgx.BeginFunc(t.Context(), s.a.Pool(), func(tx pgx.Tx) error { return SaveInTx(t.Context(), tx, run, 3) })
+	err := pgx.BeginFunc(t.Context(), s.a.Pool(), func(tx pgx.Tx) error {
+		return SaveInTx(t.Context(), tx, run, 3)
+	})
 	if !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("state of a run that has ended: %v", err)
 	}
@@ -114,15 +123,19 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 	s := newStage(t)
 	s.a.lockTimeout = "200ms"
 	session := s.session(s.a, "a")
-	open, other := s.granted(s.a, session, request(t, "job")), s.granted(s.a, session, next(t, "job"))
-	finish := []jobs.FinishRequest{{Run: other.ID, Token: other.Token, State: jobs.Succeeded, Saved: []byte("2")}}
+	open, other := s.granted(s.a, session, request(t, "job")),
+		s.granted(s.a, session, next(t, "job"))
+	finish := []jobs.FinishRequest{{Run: other.ID, Token: other.Token, State: jobs.Succeeded,
+		Saved: []byte("2")}}
 	err := InTx(t.Context(), open, func(tx pgx.Tx) error {
 		if err := SaveInTx(t.Context(), tx, open, 1); err != nil {
 			return err
 		}
 		begun := time.Now()
-		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, jobs.ErrRowHeld) || time.Since(begun) > 5*time.Second {
-			t.Errorf("finish beside an open transaction that has saved: %v after %s", err, time.Since(begun))
+		if _, err := s.a.Finish(t.Context(), finish); !errors.Is(err, jobs.ErrRowHeld) ||
+			time.Since(begun) > 5*time.Second {
+			t.Errorf("finish beside an open transaction that has saved: %v after %s", err,
+				time.Since(begun))
 		}
 		return nil
 	})
@@ -142,10 +155,12 @@ func TestFinishesWaitForAStateNoLongerThanForAnyRow(t *testing.T) {
 func TestARunEndsOnceForWebhooks(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
-	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})
+	s.register(s.a, session, jobs.Definition{Name: "job", Hash: "h", Handler: "h",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}})
 	run := s.granted(s.a, session, request(t, "job"))
 	for range 2 {
-		if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
+		if _, err := s.a.Finish(t.Context(),
+			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Failed}}); err != nil {
 			t.Fatal(err)
 		}
 		s.exec("UPDATE holdfast.runs SET state = state, detail = 'more'")

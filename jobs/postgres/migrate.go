@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS holdfast.meta (
     definitions bigint NOT NULL DEFAULT 0, -- how often another definition came into force
     orders      bigint NOT NULL DEFAULT 0  -- how often an operator did what replicas must hear of
 );
-INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid(), 0, 0) ON CONFLICT DO NOTHING;`
+INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid(), 0, 0)
+    ON CONFLICT DO NOTHING;`
 	readMeta = `SELECT cluster, version, min_binary FROM holdfast.meta`
 	// requireVersion fails unless the schema has the version: another replica
 	// may have applied the migration while this one waited for the lock.
@@ -57,7 +58,8 @@ UPDATE holdfast.meta SET version = %d;`
 
 // migrationRetry outlasts readers that hold a table which a migration wants
 // to change, without making new starts queue behind it for long.
-var migrationRetry = retry.Policy{Attempts: 30, Delay: 200 * time.Millisecond, MaxDelay: 2 * time.Second, Backoff: retry.Exponential, Jitter: 0.5}
+var migrationRetry = retry.Policy{Attempts: 30, Delay: 200 * time.Millisecond,
+	MaxDelay: 2 * time.Second, Backoff: retry.Exponential, Jitter: 0.5}
 
 type schema struct {
 	cluster            uuid.UUID
@@ -78,7 +80,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, log zerolog.Logger) error 
 	}
 	for {
 		var current schema
-		if err := pool.QueryRow(ctx, readMeta).Scan(&current.cluster, &current.version, &current.minBinary); err != nil {
+		if err := pool.QueryRow(ctx, readMeta).
+			Scan(&current.cluster, &current.version, &current.minBinary); err != nil {
 			return wrap("schema migration", err)
 		}
 		if current.version >= schemaVersion {
@@ -96,7 +99,8 @@ func applyMigration(ctx context.Context, pool *pgxpool.Pool, number int, log zer
 	if err != nil {
 		return err
 	}
-	err = sendMigration(ctx, pool, fmt.Sprintf(requireVersion, number-1)+text+fmt.Sprintf(writeVersion, number))
+	err = sendMigration(ctx, pool,
+		fmt.Sprintf(requireVersion, number-1)+text+fmt.Sprintf(writeVersion, number))
 	switch {
 	case isRefused(err):
 		return nil
@@ -134,7 +138,8 @@ func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
 	err := pool.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == "42P01" {
-		return s, fmt.Errorf("schema: none in this database: run `scheduler migrate` first: %w", jobs.ErrNotFound)
+		return s, fmt.Errorf("schema: none in this database: run `scheduler migrate` first: %w",
+			jobs.ErrNotFound)
 	}
 	if err != nil {
 		return s, wrap("schema", err)
@@ -143,7 +148,8 @@ func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
 		return s, &SchemaError{MinBinary: s.minBinary, Binary: schemaVersion}
 	}
 	if s.version < schemaVersion {
-		return s, fmt.Errorf("schema: version %d is older than this binary's %d: run `scheduler migrate` first: %w", s.version, schemaVersion, jobs.ErrNotFound)
+		return s, fmt.Errorf("schema: version %d is older than this binary's %d: run `scheduler "+
+			"migrate` first: %w", s.version, schemaVersion, jobs.ErrNotFound)
 	}
 	return s, nil
 }

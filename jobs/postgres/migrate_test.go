@@ -26,7 +26,8 @@ func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 		if stopped.Load() {
 			return servertest.Drop
 		}
-		if bytes.Contains(request, []byte("holdfast migrations")) && stopped.CompareAndSwap(false, true) {
+		if bytes.Contains(request, []byte("holdfast migrations")) &&
+			stopped.CompareAndSwap(false, true) {
 			close(locking)
 		}
 		return servertest.Pass
@@ -35,7 +36,8 @@ func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if s, err := Open(ctx, Options{URL: strings.Replace(empty, server.Addr(), proxy.Addr(), 1), Migrate: true, Log: zerolog.Nop()}); err == nil {
+		if s, err := Open(ctx, Options{URL: strings.Replace(empty, server.Addr(), proxy.Addr(), 1),
+			Migrate: true, Log: zerolog.Nop()}); err == nil {
 			s.Close()
 		}
 	}()

@@ -23,36 +23,44 @@ SELECT pg_try_advisory_xact_lock(hashtextextended('holdfast misfires ' || $1, 0)
 	readCursors = `
 SELECT j.name, j.checked_until FROM unnest($1::text[], $2::bigint[]) AS c (name, version)
 CROSS JOIN LATERAL (
-    SELECT j.name, j.checked_until FROM holdfast.jobs j WHERE j.name = c.name COLLATE "C" AND j.version = c.version OFFSET 0) j`
+    SELECT j.name, j.checked_until FROM holdfast.jobs j
+        WHERE j.name = c.name COLLATE "C" AND j.version = c.version OFFSET 0) j`
 
 	pausesOf = `
 SELECT p.* FROM unnest($1::text[], $2::text[]) AS t (kind, name)
 CROSS JOIN LATERAL (
-    SELECT` + pauseColumns + ` FROM holdfast.pauses p WHERE p.kind = t.kind AND p.name = t.name COLLATE "C"
+    SELECT` + pauseColumns + ` FROM holdfast.pauses p
+        WHERE p.kind = t.kind AND p.name = t.name COLLATE "C"
         AND (p.resumed_at IS NULL OR p.resumed_at > $3) OFFSET 0) p
 ORDER BY p.paused_at, p.id`
 
 	// Until when a replica was up is when its heartbeats ended; of one that lives
 	// the next is still to come.
 	spans = `
-SELECT started_at, CASE WHEN ended_at IS NULL AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
+SELECT started_at, CASE WHEN ended_at IS NULL
+    AND expires_at > clock_timestamp() THEN expires_at ELSE renewed_at END
 FROM holdfast.sessions WHERE NOT locks`
 
-	awaySpans = `SELECT name, left_at, back_at FROM holdfast.jobs WHERE name = ANY($1) AND back_at > left_at`
+	awaySpans = `SELECT name, left_at, back_at FROM holdfast.jobs
+		WHERE name = ANY($1) AND back_at > left_at`
 
 	// The key is not looked at within: while tables are small the index of the
 	// scheduled runs would be walked for it.
 	waitingFirings = `
 SELECT r.job, max(r.scheduled_at) FROM holdfast.waits w
 CROSS JOIN LATERAL (
-    SELECT r.job, r.scheduled_at, r.key, r.attempt, r.state FROM holdfast.runs r WHERE r.id = w.run OFFSET 0) r
-WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting' GROUP BY r.job`
+    SELECT r.job, r.scheduled_at, r.key, r.attempt, r.state FROM holdfast.runs r
+        WHERE r.id = w.run OFFSET 0) r
+WHERE w.owner IS NULL AND r.job = ANY($1) AND r.key = '' AND r.attempt = 0 AND r.state = 'waiting'
+    GROUP BY r.job`
 
 	startedFirings = `
-SELECT u.name, r.scheduled_at FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) AS u (name, since, until)
+SELECT u.name, r.scheduled_at FROM unnest($1::text[], $2::timestamptz[],
+    $3::timestamptz[]) AS u (name, since, until)
 CROSS JOIN LATERAL (
     SELECT r.scheduled_at FROM holdfast.runs r
-    WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.scheduled_at > u.since AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
+    WHERE r.job = u.name COLLATE "C" AND r.key = '' AND r.scheduled_at > u.since
+        AND r.scheduled_at <= u.until AND r.recovery = 0 OFFSET 0) r
 ORDER BY u.name COLLATE "C", r.scheduled_at`
 
 	// What is written is so by the active definition: from here on no other
@@ -62,9 +70,12 @@ ORDER BY u.name COLLATE "C", r.scheduled_at`
 
 	insertMisfires = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at, reason, detail)
-    SELECT m.run, m.job, m.scheduled_at, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END, m.reason, m.detail
-    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::bigint[])
+    INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at, finished_at, reason,
+        detail)
+    SELECT m.run, m.job, m.scheduled_at, m.state, t, CASE WHEN m.state <> 'waiting' THEN t END,
+        m.reason, m.detail
+    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::text[],
+        $7::bigint[])
         AS m (run, job, scheduled_at, state, reason, detail, version), clock_timestamp() t
     WHERE (SELECT j.version FROM holdfast.jobs j WHERE j.name = m.job COLLATE "C") = m.version
     ORDER BY m.job COLLATE "C", m.scheduled_at
@@ -81,15 +92,19 @@ RETURNING j.name, j.checked_until`
 
 // CheckMisfires looks for scheduled times that nobody started. find is called while no row
 // is locked: however long it takes, no registration waits for it.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+		return strings.Compare(a.Job, b.Job)
+	})
 	var cursors map[string]time.Time
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		alone, now, err := s.beginMisfires(ctx, tx)
 		if err != nil || !alone {
 			return err
 		}
-		if cursors, err = readTimes(ctx, tx, readCursors, namesOf(checks), versionsOf(checks)); err != nil {
+		if cursors, err = readTimes(ctx, tx, readCursors, namesOf(checks),
+			versionsOf(checks)); err != nil {
 			return err
 		}
 		given, err := s.misfireCursors(ctx, tx, checks, cursors, now)
@@ -120,7 +135,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 
 // beginMisfires reports whether no other replica is at it, and returns
 // PostgreSQL's clock.
-func (s *Store) beginMisfires(ctx context.Context, tx pgx.Tx) (alone bool, now time.Time, err error) {
+func (s *Store) beginMisfires(ctx context.Context,
+	tx pgx.Tx) (alone bool, now time.Time, err error) {
 	b := &pgx.Batch{}
 	b.Queue(beginPipeline, s.lockTimeout)
 	b.Queue(tryMisfires, s.cluster.String()).QueryRow(func(row pgx.Row) error {
@@ -132,7 +148,8 @@ func (s *Store) beginMisfires(ctx context.Context, tx pgx.Tx) (alone bool, now t
 }
 
 // readTimes returns the rows of a query as a map from names to times.
-func readTimes(ctx context.Context, tx pgx.Tx, sql string, args ...any) (map[string]time.Time, error) {
+func readTimes(ctx context.Context, tx pgx.Tx, sql string,
+	args ...any) (map[string]time.Time, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
@@ -152,7 +169,8 @@ func scanTimes(rows pgx.Rows, times map[string]time.Time) (map[string]time.Time,
 
 // misfireCursors returns the cursors of the checks whose definitions are in
 // force, but for what is to be known of single scheduled times.
-func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
+func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
+	at map[string]time.Time, now time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(checks))
 	if len(at) == 0 {
 		return given, nil
@@ -198,22 +216,25 @@ func (s *Store) misfireCursors(ctx context.Context, tx pgx.Tx, checks []jobs.Mis
 }
 
 // findMisfires calls find for each check, with the scheduled times that have runs.
-func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired, error) {
+func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
+	given map[string]jobs.Cursor, find func(string, jobs.Cursor) []jobs.Misfired) ([]jobs.Misfired,
+	error) {
 	since := make([]time.Time, len(checks))
 	for i, c := range checks {
 		since[i] = given[c.Job].CheckedUntil
 	}
 	started, waiting := map[string][]time.Time{}, map[string]time.Time{}
 	b := &pgx.Batch{}
-	b.Queue(startedFirings, namesOf(checks), since, untilsOf(checks)).Query(func(rows pgx.Rows) error {
-		var name string
-		var scheduledAt time.Time
-		_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt}, func() error {
-			started[name] = append(started[name], scheduledAt.UTC())
-			return nil
+	b.Queue(startedFirings, namesOf(checks), since, untilsOf(checks)).
+		Query(func(rows pgx.Rows) error {
+			var name string
+			var scheduledAt time.Time
+			_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt}, func() error {
+				started[name] = append(started[name], scheduledAt.UTC())
+				return nil
+			})
+			return err
 		})
-		return err
-	})
 	b.Queue(waitingFirings, namesOf(checks)).Query(func(rows pgx.Rows) error {
 		_, err := scanTimes(rows, waiting)
 		return err
@@ -234,33 +255,38 @@ func findMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, gi
 // between two statements holds no row that another wants. It brings the cursors
 // up to date, and takes out those of jobs of which another definition has come
 // into force.
-func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck, found []jobs.Misfired, cursors map[string]time.Time) error {
+func writeMisfires(ctx context.Context, tx pgx.Tx, checks []jobs.MisfireCheck,
+	found []jobs.Misfired, cursors map[string]time.Time) error {
 	versions := make(map[string]int64, len(checks))
 	for _, c := range checks {
 		versions[c.Job] = c.Version
 		delete(cursors, c.Job)
 	}
 	slices.SortFunc(found, func(a, b jobs.Misfired) int {
-		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job), a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt))
+		return cmp.Or(strings.Compare(a.Firing.Job, b.Firing.Job),
+			a.Firing.ScheduledAt.Compare(b.Firing.ScheduledAt))
 	})
 	b := &pgx.Batch{}
 	b.Queue(lockCursors, namesOf(checks))
 	for chunk := range slices.Chunk(found, jobs.MaxBatch) {
 		b.Queue(insertMisfires, misfireColumns(chunk, versions)...)
 	}
-	b.Queue(moveCursors, namesOf(checks), versionsOf(checks), untilsOf(checks)).Query(func(rows pgx.Rows) error {
-		_, err := scanTimes(rows, cursors)
-		return err
-	})
+	b.Queue(moveCursors, namesOf(checks), versionsOf(checks), untilsOf(checks)).
+		Query(func(rows pgx.Rows) error {
+			_, err := scanTimes(rows, cursors)
+			return err
+		})
 	return tx.SendBatch(ctx, b).Close()
 }
 
 func misfireColumns(found []jobs.Misfired, versions map[string]int64) []any {
 	n := len(found)
-	ids, names, scheduledTimes, activeDefinitions := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]int64, n)
+	ids, names, scheduledTimes, activeDefinitions := make([]rawID, n), make([]string, n),
+		make([]time.Time, n), make([]int64, n)
 	states, reasons, details := make([]string, n), make([]string, n), make([]string, n)
 	for i, m := range found {
-		ids[i], names[i], scheduledTimes[i], activeDefinitions[i] = m.Run, m.Firing.Job, m.Firing.ScheduledAt, versions[m.Firing.Job]
+		ids[i], names[i], scheduledTimes[i], activeDefinitions[i] = m.Run, m.Firing.Job,
+			m.Firing.ScheduledAt, versions[m.Firing.Job]
 		states[i], reasons[i], details[i] = string(m.State), string(m.Reason), m.Detail
 	}
 	return []any{ids, names, scheduledTimes, states, reasons, details, activeDefinitions}

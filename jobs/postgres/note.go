@@ -18,19 +18,23 @@ const (
 	applyNotes = `
 WITH alive AS MATERIALIZED (` + sessionLives + `
 ), noted AS (
-    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::timestamptz[], $13::interval[])
+    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[],
+        $8::timestamptz[], $13::interval[])
         AS n (run, state, reason, detail, error, blocker, since, reserve)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+        WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
     WHERE EXISTS (SELECT FROM alive)
 ), stranded AS (
     INSERT INTO holdfast.waits (run, session, since)
     SELECT n.run, $1, n.since FROM unnest($2::uuid[], $8::timestamptz[]) AS n (run, since)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+        WHERE r.id = n.run AND r.session = $1 AND r.state = 'waiting' OFFSET 0) r
     WHERE NOT EXISTS (SELECT FROM alive)
     ON CONFLICT (run) DO NOTHING
 ), new_waits AS (
     INSERT INTO holdfast.waits (run, session, since, reserved_until)
-    SELECT run, $1, since, CASE WHEN reserve > '0' THEN clock_timestamp() + reserve ELSE '-infinity' END FROM noted WHERE state = 'waiting'
+    SELECT run, $1, since, CASE WHEN reserve > '0' THEN clock_timestamp() + reserve
+        ELSE '-infinity' END FROM noted WHERE state = 'waiting'
     ON CONFLICT (run) DO NOTHING
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
@@ -41,14 +45,19 @@ WITH alive AS MATERIALIZED (` + sessionLives + `
     WHERE n.state = 'waiting'
     ON CONFLICT DO NOTHING
 ), ended_waits AS (
-    DELETE FROM holdfast.waits w WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
+    DELETE FROM holdfast.waits w
+        WHERE w.run = ANY(ARRAY(SELECT run FROM noted WHERE state <> 'waiting'))
 ), ended_wants AS (
-    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted)) AND (w.run, w.resource) NOT IN (
-        SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource) JOIN noted n USING (run) WHERE n.state = 'waiting')
+    DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM noted))
+        AND (w.run, w.resource) NOT IN (
+        SELECT k.run, k.resource FROM unnest($9::uuid[], $10::text[]) AS k (run, resource)
+            JOIN noted n USING (run) WHERE n.state = 'waiting')
         AND NOT ((SELECT n.state FROM noted n WHERE n.run = w.run) = 'waiting' AND ` + ownPlace + `)
 )
-UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail, blocker = n.blocker,
-    blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,
+UPDATE holdfast.runs r SET state = n.state, reason = n.reason, detail = n.detail,
+    blocker = n.blocker,
+    blocked_at = CASE WHEN r.blocker -> 'holder' = n.blocker -> 'holder' THEN r.blocked_at
+        WHEN r.reason = '' THEN n.since ELSE clock_timestamp() END,
     error = CASE WHEN n.error = '' THEN r.error ELSE n.error END,
     finished_at = CASE WHEN n.state <> 'waiting' THEN clock_timestamp() END
 FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`
@@ -56,7 +65,8 @@ FROM noted n WHERE r.id = ANY($2) AND r.id = n.run`
 	noteOutcomes = `
 SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1 AND r.state = q.state, false)
 FROM unnest($2::uuid[], $3::text[]) AS q (run, state)
-LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true`
+LEFT JOIN LATERAL (SELECT r.session, r.state FROM holdfast.runs r
+    WHERE r.id = q.run OFFSET 0) r ON true`
 )
 
 // Note writes down firings that have not started.
@@ -109,7 +119,8 @@ func asRequests(notes []jobs.Note) []jobs.StartRequest {
 func noteColumns(notes []jobs.Note) ([]any, error) {
 	n := len(notes)
 	runs, states, reasons := make([]rawID, n), make([]string, n), make([]string, n)
-	details, errors, blockers, sinces := make([]string, n), make([]string, n), make([]*string, n), make([]time.Time, n)
+	details, errors, blockers, sinces := make([]string, n), make([]string, n), make([]*string, n),
+		make([]time.Time, n)
 	var owners []rawID
 	var names, modes []string
 	var slots []int
@@ -119,7 +130,8 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 			reserves[i] = note.Reserve
 		}
 		runs[i], states[i], reasons[i] = note.Run, string(note.State), string(note.Reason)
-		details[i], errors[i], sinces[i] = jobs.PlainText(note.Detail), jobs.PlainText(note.Error), note.WaitSince
+		details[i], errors[i], sinces[i] = jobs.PlainText(note.Detail), jobs.PlainText(note.Error),
+			note.WaitSince
 		if note.Blocker != nil {
 			encoded, err := json.Marshal(note.Blocker)
 			if err != nil {
@@ -133,7 +145,8 @@ func noteColumns(notes []jobs.Note) ([]any, error) {
 			modes, slots = append(modes, string(want.Mode)), append(slots, want.Slots)
 		}
 	}
-	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes, slots, reserves}, nil
+	return []any{runs, states, reasons, details, errors, blockers, sinces, owners, names, modes,
+		slots, reserves}, nil
 }
 
 // sortedTokens returns the tokens in the order in which claims are locked.

@@ -16,21 +16,27 @@ import (
 const readControlState = `
 SELECT m.orders,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
-    (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
-    (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w JOIN holdfast.claims k ON k.run = w.run
+    (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c
+        JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
+    (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w
+        JOIN holdfast.claims k ON k.run = w.run
      WHERE k.session = $1 AND w.until > clock_timestamp()),
     CASE WHEN m.orders <> $2 THEN (
-        SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target', jsonb_build_object('kind', p.kind, 'name', p.name),
-            'paused_at', p.paused_at, 'paused_by', p.paused_by, 'reason', p.reason) ORDER BY p.paused_at, p.id)
+        SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target',
+            jsonb_build_object('kind', p.kind, 'name', p.name),
+            'paused_at', p.paused_at, 'paused_by', p.paused_by, 'reason', p.reason)
+                ORDER BY p.paused_at, p.id)
         FROM holdfast.pauses p WHERE p.resumed_at IS NULL) END,
     CASE WHEN m.orders <> $2 THEN (
-        SELECT jsonb_agg(jsonb_build_object('job', s.job, 'spec', s.spec, 'version', s.version, 'changed_at', s.changed_at,
+        SELECT jsonb_agg(jsonb_build_object('job', s.job, 'spec', s.spec, 'version', s.version,
+            'changed_at', s.changed_at,
             'changed_by', s.changed_by) ORDER BY s.job)
         FROM holdfast.specs s WHERE NOT s.removed) END
 FROM holdfast.meta m`
 
 // ControlState returns what the session is to obey.
-func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	rows, err := s.pool.Query(ctx, readControlState, session, since)
 	if err != nil {
 		return jobs.ControlState{}, wrap("orders", err)
@@ -42,7 +48,8 @@ func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64
 func scanControlState(row pgx.CollectableRow) (jobs.ControlState, error) {
 	var o jobs.ControlState
 	var cancels, watched, pauses, specs []byte
-	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &watched, &pauses, &specs); err != nil {
+	if err := row.Scan(&o.Generation, &o.Draining, &cancels, &watched, &pauses,
+		&specs); err != nil {
 		return o, err
 	}
 	for _, part := range []struct {

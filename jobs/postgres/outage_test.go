@@ -22,22 +22,26 @@ func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := jobs.NewRegistry(jobs.Handle("work", func(context.Context, *jobs.Run, struct{}) error { return nil }))
+	registry, err := jobs.NewRegistry(jobs.Handle("work",
+		func(context.Context, *jobs.Run, struct{}) error { return nil }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := make([]jobs.Job, n)
 	for i := range table {
 		table[i] = jobs.Job{
-			Name: fmt.Sprintf("job-%03d", i), Schedule: minutely, Handler: "work", Wait: retry.Policy{Attempts: 1},
-			Overlap: jobs.OverlapSkip, Misfire: jobs.MisfireRunOnce, MisfireThreshold: 30 * time.Second,
+			Name: fmt.Sprintf("job-%03d", i), Schedule: minutely, Handler: "work",
+			Wait:    retry.Policy{Attempts: 1},
+			Overlap: jobs.OverlapSkip, Misfire: jobs.MisfireRunOnce,
+			MisfireThreshold: 30 * time.Second,
 		}
 	}
 	run := func(until func() bool) time.Duration {
 		t.Helper()
 		scheduler, err := jobs.New(jobs.Options{
 			Store: s.a, Registry: registry, Jobs: table, Replica: "a", Version: "test", Workers: 8,
-			Heartbeat: time.Second, SessionTTL: 10 * time.Second, ShutdownGrace: 10 * time.Second, Log: zerolog.Nop(),
+			Heartbeat: time.Second, SessionTTL: 10 * time.Second, ShutdownGrace: 10 * time.Second,
+			Log: zerolog.Nop(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -63,9 +67,11 @@ func TestOutageOfADayIsRecordedAtOnce(t *testing.T) {
 	run(func() bool { return query[int](s, "SELECT count(*) FROM holdfast.jobs") == n })
 	s.exec("UPDATE holdfast.jobs SET checked_until = checked_until - interval '1 day'")
 	took := run(func() bool {
-		return query[bool](s, "SELECT min(checked_until) > clock_timestamp() - interval '2 minutes' FROM holdfast.jobs")
+		return query[bool](s, "SELECT min(checked_until) > clock_timestamp() - interval '2 "+
+			"minutes' FROM holdfast.jobs")
 	})
-	t.Logf("%d scheduled times of %d jobs recorded %s after the replica began", query[int](s, "SELECT count(*) FROM holdfast.runs WHERE reason = 'superseded'"), n, took)
+	t.Logf("%d scheduled times of %d jobs recorded %s after the replica began",
+		query[int](s, "SELECT count(*) FROM holdfast.runs WHERE reason = 'superseded'"), n, took)
 	if took > time.Minute {
 		t.Errorf("it took %s", took)
 	}

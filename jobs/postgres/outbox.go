@@ -22,26 +22,33 @@ WITH scheduled_at AS (
 )
 UPDATE holdfast.deliveries d SET tries = d.tries + 1, next_at = clock_timestamp() + $2::interval
 WHERE d.id = ANY(ARRAY(SELECT id FROM scheduled_at)) 
-RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries, coalesce(d.since, d.created_at), d.former`
+RETURNING d.id, d.run, d.webhook, d.created_at, clock_timestamp(), d.tries,
+    coalesce(d.since, d.created_at), d.former`
 
 	// Results are told, output is not: it may be long, and is text for people.
 	deliveredRuns = `
 SELECT` + recordColumns + `, '', o.result
-FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o WHERE o.run = r.id OFFSET 0) o ON true WHERE r.id = ANY($1)`
+FROM holdfast.runs r LEFT JOIN LATERAL (SELECT o.result FROM holdfast.outputs o
+    WHERE o.run = r.id OFFSET 0) o ON true WHERE r.id = ANY($1)`
 
 	endDelivery   = `DELETE FROM holdfast.deliveries WHERE id = $1 AND tries = $2`
 	deferDelivery = `
-UPDATE holdfast.deliveries SET error = $3, next_at = CASE WHEN NOT $5 THEN clock_timestamp() + $4::interval END, gave_up_at = CASE WHEN $5 THEN clock_timestamp() END
+UPDATE holdfast.deliveries SET error = $3,
+    next_at = CASE WHEN NOT $5 THEN clock_timestamp() + $4::interval END,
+        gave_up_at = CASE WHEN $5 THEN clock_timestamp() END
 WHERE id = $1 AND tries = $2 AND former = $6`
 
 	undelivered = `
-SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at, d.gave_up_at, d.error FROM holdfast.deliveries d
+SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at,
+    d.gave_up_at, d.error FROM holdfast.deliveries d
 LEFT JOIN LATERAL (SELECT r.job FROM holdfast.runs r WHERE r.id = d.run OFFSET 0) r ON true`
 
 	deliverAgain = `
-UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL, since = clock_timestamp(), former = tries WHERE id = $1`
+UPDATE holdfast.deliveries SET next_at = clock_timestamp(), gave_up_at = NULL,
+    since = clock_timestamp(), former = tries WHERE id = $1`
 
-	forgetDeliveries = `DELETE FROM holdfast.deliveries WHERE created_at < clock_timestamp() - $1::interval`
+	forgetDeliveries = `DELETE FROM holdfast.deliveries
+		WHERE created_at < clock_timestamp() - $1::interval`
 )
 
 // queueSubscriptions adds what the definitions are subscribed to.
@@ -59,16 +66,20 @@ func queueSubscriptions(b *pgx.Batch, definitions []jobs.Definition) {
 }
 
 // TakeDeliveries lends deliveries that are due.
-func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
+	limit int) ([]jobs.Delivery, error) {
 	var taken []jobs.Delivery
 	var runs []rawID
 	err := s.pipeline(ctx, "deliveries", func(b *pgx.Batch) {
 		b.Queue(takeDeliveries, webhook, lease, limit).Query(func(rows pgx.Rows) (err error) {
-			taken, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d jobs.Delivery, err error) {
-				err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries, &d.Since, &d.Former)
-				d.CreatedAt, d.TakenAt, d.Since = d.CreatedAt.UTC(), d.TakenAt.UTC(), d.Since.UTC()
-				return d, err
-			})
+			taken, err = pgx.CollectRows(rows,
+				func(row pgx.CollectableRow) (d jobs.Delivery, err error) {
+					err = row.Scan(&d.ID, &d.Run.ID, &d.Webhook, &d.CreatedAt, &d.TakenAt, &d.Tries,
+						&d.Since, &d.Former)
+					d.CreatedAt, d.TakenAt, d.Since = d.CreatedAt.UTC(), d.TakenAt.UTC(),
+						d.Since.UTC()
+					return d, err
+				})
 			return err
 		})
 	})
@@ -102,19 +113,22 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, error) {
 	query, args := endDelivery, []any{t.ID, t.Tries}
 	if !t.Delivered {
-		query, args = deferDelivery, append(args, jobs.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
+		query, args = deferDelivery,
+			append(args, jobs.PlainText(t.Error), t.Again, t.GiveUp, t.Former)
 	}
 	tag, err := s.pool.Exec(ctx, query, args...)
 	return tag.RowsAffected() > 0, wrap("delivery", err)
 }
 
 // UndeliveredHooks returns what has failed so far or was given up.
-func (s *Store) UndeliveredHooks(ctx context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+func (s *Store) UndeliveredHooks(ctx context.Context,
+	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("deliveries", err)
 	}
 	query, args := undeliveredQuery(f)
-	rows, err := s.views.Query(ctx, query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	rows, err := s.views.Query(ctx, query,
+		append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err != nil {
 		return nil, wrap("deliveries", err)
 	}
@@ -143,10 +157,12 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 		query += " AND d.gave_up_at IS NOT NULL"
 	}
 	if f.Before != nil {
-		query += " AND (d.created_at, d.id) < (" + arg(f.Before.CreatedAt) + ", " + arg(f.Before.ID) + ")"
+		query += " AND (d.created_at, d.id) < (" + arg(f.Before.CreatedAt) + ", " +
+			arg(f.Before.ID) + ")"
 	}
 	if f.After != nil {
-		query += " AND (d.created_at, d.id) > (" + arg(f.After.CreatedAt) + ", " + arg(f.After.ID) + ")"
+		query += " AND (d.created_at, d.id) > (" + arg(f.After.CreatedAt) + ", " + arg(f.After.ID) +
+			")"
 	}
 	order := " ORDER BY d.created_at DESC, d.id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
@@ -156,29 +172,32 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 }
 
 func scanUndelivered(row pgx.CollectableRow) (u jobs.Undelivered, err error) {
-	err = row.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &u.CreatedAt, &u.Tries, &u.NextAt, &u.GaveUpAt, &u.Error)
+	err = row.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &u.CreatedAt, &u.Tries, &u.NextAt,
+		&u.GaveUpAt, &u.Error)
 	u.CreatedAt, u.NextAt, u.GaveUpAt = u.CreatedAt.UTC(), utc(u.NextAt), utc(u.GaveUpAt)
 	return u, err
 }
 
 // DeliverAgain has a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action, delivery uuid.UUID) (u jobs.Undelivered, err error) {
-	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(ctx context.Context, d *actionTx) error {
-		tag, err := d.Exec(ctx, deliverAgain, delivery)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
-		}
-		if err != nil {
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
+	delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
+		func(ctx context.Context, d *actionTx) error {
+			tag, err := d.Exec(ctx, deliverAgain, delivery)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+			}
+			if err != nil {
+				return err
+			}
+			rows, err := d.Query(ctx, undelivered+" WHERE d.id = $1", delivery)
+			if err != nil {
+				return err
+			}
+			u, err = pgx.CollectExactlyOneRow(rows, scanUndelivered)
+			d.detail = map[string]any{"webhook": u.Webhook, "run": u.Run, "job": u.Job}
 			return err
-		}
-		rows, err := d.Query(ctx, undelivered+" WHERE d.id = $1", delivery)
-		if err != nil {
-			return err
-		}
-		u, err = pgx.CollectExactlyOneRow(rows, scanUndelivered)
-		d.detail = map[string]any{"webhook": u.Webhook, "run": u.Run, "job": u.Job}
-		return err
-	})
+		})
 	return u, err
 }
 

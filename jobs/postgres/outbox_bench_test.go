@@ -16,7 +16,9 @@ import (
 func BenchmarkFinishWithWebhooks(b *testing.B) {
 	for _, hooks := range []string{"no triggers", "none", "one"} {
 		for _, batch := range []int{1, 100} {
-			b.Run(fmt.Sprintf("%s/runs=%d", hooks, batch), func(b *testing.B) { finishHooked(b, hooks, batch) })
+			b.Run(fmt.Sprintf("%s/runs=%d", hooks, batch), func(b *testing.B) {
+				finishHooked(b, hooks, batch)
+			})
 		}
 	}
 }
@@ -32,7 +34,8 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 	case "one":
 		d.Hooks = []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}
 	case "no triggers":
-		if _, err := s.pool.Exec(ctx, "DROP TRIGGER runs_ended ON holdfast.runs; DROP TRIGGER runs_recorded ON holdfast.runs"); err != nil {
+		if _, err := s.pool.Exec(ctx, "DROP TRIGGER runs_ended ON holdfast.runs; DROP TRIGGER "+
+			"runs_recorded ON holdfast.runs"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -45,7 +48,9 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		requests := make([]jobs.StartRequest, batch)
 		for i := range requests {
 			n++
-			requests[i] = jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1, WaitSince: time.Now()}
+			requests[i] = jobs.StartRequest{Run: uuid.New(),
+				Firing: jobs.Firing{Job: "job", ScheduledAt: time.UnixMicro(int64(n))}, Attempt: 1,
+				WaitSince: time.Now()}
 		}
 		results, err := s.Start(ctx, session, requests)
 		if err != nil {
@@ -53,7 +58,8 @@ func finishHooked(b *testing.B, hooks string, batch int) {
 		}
 		finishes := make([]jobs.FinishRequest, batch)
 		for i, r := range results {
-			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token, State: jobs.Succeeded}
+			finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+				State: jobs.Succeeded}
 		}
 		begun := time.Now()
 		finishAll(b, s, finishes)

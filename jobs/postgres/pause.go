@@ -16,14 +16,16 @@ const (
 	// Not one that was removed, but one that is to come: a job that was added
 	// may be known to no replica yet.
 	jobIsKnown = `
-SELECT EXISTS (SELECT FROM holdfast.specs WHERE job = $1 AND NOT removed) OR EXISTS (SELECT FROM holdfast.jobs WHERE name = $1 AND version > 0)`
+SELECT EXISTS (SELECT FROM holdfast.specs WHERE job = $1 AND NOT removed)
+    OR EXISTS (SELECT FROM holdfast.jobs WHERE name = $1 AND version > 0)`
 
 	addPause = `
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason)
 VALUES (gen_random_uuid(), $1, $2, clock_timestamp(), $3, $4)
 ON CONFLICT (kind, name) WHERE resumed_at IS NULL DO NOTHING RETURNING` + pauseColumns
 
-	standingPause = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE kind = $1 AND name = $2 AND resumed_at IS NULL`
+	standingPause = `SELECT` + pauseColumns + ` FROM holdfast.pauses
+		WHERE kind = $1 AND name = $2 AND resumed_at IS NULL`
 
 	endPause = `
 UPDATE holdfast.pauses SET resumed_at = clock_timestamp(), resumed_by = $3
@@ -32,20 +34,25 @@ WHERE kind = $1 AND name = $2 AND resumed_at IS NULL RETURNING` + pauseColumns
 	covering = `(kind, name) IN (('all', ''), ('job', $1), ('group', nullif($2, '')))`
 
 	pausesBetween = `SELECT` + pauseColumns + ` FROM holdfast.pauses
-WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3) ORDER BY paused_at, id`
+WHERE ` + covering + ` AND paused_at <= $4 AND (resumed_at IS NULL OR resumed_at > $3)
+    ORDER BY paused_at, id`
 
 	// pausedJobs are the lists standing, of pauses, and paused, of those of the
 	// jobs $2 that one covers. As a rule nothing is paused, and no job's group is
 	// looked up.
 	pausedJobs = `
 standing AS MATERIALIZED (
-    SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p WHERE p.resumed_at IS NULL AND p.kind = ANY('{all,group,job}')
+    SELECT p.kind, p.name, p.paused_by FROM holdfast.pauses p
+        WHERE p.resumed_at IS NULL AND p.kind = ANY('{all,group,job}')
 ), paused AS MATERIALIZED (
-    SELECT q.job, max(CASE p.kind WHEN 'all' THEN 'everything' ELSE p.kind || ' ' || p.name END || ' is paused by ' || p.paused_by) AS detail
+    SELECT q.job, max(CASE p.kind WHEN 'all' THEN 'everything'
+        ELSE p.kind || ' ' || p.name END || ' is paused by ' || p.paused_by) AS detail
     FROM unnest($2::text[]) AS q (job)
-    CROSS JOIN LATERAL (VALUES ('all', ''), ('job', q.job), ('group', CASE WHEN EXISTS (SELECT FROM standing WHERE kind = 'group') THEN (
+    CROSS JOIN LATERAL (VALUES ('all', ''), ('job', q.job),
+        ('group', CASE WHEN EXISTS (SELECT FROM standing WHERE kind = 'group') THEN (
         SELECT d.job_group FROM holdfast.definitions d WHERE d.job = q.job COLLATE "C"
-            AND d.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C")) END)) AS k (kind, name)
+            AND d.version = (SELECT abs(j.version) FROM holdfast.jobs j
+                WHERE j.name = q.job COLLATE "C")) END)) AS k (kind, name)
     JOIN standing p ON p.kind = k.kind AND p.name = k.name COLLATE "C"
     WHERE EXISTS (SELECT FROM standing) GROUP BY q.job
 )`
@@ -57,24 +64,27 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
-	err := s.action(ctx, a, "pause", target.String(), &pause, func(ctx context.Context, d *actionTx) error {
-		if target.Kind == jobs.TargetJob {
-			if err := requireJob(ctx, d, target.Name); err != nil {
-				return err
+	err := s.action(ctx, a, "pause", target.String(), &pause,
+		func(ctx context.Context, d *actionTx) error {
+			if target.Kind == jobs.TargetJob {
+				if err := requireJob(ctx, d, target.Name); err != nil {
+					return err
+				}
 			}
-		}
-		for found := false; !found; { // one that stands may end between the two
-			var err error
-			if pause, d.controlState, err = pauseBy(ctx, d, addPause, target.Kind, target.Name, a.Actor, a.Reason); err != nil || d.controlState {
-				return err
+			for found := false; !found; { // one that stands may end between the two
+				var err error
+				if pause, d.controlState, err = pauseBy(ctx, d, addPause, target.Kind, target.Name,
+					a.Actor, a.Reason); err != nil || d.controlState {
+					return err
+				}
+				if pause, found, err = pauseBy(ctx, d, standingPause, target.Kind,
+					target.Name); err != nil {
+					return err
+				}
 			}
-			if pause, found, err = pauseBy(ctx, d, standingPause, target.Kind, target.Name); err != nil {
-				return err
-			}
-		}
-		d.detail = map[string]any{"paused_already_by": pause.By}
-		return nil
-	})
+			d.detail = map[string]any{"paused_already_by": pause.By}
+			return nil
+		})
 	return pause, err
 }
 
@@ -84,13 +94,15 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 	if err := target.Check(); err != nil {
 		return pause, err
 	}
-	err := s.action(ctx, a, "resume", target.String(), &pause, func(ctx context.Context, d *actionTx) (err error) {
-		if pause, d.controlState, err = pauseBy(ctx, d, endPause, target.Kind, target.Name, a.Actor); err == nil && !d.controlState {
-			err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
-		}
-		d.detail = map[string]any{"paused_at": pause.At, "paused_by": pause.By}
-		return err
-	})
+	err := s.action(ctx, a, "resume", target.String(), &pause,
+		func(ctx context.Context, d *actionTx) (err error) {
+			if pause, d.controlState, err = pauseBy(ctx, d, endPause, target.Kind, target.Name,
+				a.Actor); err == nil && !d.controlState {
+				err = fmt.Errorf("%s is not paused: %w", target, jobs.ErrNotFound)
+			}
+			d.detail = map[string]any{"paused_at": pause.At, "paused_by": pause.By}
+			return err
+		})
 	return pause, err
 }
 
@@ -103,7 +115,8 @@ func requireJob(ctx context.Context, tx pgx.Tx, job string) error {
 }
 
 // pauseBy runs a statement that returns one pause or none.
-func pauseBy(ctx context.Context, tx pgx.Tx, sql string, args ...any) (pause jobs.Pause, found bool, err error) {
+func pauseBy(ctx context.Context, tx pgx.Tx, sql string,
+	args ...any) (pause jobs.Pause, found bool, err error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return pause, false, err
@@ -117,13 +130,15 @@ func pauseBy(ctx context.Context, tx pgx.Tx, sql string, args ...any) (pause job
 
 func scanPause(row pgx.CollectableRow) (jobs.Pause, error) {
 	var p jobs.Pause
-	err := row.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &p.At, &p.By, &p.Reason, &p.ResumedAt, &p.ResumedBy)
+	err := row.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &p.At, &p.By, &p.Reason, &p.ResumedAt,
+		&p.ResumedBy)
 	p.At, p.ResumedAt = p.At.UTC(), utc(p.ResumedAt)
 	return p, err
 }
 
 // Pauses returns the pauses that covered the job.
-func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
+func (s *Store) Pauses(ctx context.Context, job, group string, from,
+	until time.Time) ([]jobs.Pause, error) {
 	rows, err := s.views.Query(ctx, pausesBetween, job, group, from, until)
 	if err != nil {
 		return nil, wrap("pauses", err)

@@ -15,7 +15,8 @@ import (
 // were last analysed. One plan is for all arguments, and would be kept while the
 // tables grow.
 func TestPlansLookUpByKey(t *testing.T) {
-	const planInJob = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)"
+	const planInJob = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), " +
+		"set_config('enable_seqscan', 'off', true)"
 	const planRefused = "SET LOCAL holdfast.refused = '{}';"
 	const planByHash = beginPipeline + ", set_config('enable_nestloop', 'off', true)"
 	statements := []struct{ name, settings, sql string }{
@@ -70,7 +71,9 @@ INSERT INTO holdfast.fences SELECT 'path:' || n FROM generate_series(1, 30000) n
 			}
 			leading := s.leadingColumns()
 			for _, statement := range statements {
-				t.Run(statement.name, func(t *testing.T) { checkPlan(t, s.plan(statement.settings, statement.sql), leading) })
+				t.Run(statement.name, func(t *testing.T) {
+					checkPlan(t, s.plan(statement.settings, statement.sql), leading)
+				})
 			}
 		})
 	}
@@ -84,10 +87,12 @@ func TestSweepsLookUpWhatASessionCarries(t *testing.T) {
 INSERT INTO holdfast.sessions SELECT gen_random_uuid(), 'a', 'test', '10s', t, t, t, t FROM generate_series(1, 1000), clock_timestamp() t;
 INSERT INTO holdfast.session_jobs SELECT gen_random_uuid(), 'job ' || n, 1 FROM generate_series(1, 1000) n`)
 	s.exec("VACUUM ANALYZE")
-	for name, sql := range map[string]string{"unsettled": unsettled, "forgetSessions": forgetSessions} {
+	for name, sql := range map[string]string{"unsettled": unsettled,
+		"forgetSessions": forgetSessions} {
 		plan := s.plan(beginPipeline, sql)
 		_, look, _ := strings.Cut(plan, "on session_jobs c")
-		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look), "Index Cond: (session = s.id)") {
+		if _, look, _ = strings.Cut(look, "\n"); !strings.HasPrefix(strings.TrimSpace(look),
+			"Index Cond: (session = s.id)") {
 			t.Errorf("%s does not look up each session's:\n%s", name, plan)
 		}
 	}
@@ -104,7 +109,8 @@ INSERT INTO holdfast.session_jobs SELECT s.id, j.name, 1 FROM holdfast.sessions 
 INSERT INTO holdfast.runs (id, job, scheduled_at, state, created_at)
     SELECT gen_random_uuid(), 'job ' || n % 1000, now() - n * interval '1 s', CASE WHEN n <= 500 THEN 'waiting' ELSE 'succeeded' END, now() FROM generate_series(1, 20000) n;
 INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHERE state = 'waiting'`
-	for _, known := range []struct{ name, prepare string }{{"new tables", ""}, {"a long history", much}} {
+	for _, known := range []struct{ name, prepare string }{{"new tables", ""},
+		{"a long history", much}} {
 		t.Run(known.name, func(t *testing.T) {
 			s := newStage(t)
 			if known.prepare != "" {
@@ -116,7 +122,9 @@ INSERT INTO holdfast.waits (run, since) SELECT id, now() FROM holdfast.runs WHER
 				{"endLeft", endLeft}, {"cancelLeft", cancelLeft}, {"waitingFirings", waitingFirings}, {"spans", spans},
 				{"markExpired", markExpired}, {"forgetSessions", forgetSessions},
 			} {
-				t.Run(statement.name, func(t *testing.T) { checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading) })
+				t.Run(statement.name, func(t *testing.T) {
+					checkUpkeep(t, s.plan(beginPipeline, statement.sql), leading)
+				})
 			}
 		})
 	}
@@ -141,7 +149,8 @@ func checkUpkeep(t *testing.T, plan string, leading map[string]string) {
 		if i+1 < len(lines) {
 			_, condition, _ = strings.Cut(lines[i+1], "Index Cond: ")
 		}
-		byKey := index != nil && regexp.MustCompile(`\b`+leading[index[1]+index[2]]+`\b`).MatchString(condition)
+		byKey := index != nil && regexp.MustCompile(`\b`+leading[index[1]+index[2]]+`\b`).
+			MatchString(condition)
 		removed := index != nil && index[1] == "jobs_removed" // has the removed jobs alone
 		switch {
 		case byKey || removed:

@@ -14,7 +14,8 @@ import (
 const (
 	// takeTurn does nothing while the turn is another session's.
 	takeTurn = `
-INSERT INTO holdfast.turns AS o (work, session, until) SELECT $1, $2, t + interval '30 seconds' FROM clock_timestamp() t
+INSERT INTO holdfast.turns AS o (work, session, until) SELECT $1, $2, t + interval '30 seconds'
+    FROM clock_timestamp() t
 ON CONFLICT (work) DO UPDATE SET session = excluded.session, until = excluded.until
 WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 
@@ -23,33 +24,40 @@ WHERE o.session = excluded.session OR o.until <= clock_timestamp()`
 	// A scheduled time that is after its job's cursor would be taken for one that nobody
 	// started, and one after the cursor of a job that follows and that a session
 	// carries, paused perhaps, would never be handled by it. What webhooks are still
-	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
-	// is to see. All that belongs to a run goes with it.
+	// to be told stays, and so does the last run of each job that has ended: of a job that is due
+	// once a year it is all there is to see. All that belongs to a run goes with it.
 	pruneRuns = `
 WITH old AS (
     SELECT id, created_at FROM holdfast.runs
-    WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id LIMIT $4
+    WHERE created_at < now() - $1::interval AND (created_at, id) > ($2, $3) ORDER BY created_at, id
+        LIMIT $4
 ), followed AS MATERIALIZED (
     SELECT a.name, min(j.checked_until) AS until
     FROM holdfast.definitions d
     CROSS JOIN LATERAL (
         SELECT j.checked_until FROM holdfast.jobs j WHERE j.name = d.job AND j.version = d.version
-            AND (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version LIMIT 1) OFFSET 0) j
+            AND (SELECT true FROM holdfast.session_jobs c
+                WHERE c.job = d.job AND c.version = d.version LIMIT 1) OFFSET 0) j
     CROSS JOIN LATERAL unnest(d.after) AS a (name)
     WHERE d.after <> '{}' AND cardinality(d.after) > 0 GROUP BY a.name
 ), gone AS (
-    DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old)) AND r.state NOT IN ('waiting', 'running')
+    DELETE FROM holdfast.runs r WHERE r.id = ANY(ARRAY(SELECT id FROM old))
+        AND r.state NOT IN ('waiting', 'running')
         AND coalesce(r.finished_at, r.created_at) < now() - $1::interval
-        AND (r.key <> '' OR (SELECT r.scheduled_at > j.checked_until FROM holdfast.jobs j WHERE j.name = r.job) IS NOT TRUE)
-        AND (r.key <> '' OR (SELECT r.scheduled_at > f.until FROM followed f WHERE f.name = r.job) IS NOT TRUE)
+        AND (r.key <> '' OR (SELECT r.scheduled_at > j.checked_until FROM holdfast.jobs j
+            WHERE j.name = r.job) IS NOT TRUE)
+        AND (r.key <> '' OR (SELECT r.scheduled_at > f.until FROM followed f
+            WHERE f.name = r.job) IS NOT TRUE)
         AND (SELECT true FROM holdfast.deliveries d WHERE d.run = r.id LIMIT 1) IS NULL
-        AND (SELECT true FROM holdfast.runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
+        AND (SELECT true FROM holdfast.runs y
+            WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
             AND y.state NOT IN ('waiting', 'running') ORDER BY y.created_at, y.id LIMIT 1)
     RETURNING r.id
 ), outputs AS (
     DELETE FROM holdfast.outputs WHERE run = ANY(ARRAY(SELECT id FROM gone))
 )
-SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old ORDER BY created_at DESC, id DESC LIMIT 1`
+SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM old), created_at, id FROM old
+    ORDER BY created_at DESC, id DESC LIMIT 1`
 
 	// Lines are never changed, so that they stay where they were found.
 	pruneAudit = `
@@ -62,7 +70,8 @@ DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
 
 	pruneBlockages = `
 DELETE FROM holdfast.blockages WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM holdfast.blockages WHERE until < now() - $1::interval ORDER BY until LIMIT $2))`
+    SELECT ctid FROM holdfast.blockages WHERE until < now() - $1::interval ORDER BY until
+        LIMIT $2))`
 
 	pruneRestarts = `DELETE FROM holdfast.restarts WHERE noticed_at < now() - $1::interval`
 
@@ -71,8 +80,10 @@ DELETE FROM holdfast.blockages WHERE ctid = ANY(ARRAY(
 	markIdle = `
 WITH seen AS (
     SELECT d.job, d.version, d.idle_since IS NOT NULL AS noted,
-        (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version LIMIT 1) IS NULL
-        AND (SELECT abs(j.version) = d.version FROM holdfast.jobs j WHERE j.name = d.job) IS NOT TRUE AS idle
+        (SELECT true FROM holdfast.session_jobs c WHERE c.job = d.job AND c.version = d.version
+            LIMIT 1) IS NULL
+        AND (SELECT abs(j.version) = d.version FROM holdfast.jobs j
+            WHERE j.name = d.job) IS NOT TRUE AS idle
     FROM holdfast.definitions d
 )
 UPDATE holdfast.definitions d SET idle_since = CASE WHEN s.idle THEN now() END FROM seen s
@@ -91,7 +102,8 @@ SELECT FROM gone`
 )
 
 // Prune forgets a batch of the history.
-func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+func (s *Store) Prune(ctx context.Context, session uuid.UUID,
+	r jobs.PruneRequest) (jobs.Pruned, error) {
 	var pruned jobs.Pruned
 	err := s.pipeline(ctx, "turn at pruning", func(b *pgx.Batch) {
 		b.Queue(takeTurn, "prune", session).Exec(func(tag pgconn.CommandTag) error {
@@ -133,19 +145,20 @@ func queuePruneRuns(b *pgx.Batch, r jobs.PruneRequest, pruned *jobs.Pruned) {
 	if r.After != nil {
 		after = *r.After
 	}
-	b.Queue(pruneRuns, r.Keep, after.CreatedAt, after.ID, r.Limit).QueryRow(func(row pgx.Row) error {
-		var looked int
-		var last jobs.RunCursor
-		err := row.Scan(&pruned.Runs, &looked, &last.CreatedAt, &last.ID)
-		if err == pgx.ErrNoRows {
-			return nil
-		}
-		if looked == r.Limit {
-			last.CreatedAt = last.CreatedAt.UTC()
-			pruned.Next = &last
-		}
-		return err
-	})
+	b.Queue(pruneRuns, r.Keep, after.CreatedAt, after.ID, r.Limit).
+		QueryRow(func(row pgx.Row) error {
+			var looked int
+			var last jobs.RunCursor
+			err := row.Scan(&pruned.Runs, &looked, &last.CreatedAt, &last.ID)
+			if err == pgx.ErrNoRows {
+				return nil
+			}
+			if looked == r.Limit {
+				last.CreatedAt = last.CreatedAt.UTC()
+				pruned.Next = &last
+			}
+			return err
+		})
 }
 
 // pruneDefinitions forgets definitions while nobody registers any, and with

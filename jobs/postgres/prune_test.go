@@ -22,12 +22,14 @@ SELECT gen_random_uuid(), 'job', 'a', now() - interval '20 days', 'ada', '', now
 INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) VALUES (gen_random_uuid(), 'job', 'b', now() - interval '20 days', 'ada', '')`)
 	session := uuid.New()
 	for _, want := range []jobs.Pruned{{Audited: 3, Pauses: 3}, {Audited: 2, Pauses: 2}, {}} {
-		got, err := s.a.Prune(t.Context(), session, jobs.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
+		got, err := s.a.Prune(t.Context(), session,
+			jobs.PruneRequest{Keep: 5*24*time.Hour - time.Hour, Limit: 3})
 		if err != nil || got != want {
 			t.Errorf("%+v, %v, expected %+v", got, err, want)
 		}
 	}
-	for what, want := range map[string]int{"audit WHERE at > now() - interval '5 days'": 5, "audit": 5, "pauses": 6, "pauses WHERE resumed_at IS NULL": 1} {
+	for what, want := range map[string]int{"audit WHERE at > now() - interval '5 days'": 5,
+		"audit": 5, "pauses": 6, "pauses WHERE resumed_at IS NULL": 1} {
 		if got := query[int](s, "SELECT count(*) FROM holdfast."+what); got != want {
 			t.Errorf("%d of %s are left, expected %d", got, what, want)
 		}
@@ -41,7 +43,8 @@ func TestTurnThatIsNotUsedPassesOn(t *testing.T) {
 	one, two := uuid.New(), uuid.New()
 	busy := func(store *Store, session uuid.UUID, want bool) {
 		t.Helper()
-		pruned, err := store.Prune(t.Context(), session, jobs.PruneRequest{Keep: time.Hour, Limit: 1})
+		pruned, err := store.Prune(t.Context(), session,
+			jobs.PruneRequest{Keep: time.Hour, Limit: 1})
 		if err != nil || pruned.Busy != want {
 			t.Errorf("%+v, %v, expected busy %v", pruned, err, want)
 		}
@@ -68,7 +71,8 @@ FROM generate_series(5, 9) n`)
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context()) //nolint:errcheck // nothing was written
-	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.runs WHERE state = 'running' FOR UPDATE"); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		"SELECT FROM holdfast.runs WHERE state = 'running' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	s.a.lockTimeout = "1s"
@@ -84,13 +88,16 @@ FROM generate_series(5, 9) n`)
 func BenchmarkPrune(b *testing.B) {
 	s := openAs(b, database(b), "a")
 	session := uuid.New()
-	if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+	if err := s.Open(b.Context(),
+		jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		for _, sql := range []string{
-			"TRUNCATE holdfast.runs, holdfast.outputs, holdfast.waits, holdfast.claims, holdfast.grants", longHistory,
-			"INSERT INTO holdfast.outputs SELECT id, repeat('a line of output ', 10) FROM holdfast.runs WHERE state <> 'waiting'", "VACUUM ANALYZE",
+			"TRUNCATE holdfast.runs, holdfast.outputs, holdfast.waits, holdfast.claims, " +
+				"holdfast.grants", longHistory,
+			"INSERT INTO holdfast.outputs SELECT id, repeat('a line of output ', 10) FROM " +
+				"holdfast.runs WHERE state <> 'waiting'", "VACUUM ANALYZE",
 		} {
 			if _, err := s.pool.Exec(b.Context(), sql); err != nil {
 				b.Fatal(err)
@@ -101,10 +108,12 @@ func BenchmarkPrune(b *testing.B) {
 		var took time.Duration
 		beside := startsUntil(b, s, session, func() { batches, took = pruneAll(b, s, session) })
 		b.ReportMetric(took.Seconds(), "s-in-all")
-		for name, sample := range map[string][]time.Duration{"batch": batches, "start-alone": alone, "start-beside": beside} {
+		for name, sample := range map[string][]time.Duration{"batch": batches, "start-alone": alone,
+			"start-beside": beside} {
 			slices.Sort(sample)
 			for _, share := range []int{50, 99, 100} {
-				b.ReportMetric(float64(sample[(len(sample)-1)*share/100].Microseconds())/1000, fmt.Sprintf("ms-%s-p%d", name, share))
+				b.ReportMetric(float64(sample[(len(sample)-1)*share/100].Microseconds())/1000,
+					fmt.Sprintf("ms-%s-p%d", name, share))
 			}
 		}
 	}
@@ -112,7 +121,8 @@ func BenchmarkPrune(b *testing.B) {
 }
 
 // pruneAll rests as the scheduler does.
-func pruneAll(b *testing.B, s *Store, session uuid.UUID) (batches []time.Duration, took time.Duration) {
+func pruneAll(b *testing.B, s *Store,
+	session uuid.UUID) (batches []time.Duration, took time.Duration) {
 	b.Helper()
 	begun, runs := time.Now(), 0
 	for request := (jobs.PruneRequest{Keep: 720 * time.Hour, Limit: 500}); ; {
@@ -154,7 +164,9 @@ func startsUntil(b *testing.B, s *Store, session uuid.UUID, done func()) (took [
 				return
 			}
 			took = append(took, time.Since(sent))
-			if _, err := s.Finish(b.Context(), []jobs.FinishRequest{{Run: r.Run, Token: results[0].Token, State: jobs.Succeeded}}); err != nil {
+			if _, err := s.Finish(b.Context(),
+				[]jobs.FinishRequest{{Run: r.Run, Token: results[0].Token,
+					State: jobs.Succeeded}}); err != nil {
 				b.Error(err)
 				return
 			}

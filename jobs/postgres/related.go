@@ -17,8 +17,10 @@ import (
 // jobsLocking are those that lock one of the keys, or what begins with the second
 // argument; also such as were removed.
 const jobsLocking = `
-SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = abs(j.version)
-WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e WHERE e ->> 'resource' = ANY($1::text[]) OR starts_with(e ->> 'resource', $2))`
+SELECT j.name FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name
+    AND d.version = abs(j.version)
+WHERE EXISTS (SELECT FROM jsonb_array_elements(d.resources) e
+    WHERE e ->> 'resource' = ANY($1::text[]) OR starts_with(e ->> 'resource', $2))`
 
 // lookedThrough is how many runs, the next by time, are looked through for those
 // of jobs that lock a resource, before each of the jobs is asked by itself. Where
@@ -93,7 +95,8 @@ func inParts(f jobs.RunFilter) []jobs.RunFilter {
 }
 
 // relatedPart returns a page of the runs in one state, or in any.
-func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter, names []string) ([]jobs.Record, error) {
+func (s *Store) relatedPart(ctx context.Context, f jobs.RunFilter,
+	names []string) ([]jobs.Record, error) {
 	query, args := throughQuery(f, names)
 	if query == "" {
 		return s.runsAsked(ctx, f, names)
@@ -149,7 +152,9 @@ func throughQuery(f jobs.RunFilter, names []string) (string, []any) {
 	if backwards(f.Before != nil, f.After != nil) {
 		order = " ORDER BY created_at, id"
 	}
-	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state FROM holdfast.runs r" + q.where + order + fmt.Sprintf(" LIMIT %d", lookedThrough)
-	return "WITH through AS MATERIALIZED (" + through + ") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
+	through := "SELECT r.id, r.created_at, r.job, r.replica, r.state FROM holdfast.runs r" +
+		q.where + order + fmt.Sprintf(" LIMIT %d", lookedThrough)
+	return "WITH through AS MATERIALIZED (" + through +
+		") SELECT (SELECT count(*) FROM through), ARRAY(SELECT id FROM through" + rest + order +
 		fmt.Sprintf(" LIMIT %d)", limit(f.Limit)), args
 }

@@ -14,7 +14,8 @@ const (
 	releaseClaims = `
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
-        SELECT token FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL ORDER BY token FOR UPDATE))
+        SELECT token FROM holdfast.claims WHERE token = ANY($1) AND owner IS NOT NULL ORDER BY token
+            FOR UPDATE))
     RETURNING token
 ), freed AS (
     DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
@@ -23,7 +24,8 @@ SELECT token FROM gone`
 
 	withdrawPlaces = `
 WITH gone AS (
-    DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL RETURNING run
+    DELETE FROM holdfast.waits WHERE run = ANY($2) AND (session = $1) IS TRUE AND owner IS NOT NULL
+        RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 
@@ -31,7 +33,8 @@ DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
         SELECT token FROM holdfast.claims
-        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE AND c.owner IS NOT NULL))
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c
+            WHERE c.run = ANY($2) AND (c.session = $1) IS TRUE AND c.owner IS NOT NULL))
         ORDER BY token FOR UPDATE))
     RETURNING token
 )

@@ -111,7 +111,8 @@ type probe struct {
 func probes(requests []locking.Request) []probe {
 	var all []probe
 	for _, r := range requests {
-		all = append(all, probe{request: r, name: r.Resource.Key(), own: true, deep: mayHaveDescendants(r.Resource)})
+		all = append(all, probe{request: r, name: r.Resource.Key(), own: true,
+			deep: mayHaveDescendants(r.Resource)})
 		for _, above := range r.Resource.Ancestors() {
 			all = append(all, probe{request: r, name: above.Key()})
 		}
@@ -127,8 +128,10 @@ func probeColumns(ids []rawID, wanted [][]locking.Request) []any {
 	var own, deep []bool
 	for i, requests := range wanted {
 		for _, p := range probes(requests) {
-			owners, names, modes = append(owners, ids[i]), append(names, p.name), append(modes, string(p.request.Mode))
-			slots, own, deep = append(slots, p.request.Slots), append(own, p.own), append(deep, p.deep)
+			owners, names, modes = append(owners, ids[i]), append(names, p.name),
+				append(modes, string(p.request.Mode))
+			slots, own, deep = append(slots, p.request.Slots), append(own, p.own),
+				append(deep, p.deep)
 		}
 	}
 	return []any{owners, names, modes, slots, own, deep}

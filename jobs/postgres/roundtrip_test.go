@@ -29,7 +29,8 @@ func TestRunStatementsIsTwoBatchesAroundTheJobsOwn(t *testing.T) {
 		}
 	}
 	if counter.batches != 2 || counter.queries != 0 {
-		t.Errorf("%d batches and %d single statements around the job's own, want 2 and none", counter.batches, counter.queries)
+		t.Errorf("%d batches and %d single statements around the job's own, want 2 and none",
+			counter.batches, counter.queries)
 	}
 }
 
@@ -53,7 +54,8 @@ func TestNothingIsLeftInASession(t *testing.T) {
 			return err
 		}, false},
 		{"failing statements", func(s *stage, store *Store, run *jobs.Run) error {
-			_, err := store.RunStatements(s.t.Context(), run, append(leavings[:len(leavings):len(leavings)], jobs.Statement{SQL: "SELECT 1/0"}))
+			_, err := store.RunStatements(s.t.Context(), run,
+				append(leavings[:len(leavings):len(leavings)], jobs.Statement{SQL: "SELECT 1/0"}))
 			return err
 		}, true},
 		{"a transaction", func(s *stage, store *Store, run *jobs.Run) error {
@@ -72,17 +74,20 @@ func TestNothingIsLeftInASession(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t)
-			store, err := Open(t.Context(), Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
+			store, err := Open(t.Context(),
+				Options{URL: s.url, WorkConnections: 1, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer store.Close()
 			var before int
-			if err := store.Pool().QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&before); err != nil {
+			if err := store.Pool().QueryRow(t.Context(), "SELECT pg_backend_pid()").
+				Scan(&before); err != nil {
 				t.Fatal(err)
 			}
 			s.t = t
-			if err := c.leave(s, store, s.granted(store, s.session(store, "a"), request(t, "job", "orders"))); (err != nil) != c.fails {
+			if err := c.leave(s, store,
+				s.granted(store, s.session(store, "a"), request(t, "job", "orders"))); (err != nil) != c.fails {
 				t.Fatal(err)
 			}
 			var left struct {
@@ -93,13 +98,15 @@ func TestNothingIsLeftInASession(t *testing.T) {
 			if err := store.Pool().QueryRow(t.Context(), `
 SELECT pg_backend_pid(), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
     (SELECT count(*) FROM pg_listening_channels()), current_setting('search_path'), current_setting('work_mem'), to_regclass('pg_temp.left_behind')::text`).
-				Scan(&left.pid, &left.locks, &left.channels, &left.path, &left.memory, &left.table); err != nil {
+				Scan(&left.pid, &left.locks, &left.channels, &left.path, &left.memory,
+					&left.table); err != nil {
 				t.Fatal(err)
 			}
 			if left.pid != before {
 				t.Error("the connection was closed, so that nothing is shown")
 			}
-			if left.locks != 0 || left.channels != 0 || left.path != `"$user", public` || left.memory != "4MB" || left.table != nil {
+			if left.locks != 0 || left.channels != 0 || left.path != `"$user", public` ||
+				left.memory != "4MB" || left.table != nil {
 				t.Errorf("left in the session: %+v", left)
 			}
 		})
@@ -126,7 +133,8 @@ func TestCommitBehindARefusedFinishDoesNothing(t *testing.T) {
 			s := newStage(t)
 			s.exec("CREATE TABLE public.orders (n int)")
 			run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
-			_, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
+			_, err := s.a.RunStatements(t.Context(), run,
+				[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}})
 			if !errors.Is(err, jobs.ErrSuperseded) {
 				t.Errorf("got %v, want %v", err, jobs.ErrSuperseded)
 			}

@@ -15,36 +15,42 @@ const (
 	// it is written: a resent request must not end what was opened since.
 	openSession = `
 WITH opened AS (
-    INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, config_hash, started_at, renewed_at, expires_at, locks)
+    INSERT INTO holdfast.sessions (id, replica, version, ttl, lock_servers, config_hash, started_at,
+        renewed_at, expires_at, locks)
     SELECT $1, $2, $3, $4, $7, $8, t, t, t + $4, $5 FROM clock_timestamp() t
     ON CONFLICT (id) DO NOTHING RETURNING id
 )
 UPDATE holdfast.sessions SET expires_at = clock_timestamp() WHERE $6 AND id IN (
     SELECT s.id FROM holdfast.sessions s
-    WHERE s.replica = $2 AND s.locks = $5 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp() AND EXISTS (SELECT FROM opened)
+    WHERE s.replica = $2 AND s.locks = $5 AND s.ended_at IS NULL
+        AND s.expires_at > clock_timestamp() AND EXISTS (SELECT FROM opened)
     ORDER BY s.id FOR NO KEY UPDATE)`
 
 	// Conditional: without it a paused replica would revive a session whose
 	// runs another has already taken over.
 	renewSession = `
-UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2, workers = $3, busy = $4, not_ready = $5
+UPDATE holdfast.sessions SET renewed_at = t, expires_at = t + ttl, clock_offset_ms = $2,
+    workers = $3, busy = $4, not_ready = $5
 FROM clock_timestamp() t
 WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING renewed_at, (SELECT definitions FROM holdfast.meta)`
 
 	livingSessions = `
-SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL AND expires_at > clock_timestamp()`
+SELECT id FROM holdfast.sessions WHERE id = ANY($1) AND ended_at IS NULL
+    AND expires_at > clock_timestamp()`
 
 	// sessionClaims looks the older claims up one by one and walks the index for
 	// the younger ones alone. What was deleted stays in an index for as long as a
 	// transaction of the database may still see it: beside a long one the walk
 	// from the first token would pass every claim that has ended since.
 	sessionClaims = `
-SELECT c.token, c.run FROM (SELECT unnest(claims_old) AS token FROM holdfast.sessions WHERE id = $1 OFFSET 0) o
+SELECT c.token, c.run FROM (SELECT unnest(claims_old) AS token FROM holdfast.sessions
+    WHERE id = $1 OFFSET 0) o
 CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = o.token OFFSET 0) c
 UNION ALL
 SELECT c.token, c.run FROM (SELECT claims_floor FROM holdfast.sessions WHERE id = $1 OFFSET 0) s
-CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c WHERE c.session = $1 AND c.token + 0 > s.claims_floor OFFSET 0) c`
+CROSS JOIN LATERAL (SELECT c.token, c.run FROM holdfast.claims c
+    WHERE c.session = $1 AND c.token + 0 > s.claims_floor OFFSET 0) c`
 
 	// raiseClaims moves the token up from which sessionClaims walks the index, now
 	// and then. A start or grant of a session that lives commits within the
@@ -57,9 +63,12 @@ UPDATE holdfast.sessions s SET claims_floor = s.claims_next, raised_at = clock_t
     claims_next = coalesce(pg_sequence_last_value('holdfast.tokens'), 0),
     claims_old = ARRAY(
         SELECT c.token FROM (SELECT unnest(s.claims_old) AS token OFFSET 0) o
-        CROSS JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.token = o.token OFFSET 0) c
+        CROSS JOIN LATERAL (SELECT c.token FROM holdfast.claims c
+            WHERE c.token = o.token OFFSET 0) c
         UNION ALL
-        SELECT c.token FROM holdfast.claims c WHERE c.session = s.id AND c.token + 0 > s.claims_floor AND c.token + 0 <= s.claims_next)
+        SELECT c.token FROM holdfast.claims c
+            WHERE c.session = s.id AND c.token + 0 > s.claims_floor
+                AND c.token + 0 <= s.claims_next)
 WHERE s.id = $1 AND s.raised_at < clock_timestamp() - s.ttl - interval '30 seconds'`
 
 	// FOR UPDATE waits for starts under way, which hold it FOR KEY SHARE.
@@ -69,7 +78,8 @@ WHERE s.id = $1 AND s.raised_at < clock_timestamp() - s.ttl - interval '30 secon
 	endSession = `
 UPDATE holdfast.sessions SET
     expires_at = least(expires_at, clock_timestamp()),
-    ended_at = CASE WHEN EXISTS (SELECT FROM holdfast.claims WHERE session = $1) THEN NULL ELSE clock_timestamp() END,
+    ended_at = CASE WHEN EXISTS (SELECT FROM holdfast.claims WHERE session = $1) THEN NULL
+        ELSE clock_timestamp() END,
     stopped = NOT EXISTS (SELECT FROM holdfast.claims WHERE session = $1)
 WHERE id = $1 AND ended_at IS NULL`
 
@@ -86,13 +96,16 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 
 // openColumns are a session that has locks, or one that has runs.
 func openColumns(session jobs.Session, locks bool) []any {
-	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds, session.LockServers, session.Table}
+	return []any{session.ID, session.Replica, session.Version, session.TTL, locks, session.Succeeds,
+		session.LockServers, session.Table}
 }
 
 // Heartbeat renews a session and returns its claims.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	var beat jobs.Beat
-	err := wrap("heartbeat", s.beat(ctx, func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
+	err := wrap("heartbeat", s.beat(ctx,
+		func(b *pgx.Batch) { queueHeartbeat(b, session, v, &beat) }))
 	return beat, err
 }
 
@@ -101,14 +114,15 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Replica
 func queueHeartbeat(b *pgx.Batch, session uuid.UUID, v jobs.ReplicaStatus, beat *jobs.Beat) {
 	// Nothing is left of a try that broke.
 	*beat = jobs.Beat{Asked: time.Now(), Claims: map[jobs.Token]uuid.UUID{}}
-	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).QueryRow(func(row pgx.Row) error {
-		beat.Answered = time.Now()
-		if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
-			return jobs.ErrSessionLost
-		} else {
-			return err
-		}
-	})
+	b.Queue(renewSession, session, v.OffsetMilliseconds(), v.Workers, v.Busy, v.NotReady).
+		QueryRow(func(row pgx.Row) error {
+			beat.Answered = time.Now()
+			if err := row.Scan(&beat.Now, &beat.Definitions); err == pgx.ErrNoRows {
+				return jobs.ErrSessionLost
+			} else {
+				return err
+			}
+		})
 	b.Queue(raiseClaims, session)
 	b.Queue(sessionClaims, session).Query(func(rows pgx.Rows) error {
 		var token jobs.Token
@@ -147,7 +161,8 @@ func (s *Store) End(ctx context.Context, session uuid.UUID) error {
 		return err
 	}
 	if err := s.settle(ctx, session); err != nil {
-		s.log.Debug().Err(err).Stringer("session", session).Msg("definitions of an ended session are left to a sweep")
+		s.log.Debug().Err(err).Stringer("session", session).
+			Msg("definitions of an ended session are left to a sweep")
 	}
 	return nil
 }

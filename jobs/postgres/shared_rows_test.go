@@ -28,10 +28,12 @@ func TestStartsDoNotQueueBehindAMigrationThatWaitsForAJob(t *testing.T) {
 	<-entered
 	migrated := make(chan error, 1)
 	go func() {
-		migrated <- sendMigration(t.Context(), s.b.pool, "ALTER TABLE holdfast.claims ADD COLUMN another int")
+		migrated <- sendMigration(t.Context(), s.b.pool,
+			"ALTER TABLE holdfast.claims ADD COLUMN another int")
 	}()
 	awaitWaiting(s, "b", migrated)
-	s.granted(s.a, session, request(t, "other", "sales")) // within the store's patience, while the job goes on
+	// within the store's patience, while the job goes on
+	s.granted(s.a, session, request(t, "other", "sales"))
 	close(leave)
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -16,23 +16,29 @@ const (
 	// and when nobody carries anything as long as that was the last known.
 	comesFromConfig = `
 SELECT EXISTS (
-    SELECT FROM holdfast.session_jobs c JOIN holdfast.definitions d ON d.job = c.job AND d.version = c.version WHERE c.job = $1 AND d.source = 'config'
+    SELECT FROM holdfast.session_jobs c JOIN holdfast.definitions d ON d.job = c.job
+        AND d.version = c.version WHERE c.job = $1 AND d.source = 'config'
 ) OR EXISTS (
-    SELECT FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1 AND d.source = 'config'
+    SELECT FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name
+        AND d.version = j.version WHERE j.name = $1 AND d.source = 'config'
 ) AND NOT EXISTS (SELECT FROM holdfast.session_jobs)`
 
 	addSpec = `
-INSERT INTO holdfast.specs AS s (job, spec, version, changed_at, changed_by, removed) VALUES ($1, $2, 1, clock_timestamp(), $3, false)
-ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = s.version + 1, changed_at = excluded.changed_at,
+INSERT INTO holdfast.specs AS s (job, spec, version, changed_at, changed_by, removed)
+    VALUES ($1, $2, 1, clock_timestamp(), $3, false)
+ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = s.version + 1,
+    changed_at = excluded.changed_at,
     changed_by = excluded.changed_by, removed = false WHERE s.removed
 RETURNING` + specColumns
 
 	changeSpec = `
-UPDATE holdfast.specs SET spec = $2, version = version + 1, changed_at = clock_timestamp(), changed_by = $3
+UPDATE holdfast.specs SET spec = $2, version = version + 1, changed_at = clock_timestamp(),
+    changed_by = $3
 WHERE job = $1 AND version = $4 AND NOT removed RETURNING` + specColumns
 
 	removeSpec = `
-UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = clock_timestamp(), changed_by = $2
+UPDATE holdfast.specs SET removed = true, version = version + 1, changed_at = clock_timestamp(),
+    changed_by = $2
 WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
 
 	// lockSpecs keeps all other actions that add, change or remove jobs out until the
@@ -46,7 +52,8 @@ WHERE job = $1 AND version = $3 AND NOT removed RETURNING` + specColumns
 	// The runs of a job that wait, found by those that wait: there are few.
 	waitingOf = `
 SELECT w.run FROM holdfast.waits w
-CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job = $1 AND r.state = 'waiting' OFFSET 0) r WHERE w.owner IS NULL`
+CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+    WHERE r.id = w.run AND r.job = $1 AND r.state = 'waiting' OFFSET 0) r WHERE w.owner IS NULL`
 
 	dropCarriers = `DELETE FROM holdfast.session_jobs WHERE job = $1`
 
@@ -54,60 +61,68 @@ CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = w.run AND r.job = $
 	// fired, found to be late or recovered by it.
 	putOutOfForce = `
 WITH changed AS (
-    UPDATE holdfast.jobs SET version = -version, updated_at = clock_timestamp() WHERE name = $1 AND version > 0 RETURNING name
+    UPDATE holdfast.jobs SET version = -version, updated_at = clock_timestamp()
+        WHERE name = $1 AND version > 0 RETURNING name
 )
 UPDATE holdfast.meta SET definitions = definitions + 1 WHERE one AND EXISTS (SELECT FROM changed)`
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, err
 	}
 	var put jobs.Spec
-	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put, func(ctx context.Context, d *actionTx) (err error) {
-		if err := refuseConfigured(ctx, d, spec.Job); err != nil {
+	err := s.action(ctx, a, "put_job", "job "+spec.Job, &put,
+		func(ctx context.Context, d *actionTx) (err error) {
+			if err := refuseConfigured(ctx, d, spec.Job); err != nil {
+				return err
+			}
+			if err := s.checkSpecs(ctx, d, checks); err != nil {
+				return err
+			}
+			d.controlState = true
+			if spec.Version == 0 {
+				put, err = specBy(ctx, d, addSpec, spec.Job, spec.Version, spec.Job,
+					string(spec.Text), a.Actor)
+			} else {
+				put, err = specBy(ctx, d, changeSpec, spec.Job, spec.Version, spec.Job,
+					string(spec.Text), a.Actor, spec.Version)
+			}
+			d.detail = map[string]any{"version": put.Version, "spec": put.Text}
 			return err
-		}
-		if err := s.checkSpecs(ctx, d, checks); err != nil {
-			return err
-		}
-		d.controlState = true
-		if spec.Version == 0 {
-			put, err = specBy(ctx, d, addSpec, spec.Job, spec.Version, spec.Job, string(spec.Text), a.Actor)
-		} else {
-			put, err = specBy(ctx, d, changeSpec, spec.Job, spec.Version, spec.Job, string(spec.Text), a.Actor, spec.Version)
-		}
-		d.detail = map[string]any{"version": put.Version, "spec": put.Text}
-		return err
-	})
+		})
 	return put, err
 }
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return err
 	}
-	return s.action(ctx, a, "remove_job", "job "+job, nil, func(ctx context.Context, d *actionTx) error {
-		if err := refuseConfigured(ctx, d, job); err != nil {
+	return s.action(ctx, a, "remove_job", "job "+job, nil,
+		func(ctx context.Context, d *actionTx) error {
+			if err := refuseConfigured(ctx, d, job); err != nil {
+				return err
+			}
+			if err := s.checkSpecs(ctx, d, checks); err != nil {
+				return err
+			}
+			removed, err := specBy(ctx, d, removeSpec, job, version, job, a.Actor, version)
+			if err != nil {
+				return err
+			}
+			cancelled, err := cancelWaitingOf(ctx, d, job, byWhom("its job was removed", a))
+			d.controlState, d.detail = true,
+				map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
+			d.last.Queue(lockDefinitions, s.cluster.String())
+			d.last.Queue(dropCarriers, job)
+			d.last.Queue(putOutOfForce, job)
 			return err
-		}
-		if err := s.checkSpecs(ctx, d, checks); err != nil {
-			return err
-		}
-		removed, err := specBy(ctx, d, removeSpec, job, version, job, a.Actor, version)
-		if err != nil {
-			return err
-		}
-		cancelled, err := cancelWaitingOf(ctx, d, job, byWhom("its job was removed", a))
-		d.controlState, d.detail = true, map[string]any{"version": removed.Version, "cancelled_runs": cancelled}
-		d.last.Queue(lockDefinitions, s.cluster.String())
-		d.last.Queue(dropCarriers, job)
-		d.last.Queue(putOutOfForce, job)
-		return err
-	})
+		})
 }
 
 // checkSpecs calls the checks with the added jobs, which stay as they are until the
@@ -145,7 +160,8 @@ func refuseConfigured(ctx context.Context, tx pgx.Tx, job string) error {
 
 // specBy runs a statement that writes the job's spec where it is as the caller
 // has seen it, at a version.
-func specBy(ctx context.Context, tx pgx.Tx, sql, job string, seen int64, args ...any) (jobs.Spec, error) {
+func specBy(ctx context.Context, tx pgx.Tx, sql, job string, seen int64,
+	args ...any) (jobs.Spec, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return jobs.Spec{}, err

@@ -69,10 +69,11 @@ func (s *stage) addDependent(store *Store) error {
 }
 
 func (s *stage) removeFirst(store *Store, version int64) error {
-	return store.RemoveSpec(s.t.Context(), operator, "first", version, func(added []jobs.Spec) error {
-		if named(added, "dependent") {
-			return jobs.ErrFollowed
-		}
-		return nil
-	})
+	return store.RemoveSpec(s.t.Context(), operator, "first", version,
+		func(added []jobs.Spec) error {
+			if named(added, "dependent") {
+				return jobs.ErrFollowed
+			}
+			return nil
+		})
 }

@@ -18,7 +18,8 @@ import (
 const (
 	// Held until commit, so that no session ends while it starts something.
 	holdSession = `
-SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp() FOR KEY SHARE`
+SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()
+    FOR KEY SHARE`
 
 	sessionLives = `
 SELECT FROM holdfast.sessions WHERE id = $1 AND ended_at IS NULL AND expires_at > clock_timestamp()`
@@ -34,12 +35,15 @@ ON CONFLICT DO NOTHING`
 	// other in one direction.
 	insertRuns  = insertAsked + insertSorted
 	insertAsked = `
-INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session, replica, created_at)
+INSERT INTO holdfast.runs (id, job, scheduled_at, key, recovery, state, session, replica,
+    created_at)
 SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, 'waiting', s.id, s.replica, clock_timestamp()
-FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[], $8::int[])
+FROM unnest($3::uuid[], $2::text[], $4::timestamptz[], $5::text[], $6::int[], $7::bigint[],
+    $8::int[])
      AS r (id, job, scheduled_at, key, recovery, version, attempt)
 JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
-WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j WHERE j.name = r.job COLLATE "C") IS NOT TRUE`
+WHERE (SELECT r.version > 0 AND j.version <> r.version FROM holdfast.jobs j
+    WHERE j.name = r.job COLLATE "C") IS NOT TRUE`
 	insertSorted = `
 ORDER BY r.job COLLATE "C", r.scheduled_at, r.key COLLATE "C", r.recovery
 ON CONFLICT DO NOTHING`
@@ -47,7 +51,8 @@ ON CONFLICT DO NOTHING`
 	// insertStarts decides alone whether a firing that has no run is held back:
 	// what is paused or drained a moment later comes too late for it.
 	insertStarts = `WITH ` + pausedJobs + insertAsked + `
-    AND (r.attempt > 1 OR NOT s.draining AND (r.key <> '' OR r.job NOT IN (SELECT job FROM paused)))` + insertSorted
+    AND (r.attempt > 1 OR NOT s.draining AND (r.key <> ''
+        OR r.job NOT IN (SELECT job FROM paused)))` + insertSorted
 
 	// holdPlaces locks the places of those that wait already, so that a cancel
 	// comes before the start or after it. It decides alone which of them are held
@@ -58,18 +63,24 @@ ON CONFLICT DO NOTHING`
 WITH ` + pausedJobs + `, places AS MATERIALIZED (
     SELECT w.run, w.session FROM holdfast.waits w WHERE w.run = ANY($3) ORDER BY w.run FOR UPDATE
 ), judged AS MATERIALIZED (
-    SELECT p.run, p.session, r.reason, h.detail AS paused, s.draining AND q.attempt <= 1 OR h.detail IS NOT NULL AS held
+    SELECT p.run, p.session, r.reason, h.detail AS paused,
+        s.draining AND q.attempt <= 1 OR h.detail IS NOT NULL AS held
     FROM (SELECT * FROM places WHERE session IS NULL OR session = $1) p
-    JOIN unnest($3::uuid[], $2::text[], $4::text[], $5::int[]) AS q (run, job, key, attempt) USING (run)
-    CROSS JOIN LATERAL (SELECT r.reason FROM holdfast.runs r WHERE r.id = p.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
-    JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL AND s.expires_at > clock_timestamp()
+    JOIN unnest($3::uuid[], $2::text[], $4::text[], $5::int[]) AS q (run, job, key,
+        attempt) USING (run)
+    CROSS JOIN LATERAL (SELECT r.reason FROM holdfast.runs r
+        WHERE r.id = p.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    JOIN holdfast.sessions s ON s.id = $1 AND s.ended_at IS NULL
+        AND s.expires_at > clock_timestamp()
     LEFT JOIN paused h ON h.job = q.job AND q.key = '' AND q.attempt <= 1
 ), moved AS (
     UPDATE holdfast.waits w SET session = CASE WHEN j.held THEN NULL ELSE $1 END
-    FROM judged j WHERE w.run = j.run AND w.run = ANY(ARRAY(SELECT run FROM judged WHERE held = (session IS NOT NULL)))
+    FROM judged j WHERE w.run = j.run
+        AND w.run = ANY(ARRAY(SELECT run FROM judged WHERE held = (session IS NOT NULL)))
 )
 UPDATE holdfast.runs r SET reason = 'paused', detail = j.paused, blocker = NULL
-FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
+FROM judged j WHERE r.id = j.run AND r.id = ANY(ARRAY(SELECT run FROM judged
+    WHERE paused IS NOT NULL AND reason <> 'paused')) AND r.state = 'waiting'`
 
 	// They fail where one was forgotten since addFences found it there.
 	lockFencesAlone = `SELECT 2147483647 + (cardinality($1::text[]) - count(*))::int
@@ -85,14 +96,18 @@ FROM (SELECT FROM holdfast.fences WHERE resource = ANY($1) ORDER BY resource FOR
 WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
 ), mine AS (
     SELECT q.run, coalesce(w.since, q.since) AS since, q.attempt, q.reserve, w.reserved_until
-    FROM unnest($2::uuid[], $3::timestamptz[], $4::int[], $11::interval[]) AS q (run, since, attempt, reserve)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
-    LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held, w.reserved_until FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
+    FROM unnest($2::uuid[], $3::timestamptz[], $4::int[], $11::interval[]) AS q (run, since,
+        attempt, reserve)
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+        WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    LEFT JOIN LATERAL (SELECT w.since, w.session IS NULL AS held, w.reserved_until
+        FROM holdfast.waits w WHERE w.run = q.run OFFSET 0) w ON true
     WHERE EXISTS (SELECT FROM alive) AND w.held IS NOT TRUE
 ), stranded AS (
     INSERT INTO holdfast.waits (run, session, since)
     SELECT q.run, $1, q.since FROM unnest($2::uuid[], $3::timestamptz[]) AS q (run, since)
-    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT FROM holdfast.runs r
+        WHERE r.id = q.run AND r.state = 'waiting' AND r.session = $1 OFFSET 0) r
     WHERE NOT EXISTS (SELECT FROM alive)
     ON CONFLICT (run) DO NOTHING
 ), ` + conflicts + `, ` + roots + `, granted AS (
@@ -109,22 +124,29 @@ WITH RECURSIVE alive AS MATERIALIZED (` + sessionLives + `
     DELETE FROM holdfast.wants w WHERE w.run = ANY(ARRAY(SELECT run FROM granted))
 ), begun AS (
     UPDATE holdfast.runs r SET state = 'running', token = g.token, attempt = m.attempt,
-        started_at = coalesce(r.started_at, clock_timestamp()), rests = ` + endedRest + `, reason = '', detail = '', blocker = NULL,
-        waited = CASE WHEN r.blocker IS NULL THEN r.waited ELSE r.blocker || jsonb_build_object('since', m.since) END
-    FROM granted g JOIN mine m USING (run) WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
+        started_at = coalesce(r.started_at, clock_timestamp()), rests = ` + endedRest + `,
+            reason = '', detail = '', blocker = NULL,
+        waited = CASE WHEN r.blocker IS NULL THEN r.waited
+            ELSE r.blocker || jsonb_build_object('since', m.since) END
+    FROM granted g JOIN mine m USING (run)
+        WHERE r.id = g.run AND r.id = ANY(ARRAY(SELECT run FROM granted))
 ), new_waits AS (
     INSERT INTO holdfast.waits AS o (run, session, since, reserved_until, in_turn)
-    SELECT b.run, $1, b.since, ` + reservedUntil + `, starts_with(b.resource, 'group:') FROM blocked b JOIN mine m USING (run)
-    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until, in_turn = excluded.in_turn
+    SELECT b.run, $1, b.since, ` + reservedUntil + `, starts_with(b.resource, 'group:')
+        FROM blocked b JOIN mine m USING (run)
+    ON CONFLICT (run) DO UPDATE SET reserved_until = excluded.reserved_until,
+        in_turn = excluded.in_turn
     WHERE (o.reserved_until, o.in_turn) IS DISTINCT FROM (excluded.reserved_until, excluded.in_turn)
 ), new_wants AS (
     INSERT INTO holdfast.wants (resource, since, run, mode, slots)
-    SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b JOIN probe p USING (run) WHERE p.own
+    SELECT p.name, p.since, p.run, p.mode, p.slots FROM blocked b
+        JOIN probe p USING (run) WHERE p.own
     ON CONFLICT DO NOTHING
 )
 UPDATE holdfast.runs r SET detail = '', blocker = ` + toldBlocker + `,
     reason = ` + refusalReason + `,
-    blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = '' THEN b.since ELSE clock_timestamp() END
+    blocked_at = CASE WHEN r.blocker -> 'holder' = b.holder THEN r.blocked_at WHEN r.reason = ''
+        THEN b.since ELSE clock_timestamp() END
 FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))`
 
 	// endedRest is jobs.EndRest. A rest that is to end makes the number of times odd. An
@@ -141,28 +163,39 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
 	// whose reply was lost. Of one that waits it looks for another run of its job
 	// that has waited longer.
 	startOutcomes = `
-SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''), c.token, r.reason, r.blocker,
+SELECT q.run, EXISTS (` + sessionLives + `), coalesce(r.session = $1, false), coalesce(r.state, ''),
+    c.token, r.reason, r.blocker,
     coalesce(q.version > 0 AND j.version <> q.version, false),
-    CASE r.state WHEN 'waiting' THEN (SELECT w.session IS NULL FROM holdfast.waits w WHERE w.run = q.run) IS TRUE ELSE r.state IS NULL AND NOT EXISTS (
-        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key = '' AND q.key = '' AND o.scheduled_at = q.scheduled_at
+    CASE r.state WHEN 'waiting' THEN (SELECT w.session IS NULL FROM holdfast.waits w
+        WHERE w.run = q.run) IS TRUE ELSE r.state IS NULL AND NOT EXISTS (
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery
+            AND o.key = '' AND q.key = '' AND o.scheduled_at = q.scheduled_at
         UNION ALL
-        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery AND o.key <> '' AND o.key = q.key COLLATE "C") END,
+        SELECT FROM holdfast.runs o WHERE o.job = q.job COLLATE "C" AND o.recovery = q.recovery
+            AND o.key <> '' AND o.key = q.key COLLATE "C") END,
     queued.run IS NOT NULL, place.reserved
-FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[], $7::int[]) AS q (run, job, version, scheduled_at, key, recovery)
-LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r WHERE r.id = q.run OFFSET 0) r ON true
-LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
-LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
+FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::timestamptz[], $6::text[],
+    $7::int[]) AS q (run, job, version, scheduled_at, key, recovery)
+LEFT JOIN LATERAL (SELECT r.session, r.state, r.reason, r.blocker FROM holdfast.runs r
+    WHERE r.id = q.run OFFSET 0) r ON true
+LEFT JOIN LATERAL (SELECT c.token FROM holdfast.claims c
+    WHERE c.run = q.run AND (c.session = $1) IS TRUE OFFSET 0) c ON true
+LEFT JOIN LATERAL (SELECT j.version FROM holdfast.jobs j
+    WHERE j.name = q.job COLLATE "C" OFFSET 0) j ON true
 LEFT JOIN LATERAL (
     SELECT w.reserved_until - clock_timestamp() AS reserved FROM holdfast.waits w
-    WHERE w.run = q.run AND r.state = 'waiting' AND w.reserved_until > clock_timestamp() OFFSET 0) place ON true
+    WHERE w.run = q.run AND r.state = 'waiting'
+        AND w.reserved_until > clock_timestamp() OFFSET 0) place ON true
 LEFT JOIN LATERAL (
-    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C" ORDER BY w.since, w.run OFFSET 0) w
+    SELECT w.run FROM (SELECT * FROM holdfast.wants w WHERE w.resource = 'job:' || q.job COLLATE "C"
+        ORDER BY w.since, w.run OFFSET 0) w
     CROSS JOIN LATERAL (` + livingWaiter + `) o
     WHERE r.state = 'waiting' LIMIT 1) queued ON queued.run <> q.run`
 )
 
 // Start decides on each request in one round trip.
-func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s *Store) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	results := make([]jobs.StartResult, len(requests))
 	if len(requests) == 0 {
 		return results, nil
@@ -198,16 +231,21 @@ func wantedBy(requests []jobs.StartRequest) [][]locking.Request {
 
 // firingOrder is the order in which everybody inserts runs.
 func firingOrder(a, b jobs.Firing) int {
-	return cmp.Or(strings.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt), strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
+	return cmp.Or(strings.Compare(a.Job, b.Job), a.ScheduledAt.Compare(b.ScheduledAt),
+		strings.Compare(a.Key, b.Key), cmp.Compare(a.Recovery, b.Recovery))
 }
 
 func runColumns(requests []jobs.StartRequest) []any {
-	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int { return firingOrder(a.Firing, b.Firing) })
+	requests = slices.SortedFunc(slices.Values(requests), func(a, b jobs.StartRequest) int {
+		return firingOrder(a.Firing, b.Firing)
+	})
 	n := len(requests)
-	ids, names, scheduledTimes, keys := make([]rawID, n), make([]string, n), make([]time.Time, n), make([]string, n)
+	ids, names, scheduledTimes, keys := make([]rawID, n), make([]string, n), make([]time.Time, n),
+		make([]string, n)
 	recoveries, versions, attempts := make([]int, n), make([]int64, n), make([]int, n)
 	for i, r := range requests {
-		ids[i], names[i], scheduledTimes[i], keys[i] = r.Run, r.Firing.Job, r.Firing.ScheduledAt, r.Firing.Key
+		ids[i], names[i], scheduledTimes[i], keys[i] = r.Run, r.Firing.Job, r.Firing.ScheduledAt,
+			r.Firing.Key
 		recoveries[i], versions[i], attempts[i] = r.Firing.Recovery, r.Version, r.Attempt
 	}
 	return []any{names, ids, scheduledTimes, keys, recoveries, versions, attempts}
@@ -215,7 +253,8 @@ func runColumns(requests []jobs.StartRequest) []any {
 
 func placeColumns(requests []jobs.StartRequest) []any {
 	n := len(requests)
-	names, ids, keys, attempts := make([]string, n), make([]rawID, n), make([]string, n), make([]int, n)
+	names, ids, keys, attempts := make([]string, n), make([]rawID, n), make([]string, n),
+		make([]int, n)
 	for i, r := range requests {
 		names[i], ids[i], keys[i], attempts[i] = r.Firing.Job, r.Run, r.Firing.Key, r.Attempt
 	}
@@ -227,7 +266,8 @@ func placeColumns(requests []jobs.StartRequest) []any {
 // refuse another, so one statement may decide on all of it.
 func waves(wanted [][]locking.Request) [][]int {
 	var all [][]int
-	seen := map[bool]waveMarks{true: newWaveMarks(), false: newWaveMarks()} // by whether the request was shared
+	// by whether the request was shared
+	seen := map[bool]waveMarks{true: newWaveMarks(), false: newWaveMarks()}
 	for i, requests := range wanted {
 		wave := 0
 		looked := probes(requests)
@@ -271,33 +311,38 @@ func (m waveMarks) mark(p probe, next int) {
 // admitColumns are the columns of the requests at these places.
 func admitColumns(requests []jobs.StartRequest, places []int) []any {
 	n := len(places)
-	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n), make([]time.Duration, n)
+	ids, sinces, attempts, reserves := make([]rawID, n), make([]time.Time, n), make([]int, n),
+		make([]time.Duration, n)
 	wanted := make([][]locking.Request, n)
 	for i, place := range places {
 		r := requests[place]
-		ids[i], sinces[i], attempts[i], reserves[i], wanted[i] = r.Run, r.WaitSince, r.Attempt, r.Reserve, r.Requests
+		ids[i], sinces[i], attempts[i], reserves[i], wanted[i] = r.Run, r.WaitSince, r.Attempt,
+			r.Reserve, r.Requests
 	}
 	return append(append([]any{ids, sinces, attempts}, probeColumns(ids, wanted)...), reserves)
 }
 
-func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest, results []jobs.StartResult) {
+func queueOutcomes(b *pgx.Batch, session uuid.UUID, requests []jobs.StartRequest,
+	results []jobs.StartResult) {
 	n := len(requests)
 	ids, names, versions := make([]rawID, n), make([]string, n), make([]int64, n)
 	scheduledTimes, keys, recoveries := make([]time.Time, n), make([]string, n), make([]int, n)
 	place := make(map[uuid.UUID]int, n)
 	for i, r := range requests {
 		ids[i], names[i], versions[i] = r.Run, r.Firing.Job, r.Version
-		scheduledTimes[i], keys[i], recoveries[i] = r.Firing.ScheduledAt, r.Firing.Key, r.Firing.Recovery
+		scheduledTimes[i], keys[i], recoveries[i] = r.Firing.ScheduledAt, r.Firing.Key,
+			r.Firing.Recovery
 		place[r.Run] = i
 	}
-	b.Queue(startOutcomes, session, ids, names, versions, scheduledTimes, keys, recoveries).Query(func(rows pgx.Rows) error {
-		var row outcomeRow
-		_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
-			results[place[row.run]], err = row.result()
+	b.Queue(startOutcomes, session, ids, names, versions, scheduledTimes, keys, recoveries).
+		Query(func(rows pgx.Rows) error {
+			var row outcomeRow
+			_, err := pgx.ForEachRow(rows, row.fields(), func() (err error) {
+				results[place[row.run]], err = row.result()
+				return err
+			})
 			return err
 		})
-		return err
-	})
 }
 
 // outcomeRow is a row of startOutcomes.
@@ -315,7 +360,8 @@ type outcomeRow struct {
 }
 
 func (o *outcomeRow) fields() []any {
-	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker, &o.staleByThen, &o.held, &o.queued, &o.reserved}
+	return []any{&o.run, &o.live, &o.mine, &o.state, &o.token, &o.reason, &o.blocker,
+		&o.staleByThen, &o.held, &o.queued, &o.reserved}
 }
 
 func (o *outcomeRow) result() (jobs.StartResult, error) {
@@ -330,7 +376,8 @@ func (o *outcomeRow) result() (jobs.StartResult, error) {
 		return jobs.StartResult{Outcome: jobs.StartPaused}, nil
 	case o.mine && o.state == jobs.Waiting:
 		blocker, err := parseBlocker(o.blocker)
-		result := jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason, Queued: o.queued}
+		result := jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: blocker, Reason: *o.reason,
+			Queued: o.queued}
 		if o.reserved != nil {
 			result.Reserved = *o.reserved
 		}

@@ -17,7 +17,9 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
 			s := openAs(b, database(b), "a")
 			session := uuid.New()
-			if err := s.Open(b.Context(), jobs.Session{ID: session, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+			if err := s.Open(b.Context(),
+				jobs.Session{ID: session, Replica: "one", Version: "v1",
+					TTL: time.Hour}); err != nil {
 				b.Fatal(err)
 			}
 			var took time.Duration

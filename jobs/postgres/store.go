@@ -27,8 +27,9 @@ type Options struct {
 
 // Store is a jobs.Store on PostgreSQL. It may be used concurrently.
 type Store struct {
-	pool    *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
-	views   *pgxpool.Pool // of the page: however many ask, and however long it takes, starts and heartbeats go on
+	pool *pgxpool.Pool // of the store's own statements: short, so that few connections serve all
+	// of the page: however many ask, and however long it takes, starts and heartbeats go on
+	views   *pgxpool.Pool
 	work    *pgxpool.Pool // of the jobs' transactions: however many hang, heartbeats go on
 	beats   *lines        // of the heartbeats: whoever else asks, sessions are renewed
 	cluster uuid.UUID
@@ -55,7 +56,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		pool: pool, beats: &lines{config: pool.Config().ConnConfig}, log: o.Log, listener: pool.Config().ConnConfig,
+		pool: pool, beats: &lines{config: pool.Config().ConnConfig}, log: o.Log,
+		listener:       pool.Config().ConnConfig,
 		listenPatience: answerPatience, lockTimeout: "1s", pinnedAfter: pinnedAfter,
 	}
 	if s.work, err = newPool(ctx, o.URL, cmp.Or(o.WorkConnections, 10), nil, s.reset); err == nil {
@@ -80,7 +82,8 @@ func viewSettings() map[string]string {
 	return map[string]string{"statement_timeout": "3s", "jit": "off"}
 }
 
-func newPool(ctx context.Context, url string, size int, settings map[string]string, afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, url string, size int, settings map[string]string,
+	afterUse func(*pgx.Conn) bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("database url: %w", err)
@@ -96,7 +99,8 @@ func newPool(ctx context.Context, url string, size int, settings map[string]stri
 }
 
 // resetSession undoes what a job's statements may have left in the session.
-var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *", "SELECT pg_advisory_unlock_all()"}
+var resetSession = []string{"RESET ALL", setKeepAlive, "DISCARD TEMP", "UNLISTEN *",
+	"SELECT pg_advisory_unlock_all()"}
 
 // alreadyReset marks a connection whose session was reset behind its last
 // commit, so that it need not be done again when it is given back.
@@ -186,7 +190,8 @@ func (s *Store) Pool() *pgxpool.Pool { return s.work }
 // the lists of a large batch from being compared each with each.
 const (
 	beginPipeline = `
-SELECT set_config('transaction_isolation', 'read committed', true), set_config('lock_timeout', $1, true),
+SELECT set_config('transaction_isolation', 'read committed', true),
+    set_config('lock_timeout', $1, true),
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
 	joinByHash = `SET LOCAL enable_nestloop = off`

@@ -47,7 +47,8 @@ func TestRunOfASessionThatExpiresWithinItsNoteIsAdopted(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.a.Note(t.Context(), session, []jobs.Note{{
-			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: jobs.ReasonLockHeld, Requests: late.Requests, WaitSince: late.WaitSince,
+			Run: late.Run, Firing: late.Firing, State: jobs.Skipped, Reason: jobs.ReasonLockHeld,
+			Requests: late.Requests, WaitSince: late.WaitSince,
 		}})
 		done <- err
 	}()
@@ -69,6 +70,7 @@ func (s *stage) expectAdopted(session uuid.UUID, r jobs.StartRequest) {
 	}
 	adopted, err := s.b.Adopt(s.t.Context(), session, jobstest.Adoption(nil, 10, r.Firing.Job))
 	if err != nil || len(adopted) != 1 || adopted[0].ID != r.Run {
-		s.t.Fatalf("adopted %+v, %v: run %s is %s, and nobody's", adopted, err, r.Run, s.state(r.Run))
+		s.t.Fatalf("adopted %+v, %v: run %s is %s, and nobody's", adopted, err, r.Run,
+			s.state(r.Run))
 	}
 }

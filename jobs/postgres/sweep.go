@@ -16,7 +16,8 @@ const (
 	// only sessions that have locks: it does not know which runs to recover.
 	markExpired = `
 UPDATE holdfast.sessions SET sweep = $1 WHERE id IN (
-    SELECT id FROM holdfast.sessions WHERE ended_at IS NULL AND expires_at <= clock_timestamp() AND (locks OR NOT $2)
+    SELECT id FROM holdfast.sessions WHERE ended_at IS NULL AND expires_at <= clock_timestamp()
+        AND (locks OR NOT $2)
     ORDER BY id FOR UPDATE SKIP LOCKED)
 RETURNING replica`
 
@@ -25,13 +26,15 @@ RETURNING replica`
 WITH gone AS (
     DELETE FROM holdfast.waits WHERE run = ANY(ARRAY(
         SELECT run FROM holdfast.waits
-        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w WHERE w.session = ` + sweptSessions + ` AND w.owner IS NOT NULL))
+        WHERE run = ANY(ARRAY(SELECT w.run FROM holdfast.waits w
+            WHERE w.session = ` + sweptSessions + ` AND w.owner IS NOT NULL))
         ORDER BY run FOR UPDATE))
     RETURNING run
 )
 DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 
-	sweptSessions = `ANY(ARRAY(SELECT s.id FROM holdfast.sessions s WHERE s.sweep = $1 AND s.ended_at IS NULL))`
+	sweptSessions = `ANY(ARRAY(SELECT s.id FROM holdfast.sessions s
+		WHERE s.sweep = $1 AND s.ended_at IS NULL))`
 
 	// A claim that an open transaction of its job or program holds is passed
 	// over: that transaction may yet commit, and then the run was not lost.
@@ -39,45 +42,57 @@ DELETE FROM holdfast.wants WHERE run = ANY(ARRAY(SELECT run FROM gone))`
 WITH gone AS (
     DELETE FROM holdfast.claims WHERE token = ANY(ARRAY(
         SELECT token FROM holdfast.claims
-        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c WHERE c.session = ` + sweptSessions + ` AND c.owner IS NOT NULL))
+        WHERE token = ANY(ARRAY(SELECT c.token FROM holdfast.claims c
+            WHERE c.session = ` + sweptSessions + ` AND c.owner IS NOT NULL))
         ORDER BY token FOR UPDATE SKIP LOCKED))
     RETURNING token, run, owner
 ), freed AS (
-    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone)) RETURNING token, resource, mode, slots
+    DELETE FROM holdfast.grants WHERE token = ANY(ARRAY(SELECT token FROM gone))
+        RETURNING token, resource, mode, slots
 )
 SELECT gone.run, gone.token, gone.owner, f.requests
 FROM gone LEFT JOIN (
-    SELECT token, jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots) ORDER BY resource) AS requests
+    SELECT token, jsonb_agg(jsonb_build_object('resource', resource, 'mode', mode, 'slots', slots)
+        ORDER BY resource) AS requests
     FROM freed GROUP BY token) f USING (token)
 ORDER BY gone.token`
 
 	loseRuns = `
 WITH dead AS (
     SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
-    WHERE s.sweep = $3 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token FOR UPDATE OF c SKIP LOCKED
+    WHERE s.sweep = $3 AND s.ended_at IS NULL AND c.owner IS NULL ORDER BY c.token
+        FOR UPDATE OF c SKIP LOCKED
 ), gone AS (
     DELETE FROM holdfast.claims c USING dead WHERE c.token = dead.token RETURNING c.token, c.run
 ), freed AS (
-    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token RETURNING g.token, g.resource, g.mode, g.slots
+    DELETE FROM holdfast.grants g USING gone WHERE g.token = gone.token
+        RETURNING g.token, g.resource, g.mode, g.slots
 ), lost AS (
-    UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost', finished_at = clock_timestamp(),
-        detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1 AND ` + recovers + ` THEN $2 ELSE '' END
+    UPDATE holdfast.runs r SET state = 'lost', reason = 'session_lost',
+        finished_at = clock_timestamp(),
+        detail = 'its replica stopped renewing its session' || CASE WHEN r.recovery >= $1
+            AND ` + recovers + ` THEN $2 ELSE '' END
     FROM gone WHERE r.id = gone.run AND r.state = 'running'
-    RETURNING r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.replica, r.token, r.created_at, r.reason, r.params
+    RETURNING r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.replica, r.token,
+        r.created_at, r.reason, r.params
 ), ` + addSuccessors + `, waiting AS (
     INSERT INTO holdfast.waits (run, since) SELECT id, clock_timestamp() FROM successors
 )
 SELECT id, job, scheduled_at, key, recovery, attempt, replica, token, created_at,
-    (SELECT coalesce(jsonb_agg(jsonb_build_object('resource', f.resource, 'mode', f.mode, 'slots', f.slots) ORDER BY f.resource), '[]') FROM freed f WHERE f.token = lost.token)
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('resource', f.resource, 'mode', f.mode, 'slots',
+        f.slots) ORDER BY f.resource), '[]') FROM freed f WHERE f.token = lost.token)
 FROM lost ORDER BY job, scheduled_at`
 
 	endSwept = `
 UPDATE holdfast.sessions SET ended_at = clock_timestamp()
-WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c WHERE c.session = sessions.id)`
+WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claims c
+    WHERE c.session = sessions.id)`
 
 	// The last that ended says since when nobody was up.
-	forgetSessions = `DELETE FROM holdfast.sessions s WHERE ended_at < clock_timestamp() - interval '1 hour'
-    AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
+	forgetSessions = `DELETE FROM holdfast.sessions s
+		WHERE ended_at < clock_timestamp() - interval '1 hour'
+    AND (locks OR id <> (SELECT l.id FROM holdfast.sessions l
+        WHERE l.ended_at IS NOT NULL AND NOT l.locks ORDER BY l.renewed_at DESC, l.id LIMIT 1))
     AND NOT EXISTS (SELECT FROM holdfast.waits w WHERE w.session = s.id) AND NOT ` + carriesJobs
 
 	// forgetFences deletes fences that nobody is locking. A name that is still
@@ -87,13 +102,15 @@ WHERE sweep = $1 AND ended_at IS NULL AND NOT EXISTS (SELECT FROM holdfast.claim
     ORDER BY added_at LIMIT 10000 FOR UPDATE SKIP LOCKED))`
 
 	stuckClaims = `
-SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session WHERE s.sweep = $1 AND s.ended_at IS NULL`
+SELECT c.token FROM holdfast.claims c JOIN holdfast.sessions s ON s.id = c.session
+    WHERE s.sweep = $1 AND s.ended_at IS NULL`
 
 	// pinnedSessions are those that this sweep had to pass over although they
 	// expired long ago: some backend has them locked.
 	pinnedSessions = `
 SELECT id FROM holdfast.sessions
-WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND sweep IS DISTINCT FROM $1 AND (locks OR NOT $2)`
+WHERE ended_at IS NULL AND expires_at < clock_timestamp() - $3::interval AND sweep IS DISTINCT
+    FROM $1 AND (locks OR NOT $2)`
 )
 
 // pinnedAfter is how long ago a session has expired, and how long a transaction
@@ -156,10 +173,11 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 			return err
 		})
 		queueReleases(b, sweep, &swept.Released)
-		b.Queue(loseRuns, jobs.MaxRecoveries, jobs.NotRecovered, sweep).Query(func(rows pgx.Rows) (err error) {
-			swept.Lost, err = pgx.CollectRows(rows, lostRun)
-			return err
-		})
+		b.Queue(loseRuns, jobs.MaxRecoveries, jobs.NotRecovered, sweep).
+			Query(func(rows pgx.Rows) (err error) {
+				swept.Lost, err = pgx.CollectRows(rows, lostRun)
+				return err
+			})
 		b.Queue(endSwept, sweep)
 		b.Queue(cancelLeft)
 		b.Queue(endLeft, jobs.Away, jobs.JobGoneDetail)
@@ -193,7 +211,8 @@ func (s *Store) queueHeld(b *pgx.Batch, sweep uuid.UUID, locksOnly bool, left *l
 func lostRun(row pgx.CollectableRow) (jobs.LostRun, error) {
 	r := jobs.LostRun{Record: jobs.Record{State: jobs.Lost, Reason: jobs.ReasonSessionLost}}
 	var held []byte
-	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.Replica, &r.Token, &r.CreatedAt, &held)
+	err := row.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.Replica,
+		&r.Token, &r.CreatedAt, &held)
 	if err != nil {
 		return r, err
 	}

@@ -15,12 +15,14 @@ import (
 // turns counts what a store sends.
 type turns struct{ batches, queries int }
 
-func (c *turns) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (c *turns) TraceQueryStart(ctx context.Context, _ *pgx.Conn,
+	_ pgx.TraceQueryStartData) context.Context {
 	c.queries++
 	return ctx
 }
 func (c *turns) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-func (c *turns) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (c *turns) TraceBatchStart(ctx context.Context, _ *pgx.Conn,
+	_ pgx.TraceBatchStartData) context.Context {
 	c.batches++
 	return ctx
 }

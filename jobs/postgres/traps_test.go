@@ -45,16 +45,20 @@ func TestAncestorAndDescendantStartedTogetherExclude(t *testing.T) {
 
 func TestTwoFiringsOfOneBatchOnOneTableExclude(t *testing.T) {
 	s := newStage(t)
-	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"), request(t, "two", "sales"), request(t, "three", "orders", "sales"), request(t, "four", "public.*"))
+	done := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
+		request(t, "two", "sales"), request(t, "three", "orders", "sales"),
+		request(t, "four", "public.*"))
 	s.expect(done, jobs.StartGranted, jobs.StartGranted, jobs.StartBlocked, jobs.StartBlocked)
 }
 
 func TestReplicasInsertTheSameFiringsInOneOrder(t *testing.T) {
 	s := newStage(t)
 	resume := s.pause("a", "holdfast.runs", "INSERT", "NEW.job = 'two'")
-	first := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"), request(t, "two", "sales"))
+	first := s.start(s.a, s.session(s.a, "a"), request(t, "one", "orders"),
+		request(t, "two", "sales"))
 	awaitWaiting(s, "a", first) // has inserted one, not two
-	second := s.start(s.b, s.session(s.b, "b"), request(t, "two", "sales"), request(t, "one", "orders"))
+	second := s.start(s.b, s.session(s.b, "b"), request(t, "two", "sales"),
+		request(t, "one", "orders"))
 	awaitWaiting(s, "b", second)
 	resume()
 	s.expect(first, jobs.StartGranted, jobs.StartGranted)
@@ -75,7 +79,10 @@ func TestSupersededRunCannotCommitBeneathATakeover(t *testing.T) {
 	if heir.Token <= run.Token {
 		t.Errorf("token of the takeover %d, not above %d", heir.Token, run.Token)
 	}
-	err := InTx(t.Context(), run, func(pgx.Tx) error { t.Error("a superseded run got past its fence"); return nil })
+	err := InTx(t.Context(), run, func(pgx.Tx) error {
+		t.Error("a superseded run got past its fence")
+		return nil
+	})
 	if !errors.Is(err, jobs.ErrSuperseded) {
 		t.Errorf("fenced transaction of a superseded run: %v", err)
 	}
@@ -187,9 +194,15 @@ func TestFinishesInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	second := jobs.FinishRequest{Run: two.ID, Token: two.Token, State: jobs.Succeeded}
 	resume := s.pause("a", "holdfast.claims", "DELETE", "true")
 	done, other := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{second, first}); done <- err }()
+	go func() {
+		_, err := s.a.Finish(t.Context(), []jobs.FinishRequest{second, first})
+		done <- err
+	}()
 	awaitWaiting(s, "a", done)
-	go func() { _, err := s.b.Finish(t.Context(), []jobs.FinishRequest{first, second}); other <- err }()
+	go func() {
+		_, err := s.b.Finish(t.Context(), []jobs.FinishRequest{first, second})
+		other <- err
+	}()
 	awaitWaiting(s, "b", other)
 	resume()
 	if err := errors.Join(<-done, <-other); err != nil {
@@ -206,7 +219,8 @@ func TestStartIsOneRoundTrip(t *testing.T) {
 	counter.batches, counter.queries = 0, 0
 	s.granted(traced, session, request(t, "second", "sales"))
 	if counter.batches != 1 || counter.queries != 0 {
-		t.Errorf("%d batches and %d single statements, want one batch: a replica paused between two holds fences", counter.batches, counter.queries)
+		t.Errorf("%d batches and %d single statements, want one batch: a replica paused between "+
+			"two holds fences", counter.batches, counter.queries)
 	}
 }
 
@@ -224,10 +238,12 @@ func TestExpiryIsJudgedWhenTheStatementRunsNotWhenTheTransactionBegan(t *testing
 	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast.fences FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' WHERE id = $1", session)
+	s.exec("UPDATE holdfast.sessions SET expires_at = clock_timestamp() + interval '1 second' "+
+		"WHERE id = $1", session)
 	late := s.start(s.b, session, request(t, "late", "orders"))
 	awaitWaiting(s, "b", late) // inside its transaction, which began in time
-	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM holdfast.sessions WHERE id = $1", session)
+	s.exec("SELECT pg_sleep(extract(epoch FROM expires_at - clock_timestamp()) + 0.01) FROM "+
+		"holdfast.sessions WHERE id = $1", session)
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -238,13 +254,15 @@ func TestHeartbeatDoesNotReviveASession(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
 	s.expire(session)
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		t.Errorf("heartbeat of an expired session: %v", err)
 	}
 	if _, err := s.b.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.a.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		t.Errorf("heartbeat of an ended session: %v", err)
 	}
 }
@@ -287,11 +305,14 @@ func TestNULInOutputDoesNotFailTheBatch(t *testing.T) {
 func TestFencesAreNeverUpdated(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "a")
-	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM holdfast.fences"
+	versions := "SELECT coalesce(string_agg(resource || ctid, ',' ORDER BY resource), '') FROM " +
+		"holdfast.fences"
 	run := s.granted(s.a, session, request(t, "job", "orders"))
 	before := query[string](s, versions)
 	for range 5 {
-		if _, err := s.a.Finish(t.Context(), []jobs.FinishRequest{{Run: run.ID, Token: run.Token, State: jobs.Succeeded}}); err != nil {
+		if _, err := s.a.Finish(t.Context(),
+			[]jobs.FinishRequest{{Run: run.ID, Token: run.Token,
+				State: jobs.Succeeded}}); err != nil {
 			t.Fatal(err)
 		}
 		next := request(t, "job", "orders")
@@ -307,20 +328,26 @@ func TestTransactionControlIsRefused(t *testing.T) {
 	s := newStage(t)
 	run := s.granted(s.a, s.session(s.a, "a"), request(t, "job", "orders"))
 	s.exec("CREATE TABLE public.orders (n int)")
-	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END", "rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
-		if _, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err, ErrTransactionControl) {
+	for _, sql := range []string{"COMMIT", " /* a /* nested */ one */ -- and\n commit", ";;END",
+		"rollback", "ABORT", "Begin", "SAVEPOINT x", "PREPARE TRANSACTION 'x'", "-- x\rCOMMIT"} {
+		if _, err := s.a.RunStatements(t.Context(), run,
+			[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); !errors.Is(err,
+			ErrTransactionControl) {
 			t.Errorf("%q: %v", sql, err)
 		}
 	}
 	for _, sql := range []string{"SELECT 1; COMMIT", "DO $$ BEGIN COMMIT; END $$", "SELECT 1/0"} {
-		if _, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
+		if _, err := s.a.RunStatements(t.Context(), run,
+			[]jobs.Statement{{SQL: "INSERT INTO orders VALUES (1)"}, {SQL: sql}}); err == nil {
 			t.Errorf("%q went through", sql)
 		}
 	}
 	if n := query[int](s, "SELECT count(*) FROM public.orders"); n != 0 {
 		t.Errorf("%d rows were written outside the fence", n)
 	}
-	if rows, err := s.a.RunStatements(t.Context(), run, []jobs.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)", Args: []any{int64(3)}}}); err != nil || rows[0] != 3 {
+	if rows, err := s.a.RunStatements(t.Context(), run,
+		[]jobs.Statement{{SQL: "INSERT INTO orders SELECT generate_series(1, $1)",
+			Args: []any{int64(3)}}}); err != nil || rows[0] != 3 {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	if state := s.state(run.ID); state != "succeeded" {
@@ -352,7 +379,8 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 			awaitWaiting(s, "a", done) // in its commit
 			proxy.DropReplies(true)
 			s.exec(c.after)
-			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a' AND state = 'active'") > 0 {
+			for query[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = "+
+				"current_database() AND application_name = 'a' AND state = 'active'") > 0 {
 				continue // until the commit has ended, one way or the other
 			}
 			proxy.DropReplies(false)
@@ -360,7 +388,8 @@ func TestLostReplyToACommitIsClearedUp(t *testing.T) {
 			switch err := <-done; {
 			case c.state == "succeeded" && err != nil:
 				t.Errorf("CompleteInTx: %v", err)
-			case c.state == "running" && (!errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, jobs.ErrSuperseded)):
+			case c.state == "running" &&
+				(!errors.Is(err, jobs.ErrUnavailable) || errors.Is(err, jobs.ErrSuperseded)):
 				t.Errorf("CompleteInTx of a run whose claim stands: %v", err)
 			}
 			if got := s.state(run.ID); got != c.state {
@@ -388,7 +417,8 @@ func TestMigrationWaitsForOthersWithoutHoldingThemUp(t *testing.T) {
 	done := make(chan error, 2)
 	for _, name := range []string{"a", "b"} {
 		go func() {
-			store, err := Open(context.Background(), Options{URL: empty + "&application_name=" + name, Migrate: true, Log: s.a.log})
+			store, err := Open(context.Background(),
+				Options{URL: empty + "&application_name=" + name, Migrate: true, Log: s.a.log})
 			if err == nil {
 				store.Close()
 			}
@@ -437,7 +467,8 @@ func TestAReservationThatEndsWhileAStartWaitsIsOver(t *testing.T) {
 	}
 	younger := s.start(s.b, b, request(t, "younger", "public.sales"))
 	awaitWaiting(s, "b", younger)
-	for !query[bool](s, "SELECT reserved_until < clock_timestamp() FROM holdfast.waits WHERE run = $1", older.Run) {
+	for !query[bool](s,
+		"SELECT reserved_until < clock_timestamp() FROM holdfast.waits WHERE run = $1", older.Run) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := busy.Rollback(t.Context()); err != nil {

@@ -16,36 +16,45 @@ import (
 
 const (
 	// runByKey leaves out runs that were skipped: they leave their key free.
-	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> '' AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
+	runByKey = selectRuns + ` WHERE r.job = $1 AND r.key = $2 AND r.key <> ''
+		AND r.trouble IS DISTINCT FROM 'skipped' ORDER BY r.recovery DESC LIMIT 1`
 
 	// As PostgreSQL keeps numbers: it may have written them in another way.
-	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1), '{}') = coalesce($2::jsonb, '{}')`
+	sameParams = `SELECT coalesce((SELECT r.params FROM holdfast.runs r WHERE r.id = $1),
+		'{}') = coalesce($2::jsonb, '{}')`
 
-	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses WHERE resumed_at IS NULL AND ` + covering + ` ORDER BY kind DESC LIMIT 1`
+	pauseOfJob = `SELECT` + pauseColumns + ` FROM holdfast.pauses
+		WHERE resumed_at IS NULL AND ` + covering + ` ORDER BY kind DESC LIMIT 1`
 
 	groupOfJob = `
 SELECT coalesce(
-    (SELECT d.job_group FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
+    (SELECT d.job_group FROM holdfast.jobs j
+        JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = $1),
     (SELECT s.spec ->> 'group' FROM holdfast.specs s WHERE s.job = $1), '')`
 
 	// A triggered run has its place in its job from the beginning, so that none that is
 	// triggered later passes it.
 	triggerRun = `
 WITH new AS (
-    INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail, params, start_by)
-    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval FROM date_trunc('microseconds', clock_timestamp()) t
+    INSERT INTO holdfast.runs (id, job, scheduled_at, key, state, created_at, reason, detail,
+        params, start_by)
+    SELECT $1, $2, t, $3, 'waiting', t, 'triggered', $4, $5, t + $6::interval
+        FROM date_trunc('microseconds', clock_timestamp()) t
     ON CONFLICT DO NOTHING RETURNING id, job, created_at
 ), place AS (
-    INSERT INTO holdfast.wants (resource, since, run, mode, slots) SELECT 'job:' || job, created_at, id, 'exclusive', 0 FROM new
+    INSERT INTO holdfast.wants (resource, since, run, mode, slots)
+        SELECT 'job:' || job, created_at, id, 'exclusive', 0 FROM new
 )
 INSERT INTO holdfast.waits (run, since, triggered) SELECT id, created_at, true FROM new`
 
 	// lockTriggers keeps other triggers of the job out that are to be refused where
 	// something is in the way. Of two at once the second finds the run of the first.
-	lockTriggers = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast trigger ' || $1 || ' ' || $2, 0))`
+	lockTriggers = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast trigger ' || $1 || ' '
+		|| $2, 0))`
 
 	lockedByJob = `
-SELECT d.resources, d.may_overlap FROM holdfast.jobs j JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
+SELECT d.resources, d.may_overlap FROM holdfast.jobs j
+    JOIN holdfast.definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = $1`
 
 	// inTheWay looks without a lock at what would refuse a run that waits, or that has
@@ -55,21 +64,24 @@ SELECT ` + refusalReason + `, ` + toldBlocker + ` FROM blocked b`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
 		return answer, err
 	}
 	r.Key, a.Key = cmp.Or(r.Key, uuid.NewString()), ""
-	err := s.action(ctx, a, "trigger", "job "+r.Job, nil, func(ctx context.Context, d *actionTx) (err error) {
-		answer, err = s.triggered(ctx, d, a, r)
-		return err
-	})
+	err := s.action(ctx, a, "trigger", "job "+r.Job, nil,
+		func(ctx context.Context, d *actionTx) (err error) {
+			answer, err = s.triggered(ctx, d, a, r)
+			return err
+		})
 	return answer, err
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action,
+	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	record, found, err := triggeredBefore(ctx, d, r)
 	if found || err != nil {
 		d.silent = true
@@ -79,7 +91,8 @@ func (s *Store) triggered(ctx context.Context, d *actionTx, a jobs.Action, r job
 		return answer, err
 	}
 	id := uuid.New()
-	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r), r.Limit())
+	tag, err := d.Exec(ctx, triggerRun, id, r.Job, r.Key, byWhom("triggered", a), paramsOrNull(r),
+		r.Limit())
 	if err != nil {
 		return answer, err
 	}
@@ -105,7 +118,8 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRe
 	if _, err := d.Exec(ctx, lockTriggers, s.cluster.String(), r.Job); err != nil {
 		return err
 	}
-	obstacle, err := obstacleOf(ctx, d, r.Job, uuid.New()) // sees what was committed while it waited for the lock
+	// sees what was committed while it waited for the lock
+	obstacle, err := obstacleOf(ctx, d, r.Job, uuid.New())
 	if err != nil || obstacle == nil {
 		return err
 	}
@@ -113,7 +127,8 @@ func (s *Store) refuseTrigger(ctx context.Context, d *actionTx, r jobs.TriggerRe
 }
 
 // answered says of the run of a trigger what it waits for.
-func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool, err error) (jobs.Triggered, error) {
+func answered(ctx context.Context, tx pgx.Tx, run jobs.Record, created bool,
+	err error) (jobs.Triggered, error) {
 	answer := jobs.Triggered{Record: run, Created: created}
 	if err == nil && run.State == jobs.Waiting {
 		answer.WaitsFor, err = obstacleOf(ctx, tx, run.Job, run.ID)
@@ -138,7 +153,8 @@ func obstacleOf(ctx context.Context, tx pgx.Tx, job string, run uuid.UUID) (*job
 		return nil, err
 	}
 	ids := []rawID{run}
-	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}}, probeColumns(ids, [][]locking.Request{wants})...)
+	columns := append([]any{uuid.Nil, ids, []*string{nil}, []bool{false}},
+		probeColumns(ids, [][]locking.Request{wants})...)
 	var reason jobs.Reason
 	var told []byte
 	err = tx.QueryRow(ctx, inTheWay, append(columns, []time.Duration{0})...).Scan(&reason, &told)
@@ -164,7 +180,8 @@ func paramsOrNull(r jobs.TriggerRequest) *string {
 }
 
 // triggeredBefore finds the key's run.
-func triggeredBefore(ctx context.Context, tx pgx.Tx, r jobs.TriggerRequest) (jobs.Record, bool, error) {
+func triggeredBefore(ctx context.Context, tx pgx.Tx,
+	r jobs.TriggerRequest) (jobs.Record, bool, error) {
 	rows, err := tx.Query(ctx, runByKey, r.Job, r.Key)
 	if err != nil {
 		return jobs.Record{}, false, err
@@ -178,7 +195,8 @@ func triggeredBefore(ctx context.Context, tx pgx.Tx, r jobs.TriggerRequest) (job
 		return jobs.Record{}, false, err
 	}
 	if !same {
-		return jobs.Record{}, false, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
+		return jobs.Record{}, false, fmt.Errorf("key %q of job %s was used with other params: %w",
+			r.Key, r.Job, jobs.ErrConflict)
 	}
 	return records[0], true, nil
 }

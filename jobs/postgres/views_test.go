@@ -20,16 +20,20 @@ func TestServerEndsWhatThePageAsksTooLong(t *testing.T) {
 	s := newStage(t)
 	begun := time.Now()
 	_, err := s.a.views.Exec(t.Context(), "SELECT pg_sleep(60)")
-	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second || took > 20*time.Second {
+	if took := time.Since(begun); codeOf(err) != "57014" || took < 3*time.Second ||
+		took > 20*time.Second {
 		t.Errorf("after %s: %v", took, err)
 	}
 	var compiles string
-	if err := s.a.views.QueryRow(t.Context(), "SHOW jit").Scan(&compiles); err != nil || compiles != "off" {
+	if err := s.a.views.QueryRow(t.Context(), "SHOW jit").Scan(&compiles); err != nil ||
+		compiles != "off" {
 		t.Errorf("what the page asks is compiled: %q, %v", compiles, err)
 	}
-	for name, pool := range map[string]*pgxpool.Pool{"views": s.a.views, "pool": s.a.pool, "work": s.a.work} {
+	for name, pool := range map[string]*pgxpool.Pool{"views": s.a.views, "pool": s.a.pool,
+		"work": s.a.work} {
 		var limit string
-		if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil || (limit == "3s") != (name == "views") {
+		if err := pool.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil ||
+			(limit == "3s") != (name == "views") {
 			t.Errorf("%s: statements are ended after %q, %v", name, limit, err)
 		}
 	}
@@ -41,7 +45,8 @@ func TestPagesTakeNoConnectionsFromFirings(t *testing.T) {
 	s := newStage(t)
 	session := s.session(s.a, "one")
 	s.exec("BEGIN")
-	s.exec("LOCK TABLE holdfast.definitions IN ACCESS EXCLUSIVE MODE") // that lists of jobs read, and nothing else here
+	// that lists of jobs read, and nothing else here
+	s.exec("LOCK TABLE holdfast.definitions IN ACCESS EXCLUSIVE MODE")
 	defer s.exec("ROLLBACK")
 	ctx, stop := context.WithCancel(t.Context())
 	var pages sync.WaitGroup

@@ -15,17 +15,21 @@ WITH gone AS (
     DELETE FROM holdfast.watches WHERE run <> $1 AND until < clock_timestamp() - $2::interval
 )
 INSERT INTO holdfast.watches AS w (run, until)
-SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r WHERE r.id = $1 AND r.state = 'running'
-ON CONFLICT (run) DO UPDATE SET until = excluded.until WHERE w.until < clock_timestamp() + $2::interval / 2`
+SELECT r.id, clock_timestamp() + $2::interval FROM holdfast.runs r
+    WHERE r.id = $1 AND r.state = 'running'
+ON CONFLICT (run) DO UPDATE SET until = excluded.until
+    WHERE w.until < clock_timestamp() + $2::interval / 2`
 
 	// keepOutputs locks claims first, as a finish does, and passes over those
 	// that one is ending.
 	keepOutputs = `
 WITH standing AS MATERIALIZED (
-    SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL ORDER BY c.token FOR KEY SHARE SKIP LOCKED
+    SELECT c.token, c.run FROM holdfast.claims c WHERE c.token = ANY($1) AND c.run IS NOT NULL
+        ORDER BY c.token FOR KEY SHARE SKIP LOCKED
 )
 INSERT INTO holdfast.outputs AS o (run, output)
-SELECT s.run, q.output FROM standing s JOIN unnest($1::bigint[], $2::text[]) AS q (token, output) USING (token) ORDER BY s.run
+SELECT s.run, q.output FROM standing s JOIN unnest($1::bigint[], $2::text[]) AS q (token,
+    output) USING (token) ORDER BY s.run
 ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 )
 

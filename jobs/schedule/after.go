@@ -58,7 +58,8 @@ func joinNames(names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
 		texts[i] = name
-		if quoted := strconv.Quote(name); strings.ContainsAny(name, ",'`") || quoted != `"`+name+`"` || strings.TrimSpace(name) != name {
+		if quoted := strconv.Quote(name); strings.ContainsAny(name, ",'`") ||
+			quoted != `"`+name+`"` || strings.TrimSpace(name) != name {
 			texts[i] = quoted
 		}
 	}

@@ -7,7 +7,8 @@ import (
 
 func BenchmarkNext(b *testing.B) {
 	from := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC)
-	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 9 * * mon-fri", "0 0 29 2 *", "@every 90s"} {
+	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 9 * * mon-fri",
+		"0 0 29 2 *", "@every 90s"} {
 		b.Run(text, func(b *testing.B) {
 			s := parse(b, text, zone(b, "Europe/Berlin"))
 			b.ReportAllocs()

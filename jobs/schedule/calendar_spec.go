@@ -25,13 +25,14 @@ type TimesSpec struct {
 	Dates    []string // 2026-12-24, 2026-12-24..2027-01-02, and for each year 12-24 or 12-24..01-02
 	Weekdays []string // sat, or sat-sun
 	Windows  []string // 22:00-06:00, without the end itself
-	Cron     []string // cron with 5 fields, for whole minutes, with 6 for seconds, or quartz: and an expression
-	Files    []HolidayFile
+	// cron with 5 fields, for whole minutes, with 6 for seconds, or quartz: and an expression
+	Cron  []string
+	Files []HolidayFile
 }
 
 // HolidayFile is dates from a file, which count among Dates. Named *.ics, or
-// beginning as one, it is iCalendar; else it has a date as in Dates at the beginning of each line, and
-// whatever else behind a space; # begins a comment.
+// beginning as one, it is iCalendar; else it has a date as in Dates at the beginning of each line,
+// and whatever else behind a space; # begins a comment.
 type HolidayFile struct {
 	Name string
 	Data []byte
@@ -70,7 +71,8 @@ func NewCalendar(spec CalendarSpec) (*Calendar, error) {
 		p.report("name", "found nothing, expected the calendar's name")
 	}
 	if spec.Exclude.empty() && spec.Only.empty() {
-		p.report("", "found neither exclude nor only, expected one of them with dates, weekdays, windows, cron or files")
+		p.report("", "found neither exclude nor only, expected one of them with dates, weekdays, "+
+			"windows, cron or files")
 	}
 	c.exclude = p.times("exclude", spec.Exclude)
 	c.only = p.times("only", spec.Only)
@@ -85,7 +87,8 @@ func NewCalendar(spec CalendarSpec) (*Calendar, error) {
 type calendarParser struct{ mistakes []error }
 
 func (p *calendarParser) report(key, format string, args ...any) {
-	p.mistakes = append(p.mistakes, &CalendarMistake{Key: key, Message: fmt.Sprintf(format, args...)})
+	p.mistakes = append(p.mistakes,
+		&CalendarMistake{Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
 // checkExclusions refuses what leaves nothing.
@@ -94,11 +97,13 @@ func (p *calendarParser) checkExclusions(sets []timeSet) {
 		switch s := set.(type) {
 		case weekdaySet:
 			if s == everyWeekday {
-				p.report("exclude.weekdays", "found every day of the week, expected fewer: nothing would be run")
+				p.report("exclude.weekdays",
+					"found every day of the week, expected fewer: nothing would be run")
 			}
 		case windows:
 			if s.allDay() {
-				p.report("exclude.windows", "found windows that leave nothing of the day, expected fewer: nothing would be run")
+				p.report("exclude.windows", "found windows that leave nothing of the day, "+
+					"expected fewer: nothing would be run")
 			}
 		}
 	}
@@ -170,7 +175,8 @@ func parseCronTimes(text string) (cronTimes, error) {
 	if !ok {
 		return cronTimes{}, fmt.Errorf("found %q, expected an expression with fields", text)
 	}
-	return cronTimes{text: spec.String(), pattern: l.pattern, minutes: spec.Cron != "" && len(strings.Fields(text)) != 6}, nil
+	return cronTimes{text: spec.String(), pattern: l.pattern,
+		minutes: spec.Cron != "" && len(strings.Fields(text)) != 6}, nil
 }
 
 // add reads a date or a range of dates.
@@ -190,7 +196,8 @@ func (d *dateSet) add(text string) error {
 	}
 	first, err := parseDate(low)
 	if err != nil {
-		return fmt.Errorf("found %q, expected a date such as 2026-12-24, one of each year such as 12-24, or a range such as 2026-12-24..2027-01-02", text)
+		return fmt.Errorf("found %q, expected a date such as 2026-12-24, one of each year such "+
+			"as 12-24, or a range such as 2026-12-24..2027-01-02", text)
 	}
 	last, err := parseDate(high)
 	if err != nil {
@@ -207,7 +214,9 @@ const maxHolidayFile = 1 << 20 // bytes
 
 func (p *calendarParser) file(key string, file HolidayFile, dates *dateSet) {
 	at := func(line int, format string, args ...any) {
-		p.mistakes = append(p.mistakes, &CalendarMistake{Key: key, File: file.Name, Line: max(line, 1), Message: fmt.Sprintf(format, args...)})
+		p.mistakes = append(p.mistakes,
+			&CalendarMistake{Key: key, File: file.Name, Line: max(line, 1),
+				Message: fmt.Sprintf(format, args...)})
 	}
 	before := len(p.mistakes)
 	found := dateSet{}

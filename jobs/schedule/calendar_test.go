@@ -41,7 +41,9 @@ func TestCalendars(t *testing.T) {
 		{"a range", "0 9 * * *", "2026-12-23 12:00", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"2026-12-24..2027-01-02"}}},
 			"01-03 09:00, 01-04 09:00"},
 		{"ranges that touch", "0 9 * * *", "2026-12-23 12:00",
-			schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"2026-12-30..2026-12-31", "2026-12-24", "2026-12-25..2026-12-29", "2026-12-26"}}},
+			schedule.CalendarSpec{Exclude: schedule.TimesSpec{
+				Dates: []string{"2026-12-30..2026-12-31", "2026-12-24", "2026-12-25..2026-12-29",
+					"2026-12-26"}}},
 			"01-01 09:00, 01-02 09:00"},
 		{"a date of each year", "0 9 24 12 *", "2026-01-01 12:00", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"12-25"}}}, "12-24 09:00"},
 		{"each year, beyond its end", "0 9 * * *", "2026-12-27 12:00", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"12-28..01-02"}}},
@@ -67,19 +69,25 @@ func TestCalendars(t *testing.T) {
 		{"only dates", "0 9 * * *", "2026-01-01 07:40", schedule.CalendarSpec{Only: schedule.TimesSpec{Dates: []string{"2030-05-01", "2026-07-04..2026-07-05"}}},
 			"07-04 09:00, 07-05 09:00, 05-01 09:00"},
 		{"only, of all kinds", "0 * * * *", "2026-07-01 07:40",
-			schedule.CalendarSpec{Only: schedule.TimesSpec{Dates: []string{"2026-07-04..2026-07-06"}, Weekdays: []string{"sun", "mon"}, Windows: []string{"09:00-10:30"}}},
+			schedule.CalendarSpec{Only: schedule.TimesSpec{
+				Dates: []string{"2026-07-04..2026-07-06"}, Weekdays: []string{"sun", "mon"},
+				Windows: []string{"09:00-10:30"}}},
 			"07-05 09:00, 07-05 10:00, 07-06 09:00, 07-06 10:00"},
 		{"only and exclude", "0 9 * * *", "2026-07-01 07:40",
-			schedule.CalendarSpec{Only: schedule.TimesSpec{Weekdays: []string{"sun"}}, Exclude: schedule.TimesSpec{Dates: []string{"07-05"}}},
+			schedule.CalendarSpec{Only: schedule.TimesSpec{Weekdays: []string{"sun"}},
+				Exclude: schedule.TimesSpec{Dates: []string{"07-05"}}},
 			"07-12 09:00, 07-19 09:00"},
 		{"its own zone", "0 0 * * *", "2026-07-01 07:40",
-			schedule.CalendarSpec{Zone: zone(t, "America/New_York"), Exclude: schedule.TimesSpec{Dates: []string{"2026-07-01"}}},
+			schedule.CalendarSpec{Zone: zone(t, "America/New_York"),
+				Exclude: schedule.TimesSpec{Dates: []string{"2026-07-01"}}},
 			"07-03 00:00, 07-04 00:00"},
 		{"an interval too", "every:12h", "2026-07-01 07:40", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"2026-07-02"}}},
 			"07-01 14:00, 07-03 02:00"},
 		{"once", "at:2026-07-02T10:00:00Z", "2026-07-01 07:40", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Dates: []string{"2026-07-02"}}}, ""},
 		{"a list in a file", "0 9 * * *", "2026-12-23 12:00",
-			schedule.CalendarSpec{Exclude: schedule.TimesSpec{Files: file("a.txt", "\ufeff# ours\n\n2026-12-24 Christmas Eve\r\n12-25..12-26\tChristmas # each year\n")}},
+			schedule.CalendarSpec{Exclude: schedule.TimesSpec{
+				Files: file("a.txt", "\ufeff# ours\n\n2026-12-24 Christmas "+
+					"Eve\r\n12-25..12-26\tChristmas # each year\n")}},
 			"12-27 09:00, 12-28 09:00"},
 		{"clocks go back within a window", "*/30 * * * *", "2026-10-25 01:20", schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"02:00-02:20"}}},
 			"10-25 01:30, 10-25 02:30, 10-25 02:30, 10-25 03:00"},
@@ -96,7 +104,8 @@ func TestCalendars(t *testing.T) {
 			s := parse(t, c.text, berlin).WithCalendars(calendar(t, c.spec))
 			var got []string
 			for _, scheduledAt := range s.Upcoming(from, strings.Count(c.want, ",")+1) {
-				got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).Format("01-02 15:04:05"), ":00"))
+				got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).
+					Format("01-02 15:04:05"), ":00"))
 			}
 			if strings.Join(got, ", ") != c.want {
 				t.Errorf("due %s, expected %s", strings.Join(got, ", "), c.want)
@@ -106,8 +115,10 @@ func TestCalendars(t *testing.T) {
 }
 
 func TestExcluded(t *testing.T) {
-	holidays := calendar(t, schedule.CalendarSpec{Name: "holidays", Exclude: schedule.TimesSpec{Dates: []string{"2026-12-24", "2026-12-27"}}})
-	weekends := calendar(t, schedule.CalendarSpec{Name: "weekends", Exclude: schedule.TimesSpec{Weekdays: []string{"sat-sun"}}})
+	holidays := calendar(t, schedule.CalendarSpec{Name: "holidays",
+		Exclude: schedule.TimesSpec{Dates: []string{"2026-12-24", "2026-12-27"}}})
+	weekends := calendar(t, schedule.CalendarSpec{Name: "weekends",
+		Exclude: schedule.TimesSpec{Weekdays: []string{"sat-sun"}}})
 	s := parse(t, "0 9 * * *", time.UTC).WithCalendars(holidays, weekends)
 	for at, want := range map[string]string{
 		"2026-12-24T09:00:00Z":      "holidays",
@@ -134,18 +145,23 @@ func TestExcluded(t *testing.T) {
 // TestExclusionsAreSkipped compares scheduled times with those of the schedule without
 // calendars, each looked at alone: none is lost and none is left.
 func TestExclusionsAreSkipped(t *testing.T) {
-	event := "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\nDTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\nEND:VEVENT\n" +
-		"BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nDTEND;VALUE=DATE:20260104\nRRULE:FREQ=MONTHLY;BYMONTHDAY=10,-1\nEND:VEVENT\nEND:VCALENDAR\n"
-	zones := []string{"UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "Antarctica/Troll"}
+	event :=
+		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=America/New_York:20260110T220000\nDTEND;TZID=America/New_York:20260111T030000\nRRULE:FREQ=WEEKLY;BYDAY=SA,WE\nEND:VEVENT\n" +
+			"BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nDTEND;VALUE=DATE:20260104\nRRULE:FREQ=MONTHLY;BYMONTHDAY=10,-1\nEND:VEVENT\nEND:VCALENDAR\n"
+	zones := []string{"UTC", "Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca",
+		"Antarctica/Troll"}
 	times := func(t *rapid.T, part string) schedule.TimesSpec {
 		pick := func(name string, items ...string) []string {
-			return rapid.SliceOfNDistinct(rapid.SampledFrom(items), 0, 2, rapid.ID).Draw(t, part+" "+name)
+			return rapid.SliceOfNDistinct(rapid.SampledFrom(items), 0, 2, rapid.ID).
+				Draw(t, part+" "+name)
 		}
 		spec := schedule.TimesSpec{
-			Dates:    pick("dates", "2026-03-20..2026-04-02", "10-24..11-03", "2026-05-01", "12-28..01-03"),
+			Dates: pick("dates", "2026-03-20..2026-04-02", "10-24..11-03", "2026-05-01",
+				"12-28..01-03"),
 			Weekdays: pick("weekdays", "sat-sun", "wed", "fri-mon"),
 			Windows:  pick("windows", "22:00-03:00", "02:10-02:50", "09:00-17:00"),
-			Cron:     pick("cron", "* 8-17 * * mon-fri", "0 0 */2 * * *", "*/7 * * 3,10 *", "quartz:* * 2 ? * 1L"),
+			Cron: pick("cron", "* 8-17 * * mon-fri", "0 0 */2 * * *", "*/7 * * 3,10 *",
+				"quartz:* * 2 ? * 1L"),
 		}
 		if rapid.IntRange(0, 2).Draw(t, part+" file") == 0 {
 			spec.Files = file("a.ics", event)
@@ -157,18 +173,21 @@ func TestExclusionsAreSkipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec := schedule.CalendarSpec{Name: "c", Exclude: times(t, "exclude"), Only: times(t, "only")}
+		spec := schedule.CalendarSpec{Name: "c", Exclude: times(t, "exclude"),
+			Only: times(t, "only")}
 		c, err := schedule.NewCalendar(spec)
 		if err != nil {
 			t.Skip(err)
 		}
-		text := rapid.SampledFrom([]string{"*/13 * * * *", "0 */3 * * *", "every:7m", "every 11m between 01:00 and 23:00", "30 2 * * *"}).Draw(t, "schedule")
+		text := rapid.SampledFrom([]string{"*/13 * * * *", "0 */3 * * *", "every:7m",
+			"every 11m between 01:00 and 23:00", "30 2 * * *"}).Draw(t, "schedule")
 		plain, err := schedule.ParseText(text, in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := plain.WithCalendars(c)
-		from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 365*24).Draw(t, "hours")) * time.Hour)
+		from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).
+			Add(time.Duration(rapid.IntRange(0, 365*24).Draw(t, "hours")) * time.Hour)
 		want := from
 		for range 300 {
 			want = plain.Next(want)
@@ -187,11 +206,15 @@ func TestCalendarMistakes(t *testing.T) {
 	_, err := schedule.NewCalendar(schedule.CalendarSpec{
 		Name: "c",
 		Exclude: schedule.TimesSpec{
-			Dates:    []string{"2026-12-24", "2026-13-01", "13-01", "2026-12-24..2026-12-23", "12-24..x", "2026-12-24..12-26"},
+			Dates: []string{"2026-12-24", "2026-13-01", "13-01", "2026-12-24..2026-12-23",
+				"12-24..x", "2026-12-24..12-26"},
 			Weekdays: []string{"sat", "sonday", "6"},
 			Windows:  []string{"22:00-06:00", "22:00", "25:00-06:00", "06:00-06:00"},
-			Cron:     []string{"* * * * *", "* * * *", "every:5m", "@every 5m", "0 0 30 2 *", "quartz:0 0 12 * *"},
-			Files:    []schedule.HolidayFile{{Name: "a.txt", Data: []byte("2026-12-24\n# no\n24.12.2026 Christmas\n")}, {Name: "b.txt", Data: []byte("# none\n")}},
+			Cron: []string{"* * * * *", "* * * *", "every:5m", "@every 5m", "0 0 30 2 *",
+				"quartz:0 0 12 * *"},
+			Files: []schedule.HolidayFile{{Name: "a.txt",
+				Data: []byte("2026-12-24\n# no\n24.12.2026 Christmas\n")}, {Name: "b.txt",
+				Data: []byte("# none\n")}},
 		},
 		Only: schedule.TimesSpec{Weekdays: []string{"mno"}},
 	})
@@ -241,13 +264,16 @@ func TestCalendarsThatLeaveNothing(t *testing.T) {
 		"found windows that leave nothing": {Exclude: schedule.TimesSpec{Windows: []string{"22:00-10:00", "08:00-22:00"}}},
 		"expected at most 1048576":         {Only: schedule.TimesSpec{Files: file("a.txt", strings.Repeat("#", 1<<20+1))}},
 	} {
-		if _, err := schedule.NewCalendar(spec); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := schedule.NewCalendar(spec); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, expected an error with %q", err, name)
 		}
 	}
 	// What no single part shows is found by looking: in bounded time.
-	night := calendar(t, schedule.CalendarSpec{Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}})
-	if scheduledAt := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).Next(time.Unix(1.8e9, 0)); !scheduledAt.IsZero() {
+	night := calendar(t, schedule.CalendarSpec{
+		Exclude: schedule.TimesSpec{Windows: []string{"22:00-06:00"}}})
+	if scheduledAt := parse(t, "0 3 * * *", zone(t, "Europe/Berlin")).WithCalendars(night).
+		Next(time.Unix(1.8e9, 0)); !scheduledAt.IsZero() {
 		t.Errorf("due at %s, within the window", scheduledAt)
 	}
 }
@@ -255,11 +281,13 @@ func TestCalendarsThatLeaveNothing(t *testing.T) {
 // TestFingerprint holds what a schedule's scheduled times hang on, and what not.
 func TestFingerprint(t *testing.T) {
 	dates := func(texts ...string) *schedule.Calendar {
-		return calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Dates: texts}})
+		return calendar(t, schedule.CalendarSpec{Name: "c",
+			Exclude: schedule.TimesSpec{Dates: texts}})
 	}
 	ics := func(lines string) *schedule.Calendar {
 		text := "BEGIN:VCALENDAR\nBEGIN:VEVENT\n" + lines + "END:VEVENT\nEND:VCALENDAR\n"
-		return calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Files: file("a.ics", text)}})
+		return calendar(t, schedule.CalendarSpec{Name: "c",
+			Exclude: schedule.TimesSpec{Files: file("a.ics", text)}})
 	}
 	s := parse(t, "0 9 * * *", time.UTC)
 	if s.Fingerprint() != "0 9 * * *" {
@@ -280,19 +308,41 @@ func TestFingerprint(t *testing.T) {
 	yearly := "DTSTART:20261224\nRRULE:FREQ=YEARLY"
 	all := []string{
 		s.Fingerprint(), s.WithClockChanges(schedule.ClockChanges{Skip: true}).Fingerprint(),
-		s.WithClockChanges(schedule.ClockChanges{Both: true}).Fingerprint(), s.WithJitter(time.Minute).Fingerprint(), s.WithJitter(time.Hour).Fingerprint(),
-		s.WithCalendars(dates("2026-12-24")).Fingerprint(), s.WithCalendars(dates("2026-12-25")).Fingerprint(), s.WithCalendars(dates("12-24")).Fingerprint(),
+		s.WithClockChanges(schedule.ClockChanges{Both: true}).Fingerprint(),
+		s.WithJitter(time.Minute).Fingerprint(), s.WithJitter(time.Hour).Fingerprint(),
+		s.WithCalendars(dates("2026-12-24")).Fingerprint(),
+		s.WithCalendars(dates("2026-12-25")).Fingerprint(),
+		s.WithCalendars(dates("12-24")).Fingerprint(),
 		s.WithCalendars(dates("12-24"), dates("12-25")).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "other", Exclude: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Only: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Zone: time.UTC, Exclude: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Weekdays: []string{"sat"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Windows: []string{"09:00-10:00"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Cron: []string{"* 9 * * *"}}})).Fingerprint(),
-		s.WithCalendars(calendar(t, schedule.CalendarSpec{Name: "c", Exclude: schedule.TimesSpec{Cron: []string{"0 * 9 * * *"}}})).Fingerprint(),
-		s.WithCalendars(ics(yearly + "\n")).Fingerprint(), s.WithCalendars(ics(yearly + ";COUNT=2\n")).Fingerprint(), s.WithCalendars(ics(yearly + ";COUNT=3\n")).Fingerprint(),
-		s.WithCalendars(ics(yearly + ";BYMONTH=1\n")).Fingerprint(), s.WithCalendars(ics(yearly + "\nEXDATE:20271224\n")).Fingerprint(), s.WithCalendars(ics(yearly + "\nRDATE:20271224\n")).Fingerprint(),
-		s.WithCalendars(ics("DTSTART:20261224T090000\nDURATION:PT1H\n")).Fingerprint(), s.WithCalendars(ics("DTSTART:20261224T090000Z\nDURATION:PT1H\n")).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "other",
+				Exclude: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c",
+				Only: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c", Zone: time.UTC,
+				Exclude: schedule.TimesSpec{Dates: []string{"12-24"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c",
+				Exclude: schedule.TimesSpec{Weekdays: []string{"sat"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c",
+				Exclude: schedule.TimesSpec{Windows: []string{"09:00-10:00"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c",
+				Exclude: schedule.TimesSpec{Cron: []string{"* 9 * * *"}}})).Fingerprint(),
+		s.WithCalendars(calendar(t,
+			schedule.CalendarSpec{Name: "c",
+				Exclude: schedule.TimesSpec{Cron: []string{"0 * 9 * * *"}}})).Fingerprint(),
+		s.WithCalendars(ics(yearly + "\n")).Fingerprint(),
+		s.WithCalendars(ics(yearly + ";COUNT=2\n")).Fingerprint(),
+		s.WithCalendars(ics(yearly + ";COUNT=3\n")).Fingerprint(),
+		s.WithCalendars(ics(yearly + ";BYMONTH=1\n")).Fingerprint(),
+		s.WithCalendars(ics(yearly + "\nEXDATE:20271224\n")).Fingerprint(),
+		s.WithCalendars(ics(yearly + "\nRDATE:20271224\n")).Fingerprint(),
+		s.WithCalendars(ics("DTSTART:20261224T090000\nDURATION:PT1H\n")).Fingerprint(),
+		s.WithCalendars(ics("DTSTART:20261224T090000Z\nDURATION:PT1H\n")).Fingerprint(),
 		s.WithCalendars(ics("DTSTART:20261224T090000\nDURATION:PT2H\n")).Fingerprint(),
 	}
 	slices.Sort(all)

@@ -18,7 +18,8 @@ func parseCron(text string, zone *time.Location) (rule, error) {
 	case text == "":
 		return nil, errors.New("found nothing, expected a cron expression")
 	case strings.HasPrefix(text, "TZ="), strings.HasPrefix(text, "CRON_TZ="):
-		return nil, errors.New("a zone inside the expression is refused: set the timezone beside it")
+		return nil,
+			errors.New("a zone inside the expression is refused: set the timezone beside it")
 	case strings.HasPrefix(text, "@"):
 		return parseDescriptor(text, zone)
 	}
@@ -36,16 +37,19 @@ func parseDescriptor(text string, zone *time.Location) (rule, error) {
 		return newInterval(d)
 	}
 	expression := map[string]string{
-		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-		"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+		"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
+		"@weekly": "0 0 * * 0",
+		"@daily":  "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 	}[text]
 	if expression == "" {
-		known := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every"}
+		known := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight",
+			"@hourly", "@every"}
 		hint := ""
 		if near := suggest.Of(words[0], known); near != "" && near != words[0] {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
-		return nil, fmt.Errorf("unknown descriptor: expected %s and a duration%s", strings.Join(known, ", "), hint)
+		return nil, fmt.Errorf("unknown descriptor: expected %s and a duration%s",
+			strings.Join(known, ", "), hint)
 	}
 	return parseFields(strings.Fields(expression), zone)
 }
@@ -56,21 +60,26 @@ func parseFields(fields []string, zone *time.Location) (rule, error) {
 		fields = append([]string{"0"}, fields...)
 	case 6:
 		if isQuartzWeekday(fields) {
-			return nil, fmt.Errorf("weekday %q beside ?: 1 is Sunday in Quartz and Monday in cron: name the day, such as MON, or write * for ?", fields[5])
+			return nil, fmt.Errorf("weekday %q beside ?: 1 is Sunday in Quartz and Monday in "+
+				"cron: name the day, such as MON, or write * for ?", fields[5])
 		}
 	default:
-		return nil, fmt.Errorf("found %d fields, expected 5 (minute, hour, day of month, month, weekday) or 6 (second first)", len(fields))
+		return nil, fmt.Errorf("found %d fields, expected 5 (minute, hour, day of month, month, "+
+			"weekday) or 6 (second first)", len(fields))
 	}
 	sets, err := parseSets(fields)
 	if err != nil {
 		return nil, err
 	}
 	clock := clockFields{seconds: sets[0], minutes: sets[1], hours: sets[2]}
-	p := pattern{clock: clock, days: newCronDays(sets[3], sets[4], sets[5], startsWithStar(fields[3]), startsWithStar(fields[5]))}
+	p := pattern{clock: clock, days: newCronDays(sets[3], sets[4], sets[5],
+		startsWithStar(fields[3]), startsWithStar(fields[5]))}
 	if !p.fires() {
-		return nil, fmt.Errorf("%w: no date matches day of month %s in month %s", ErrNeverFires, fields[3], fields[4])
+		return nil, fmt.Errorf("%w: no date matches day of month %s in month %s", ErrNeverFires,
+			fields[3], fields[4])
 	}
-	even := clock.everyHour() || startsWithStar(fields[0]) || startsWithStar(fields[1]) || startsWithStar(fields[2])
+	even := clock.everyHour() || startsWithStar(fields[0]) || startsWithStar(fields[1]) ||
+		startsWithStar(fields[2])
 	return &local{pattern: p, zone: zone, everyHour: clock.everyHour(), even: even}, nil
 }
 
@@ -137,8 +146,11 @@ func fieldKinds() []fieldKind {
 		{"minute", cron.Minute, 0, 59, "", func(s *cron.SpecSchedule) uint64 { return s.Minute }},
 		{"hour", cron.Hour, 0, 23, "", func(s *cron.SpecSchedule) uint64 { return s.Hour }},
 		{"day of month", cron.Dom, 1, 31, "", func(s *cron.SpecSchedule) uint64 { return s.Dom }},
-		{"month", cron.Month, 1, 12, monthNames, func(s *cron.SpecSchedule) uint64 { return s.Month }},
-		{"weekday", cron.Dow, 0, 6, weekdayNames, func(s *cron.SpecSchedule) uint64 { return s.Dow }},
+		{"month", cron.Month, 1, 12, monthNames, func(s *cron.SpecSchedule) uint64 {
+			return s.Month
+		}},
+		{"weekday", cron.Dow, 0, 6, weekdayNames,
+			func(s *cron.SpecSchedule) uint64 { return s.Dow }},
 	}
 }
 

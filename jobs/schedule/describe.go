@@ -20,7 +20,8 @@ func (s Schedule) Describe() string {
 		names = append(names, c.name)
 	}
 	if len(names) > 0 {
-		text += ", but not when " + listWords(names) + " " + oneOrMany(len(names), "excludes", "exclude") + " it"
+		text += ", but not when " + listWords(names) + " " +
+			oneOrMany(len(names), "excludes", "exclude") + " it"
 	}
 	if s.jitter > 0 {
 		text += ", up to " + durationWords(s.jitter) + " later"
@@ -129,7 +130,8 @@ func timesWords(hours, minutes []int, second int) (text string, even, ok bool) {
 		}
 		return "every hour at " + listWords(texts), true, true
 	case len(minutes) == 1 && consecutive(hours):
-		return "every hour from " + clock(hours[0], minutes[0]) + " to " + clock(hours[len(hours)-1], minutes[0]), true, true
+		return "every hour from " + clock(hours[0], minutes[0]) + " to " +
+			clock(hours[len(hours)-1], minutes[0]), true, true
 	case len(minutes) == 1 && stepped:
 		text, _, _ := strings.Cut(every, " from ")
 		if hours[0] > 0 || minutes[0] > 0 || second > 0 {
@@ -177,7 +179,8 @@ func everyOf(set []int, size int, unit string) (string, bool) {
 		text = "every " + unit
 	}
 	if size%step != 0 {
-		text += " of each " + map[string]string{"second": "minute", "minute": "hour", "hour": "day"}[unit]
+		text += " of each " + map[string]string{"second": "minute", "minute": "hour",
+			"hour": "day"}[unit]
 	}
 	if set[0] > 0 {
 		text += fmt.Sprintf(" from %s %d on", unit, set[0])
@@ -245,7 +248,9 @@ func (c cronDays) words() (string, bool) {
 		return monthDayWords(either)
 	case matches(func(first int) uint64 { return weekdayDays(weekdaysOf, time.Weekday(first)) }):
 		return "on " + weekdayWords(weekdaySet(weekdaysOf)), true
-	case matches(func(first int) uint64 { return either | weekdayDays(weekdaysOf, time.Weekday(first)) }):
+	case matches(func(first int) uint64 {
+		return either | weekdayDays(weekdaysOf, time.Weekday(first))
+	}):
 		text, ok := monthDayWords(either)
 		return text + ", and on " + weekdayWords(weekdaySet(weekdaysOf)), ok
 	}
@@ -318,7 +323,8 @@ func monthWords(months uint64) string {
 	var texts []string
 	set := members(months & all)
 	if len(set) > 2 && consecutive(set) {
-		return " from " + time.Month(set[0]).String() + " to " + time.Month(set[len(set)-1]).String()
+		return " from " + time.Month(set[0]).String() + " to " +
+			time.Month(set[len(set)-1]).String()
 	}
 	for _, month := range set {
 		texts = append(texts, time.Month(month).String())
@@ -342,7 +348,8 @@ func weekdayWords(set weekdaySet) string {
 		}
 	}
 	if len(days) > 3 && consecutive(days) {
-		return time.Weekday(days[0]%7).String() + " to " + time.Weekday(days[len(days)-1]%7).String()
+		return time.Weekday(days[0]%7).String() + " to " +
+			time.Weekday(days[len(days)-1]%7).String()
 	}
 	var texts []string
 	for _, day := range days {

@@ -114,15 +114,18 @@ func TestDescribeTellsOfCalendarsAndJitter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = s.WithCalendars(&Calendar{name: "holidays"}, &Calendar{name: "freeze"}).WithJitter(30 * time.Second)
-	if got, want := s.Describe(), "every day at 00:00, UTC, but not when holidays and freeze exclude it, up to 30 seconds later"; got != want {
+	s = s.WithCalendars(&Calendar{name: "holidays"}, &Calendar{name: "freeze"}).
+		WithJitter(30 * time.Second)
+	if got, want := s.Describe(), "every day at 00:00, UTC, but not when holidays and freeze "+
+		"exclude it, up to 30 seconds later"; got != want {
 		t.Errorf("%q, expected %q", got, want)
 	}
 }
 
 // FuzzDescribe holds that whatever can be parsed has words, on one line.
 func FuzzDescribe(f *testing.F) {
-	for _, text := range []string{"*/5 * * * *", "0 0 1,15 * 1", "quartz:0 0 12 ? * 6#3", "0 0 31 2-4 *", "every 20m between 22:00 and 02:00", "1-59/2 * * * * *"} {
+	for _, text := range []string{"*/5 * * * *", "0 0 1,15 * 1", "quartz:0 0 12 ? * 6#3",
+		"0 0 31 2-4 *", "every 20m between 22:00 and 02:00", "1-59/2 * * * * *"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -130,7 +133,9 @@ func FuzzDescribe(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if words := s.Describe(); strings.TrimSpace(words) == "" || len(strings.Fields(text)) > 0 && strings.ContainsAny(words, "\n\x00") && !strings.ContainsAny(text, "\n\x00") {
+		if words := s.Describe(); strings.TrimSpace(words) == "" ||
+			len(strings.Fields(text)) > 0 && strings.ContainsAny(words, "\n\x00") &&
+				!strings.ContainsAny(text, "\n\x00") {
 			t.Errorf("%q reads %q", text, words)
 		}
 	})

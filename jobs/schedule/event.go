@@ -29,7 +29,8 @@ func (e *event) begins(day int64) bool {
 	if slices.Contains(e.except, day) {
 		return false
 	}
-	return day == e.first || slices.Contains(e.more, day) || e.repeats != nil && day > e.first && e.repeats.on(day)
+	return day == e.first || slices.Contains(e.more, day) ||
+		e.repeats != nil && day > e.first && e.repeats.on(day)
 }
 
 func (e *event) has(m moment) (in bool, stays int64) {

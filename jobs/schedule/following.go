@@ -28,13 +28,15 @@ func (m *AfterMistake) Error() string { return m.Text(strconv.Quote(m.Name)) }
 func (m *AfterMistake) Text(name string) string {
 	switch {
 	case m.circle != nil:
-		return fmt.Sprintf("found jobs that wait for each other: %s, expected no circle", strings.Join(append(m.circle, m.circle[0]), " after "))
+		return fmt.Sprintf("found jobs that wait for each other: %s, expected no circle",
+			strings.Join(append(m.circle, m.circle[0]), " after "))
 	case m.itself:
 		return "found the job itself, expected others"
 	case m.known != nil:
 		return fmt.Sprintf("unknown job %s%s", name, suggest.Hint(m.Name, m.known))
 	}
-	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no scheduled times that another could follow", name)
+	return fmt.Sprintf("found job %s, which has no schedule: it is only triggered, and has no "+
+		"scheduled times that another could follow", name)
 }
 
 // CheckAfter looks through the jobs that others follow, by name: they are known,
@@ -53,7 +55,9 @@ func CheckAfter(schedules map[string]Schedule) []*AfterMistake {
 				m.itself = true
 				mistakes = append(mistakes, m)
 			case !known:
-				m.known = slices.DeleteFunc(slices.Clone(names), func(other string) bool { return other == job })
+				m.known = slices.DeleteFunc(slices.Clone(names), func(other string) bool {
+					return other == job
+				})
 				mistakes = append(mistakes, m)
 			case followed.rule == nil && followed.after == nil:
 				mistakes = append(mistakes, m)

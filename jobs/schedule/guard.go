@@ -49,7 +49,8 @@ func (k fieldKind) isQuartz(item string) bool {
 		return false
 	}
 	upper := strings.ToUpper(item)
-	return strings.Contains(upper, "#") || strings.HasSuffix(upper, "L") || strings.HasSuffix(upper, "W") ||
+	return strings.Contains(upper, "#") || strings.HasSuffix(upper, "L") ||
+		strings.HasSuffix(upper, "W") ||
 		strings.HasPrefix(upper, "L-")
 }
 

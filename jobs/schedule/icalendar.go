@@ -62,7 +62,8 @@ func readEvents(text string, report func(line int, format string, args ...any)) 
 	}
 	switch {
 	case len(r.inside) > 0:
-		report(last, "found the end of the file within %s, expected END:%s", r.inside[len(r.inside)-1], r.inside[len(r.inside)-1])
+		report(last, "found the end of the file within %s, expected END:%s",
+			r.inside[len(r.inside)-1], r.inside[len(r.inside)-1])
 	case calendars == 0:
 		report(1, "found no BEGIN:VCALENDAR, expected an iCalendar file")
 	}
@@ -98,14 +99,16 @@ func parseProperty(line textLine) (icsProperty, error) {
 	p := icsProperty{line: line.number, params: map[string]string{}}
 	end := strings.IndexAny(line.text, ";:")
 	if end < 1 {
-		return p, fmt.Errorf("found %q, expected a line such as DTSTART;VALUE=DATE:20261224", cutText(line.text))
+		return p, fmt.Errorf("found %q, expected a line such as DTSTART;VALUE=DATE:20261224",
+			cutText(line.text))
 	}
 	p.name = strings.ToUpper(line.text[:end])
 	rest := line.text[end:]
 	for rest[0] == ';' {
 		name, after, ok := strings.Cut(rest[1:], "=")
 		if !ok {
-			return p, fmt.Errorf("%s: found a parameter without a value, expected one such as VALUE=DATE", p.name)
+			return p, fmt.Errorf("%s: found a parameter without a value, expected one such as "+
+				"VALUE=DATE", p.name)
 		}
 		var value string
 		if quoted, isQuoted := strings.CutPrefix(after, `"`); isQuoted {
@@ -116,7 +119,9 @@ func parseProperty(line textLine) (icsProperty, error) {
 			ok = false
 		}
 		if !ok || rest == "" || rest[0] != ';' && rest[0] != ':' {
-			return p, fmt.Errorf("%s: found a parameter without an end, expected a colon and a value", p.name)
+			return p,
+				fmt.Errorf("%s: found a parameter without an end, expected a colon and a value",
+					p.name)
 		}
 		p.params[strings.ToUpper(name)] = value
 	}
@@ -149,7 +154,8 @@ func (r *icsReader) take(p icsProperty) bool {
 		}
 	case "END":
 		if n := len(r.inside); n == 0 || r.inside[n-1] != component {
-			r.report(p.line, "found END:%s, expected the end of what was begun last", cutText(component))
+			r.report(p.line, "found END:%s, expected the end of what was begun last",
+				cutText(component))
 			return false
 		}
 		r.inside = r.inside[:len(r.inside)-1]
@@ -158,7 +164,8 @@ func (r *icsReader) take(p icsProperty) bool {
 		}
 	default:
 		if len(r.inside) == 0 {
-			r.report(p.line, "found %s outside of a calendar, expected BEGIN:VCALENDAR", cutText(p.name))
+			r.report(p.line, "found %s outside of a calendar, expected BEGIN:VCALENDAR",
+				cutText(p.name))
 			return false
 		}
 		if r.inside[len(r.inside)-1] == "VEVENT" {
@@ -192,7 +199,8 @@ func (r *icsReader) finish() bool {
 			return true
 		}
 		if id.params["RANGE"] != "" {
-			r.report(id.line, "RECURRENCE-ID: found RANGE=%s, expected a single occurrence", cutText(id.params["RANGE"]))
+			r.report(id.line, "RECURRENCE-ID: found RANGE=%s, expected a single occurrence",
+				cutText(id.params["RANGE"]))
 			return true
 		}
 		r.replaced = append(r.replaced, replacement{uid, day, id.line})
@@ -258,8 +266,11 @@ func (r *icsReader) event() (event, error) {
 			return event{}, &lineError{p.line, p.name, err}
 		}
 	}
-	if long := e.days > maxEventDays || e.seconds > maxEventDays*daySeconds; long && (e.repeats != nil || len(e.more) > 0) {
-		return event{}, &lineError{start.line, "DTSTART", fmt.Errorf("found an event that repeats and lasts more than %d days, expected less", maxEventDays)}
+	if long := e.days > maxEventDays || e.seconds > maxEventDays*daySeconds; long &&
+		(e.repeats != nil || len(e.more) > 0) {
+		return event{}, &lineError{start.line, "DTSTART",
+			fmt.Errorf("found an event that repeats and lasts more than %d days, expected less",
+				maxEventDays)}
 	}
 	return e, nil
 }
@@ -294,7 +305,8 @@ func (r *icsReader) lasts(e *event, begin icsTime) error {
 	case begin.allDay():
 		e.days = 1
 	default:
-		return errors.New("found an event with a time of day but neither DTEND nor DURATION, expected one of them")
+		return errors.New("found an event with a time of day but neither DTEND nor DURATION, " +
+			"expected one of them")
 	}
 	if begin.allDay() {
 		e.seconds = 0
@@ -381,7 +393,8 @@ func untilDay(text string, e event) (int64, error) {
 
 func dayAndClock(shown time.Time) (day int64, clock int) {
 	year, month, number := shown.Date()
-	return date{year, month, number}.number(), shown.Hour()*3600 + shown.Minute()*60 + shown.Second()
+	return date{year, month, number}.number(), shown.Hour()*3600 + shown.Minute()*60 +
+		shown.Second()
 }
 
 // icsTime is a date, or a date with a time of day in a zone or in any.
@@ -409,7 +422,8 @@ func parseICSTime(p icsProperty, text string) (icsTime, error) {
 	if kind := p.params["VALUE"]; kind != "" && kind != "DATE" && kind != "DATE-TIME" {
 		return icsTime{}, fmt.Errorf("found VALUE=%s, expected DATE or DATE-TIME", cutText(kind))
 	}
-	wrong := fmt.Errorf("found %q, expected a date such as 20261224 or a time such as 20261224T090000Z", cutText(text))
+	wrong := fmt.Errorf("found %q, expected a date such as 20261224 or a time such as "+
+		"20261224T090000Z", cutText(text))
 	at := icsTime{clock: -1}
 	plain, utc := strings.CutSuffix(text, "Z")
 	layout := "20060102"
@@ -434,7 +448,8 @@ func parseICSTime(p icsProperty, text string) (icsTime, error) {
 		at.zone = time.UTC
 	case name != "":
 		if at.zone, err = time.LoadLocation(name); err != nil || at.zone == time.Local {
-			return at, fmt.Errorf("found the zone %q, expected one by its IANA name, such as Europe/Berlin", cutText(name))
+			return at, fmt.Errorf("found the zone %q, expected one by its IANA name, such as "+
+				"Europe/Berlin", cutText(name))
 		}
 	}
 	return at, nil

@@ -12,18 +12,22 @@ import (
 func ics(events ...string) string {
 	text := "BEGIN:VCALENDAR\r\nVERSION:2.0\r\n"
 	for _, event := range events {
-		text += "BEGIN:VEVENT\r\n" + strings.ReplaceAll(strings.TrimSpace(event), "\n", "\r\n") + "\r\nEND:VEVENT\r\n"
+		text += "BEGIN:VEVENT\r\n" + strings.ReplaceAll(strings.TrimSpace(event), "\n", "\r\n") +
+			"\r\nEND:VEVENT\r\n"
 	}
 	return text + "END:VCALENDAR\r\n"
 }
 
 // within returns the schedule's first scheduled times that lie within the events.
-func within(t *testing.T, text string, in *time.Location, from time.Time, n int, events ...string) string {
+func within(t *testing.T, text string, in *time.Location, from time.Time, n int,
+	events ...string) string {
 	t.Helper()
-	c := calendar(t, schedule.CalendarSpec{Only: schedule.TimesSpec{Files: file("a.ics", ics(events...))}})
+	c := calendar(t, schedule.CalendarSpec{
+		Only: schedule.TimesSpec{Files: file("a.ics", ics(events...))}})
 	var got []string
 	for _, scheduledAt := range parse(t, text, in).WithCalendars(c).Upcoming(from, n) {
-		got = append(got, strings.TrimSuffix(scheduledAt.In(in).Format("2006-01-02 15:04"), " 00:00"))
+		got = append(got, strings.TrimSuffix(scheduledAt.In(in).Format("2006-01-02 15:04"),
+			" 00:00"))
 	}
 	return strings.Join(got, ", ")
 }
@@ -66,7 +70,8 @@ func TestDaysOfEvents(t *testing.T) {
 		{"one of them cancelled", "UID:a\nRECURRENCE-ID:20260102\nDTSTART:20260102\nSTATUS:CANCELLED\nEND:VEVENT\nBEGIN:VEVENT\nUID:a\nDTSTART:20260101\nRRULE:FREQ=DAILY;COUNT=3", "2026-01-01, 2026-01-03"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := within(t, "@daily", time.UTC, from, strings.Count(c.want, ",")+1, c.event); got != c.want {
+			if got := within(t, "@daily", time.UTC, from, strings.Count(c.want, ",")+1,
+				c.event); got != c.want {
 				t.Errorf("found %s, expected %s", got, c.want)
 			}
 		})
@@ -89,7 +94,8 @@ func TestTimesOfEvents(t *testing.T) {
 		{"but for one, as its own", "DTSTART;TZID=Asia/Tokyo:20260310T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3\nEXDATE;TZID=Asia/Tokyo:20260311T090000", "2026-03-10 01:00, 2026-03-12 01:00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := within(t, "@hourly", berlin, from, strings.Count(c.want, ",")+1, c.event); got != c.want {
+			if got := within(t, "@hourly", berlin, from, strings.Count(c.want, ",")+1,
+				c.event); got != c.want {
 				t.Errorf("found %s, expected %s", got, c.want)
 			}
 		})
@@ -99,54 +105,96 @@ func TestTimesOfEvents(t *testing.T) {
 // TestEventMistakes has what cannot be read refused, with its line.
 func TestEventMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		ics("DTSTART:2026-12-24"): `a.ics:4: exclude.files[0]: DTSTART: found "2026-12-24", expected a date such as 20261224 or a time such as 20261224T090000Z`,
-		ics("DTSTART:20261324"):   `a.ics:4: exclude.files[0]: DTSTART: found "20261324"`,
-		ics("DTSTART:20261224Z"):  `found "20261224Z"`,
-		ics("DTSTART;TZID=W. Europe Standard Time:20261224T090000\nDURATION:PT1H"): `a.ics:4: exclude.files[0]: DTSTART: found the zone "W. Europe Standard Time", expected one by its IANA name, such as Europe/Berlin`,
-		ics("DTSTART;TZID=Local:20261224T090000\nDURATION:PT1H"):                   `found the zone "Local"`,
-		ics("DTSTART;VALUE=PERIOD:20261224"):                                       "found VALUE=PERIOD, expected DATE or DATE-TIME",
-		ics("SUMMARY:x"):                                                           "a.ics:3: exclude.files[0]: found an event without DTSTART, expected one",
-		ics("DTSTART:20261224T090000"):                                             "a.ics:3: exclude.files[0]: found an event with a time of day but neither DTEND nor DURATION",
-		ics("DTSTART:20261224\nDTEND:20261224"):                                    `a.ics:5: exclude.files[0]: DTEND: found "20261224", expected an end behind DTSTART`,
-		ics("DTSTART:20261224\nDTEND:20261225T000000Z"):                            "DTEND: found a date with a time of day, expected both like DTSTART",
-		ics("DTSTART:20261224\nDURATION:1D"):                                       `DURATION: found "1D", expected a duration such as P1D or PT1H30M`,
-		ics("DTSTART:20261224\nDURATION:PT1H"):                                     `DURATION: found "PT1H" with a date, expected whole days`,
-		ics("DTSTART:20261224\nDURATION:P9999W"):                                   `DURATION: found "P9999W"`,
-		ics("DTSTART:20261224\nDURATION:-P1D"):                                     `DURATION: found "-P1D"`,
-		ics("DTSTART:20261224\nRRULE:FREQ=HOURLY"):                                 `a.ics:5: exclude.files[0]: RRULE: FREQ: found "HOURLY", expected YEARLY, MONTHLY, WEEKLY or DAILY`,
-		ics("DTSTART:20261224\nRRULE:INTERVAL=2"):                                  "RRULE: found no FREQ",
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYEASTER=0"):                      "RRULE: BYEASTER: not supported; expected one of FREQ, INTERVAL",
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYSETPOS=1"):                      "RRULE: BYSETPOS: not supported",
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;INTERVALL=2"):                     `INTERVALL: not supported; did you mean "INTERVAL"?`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;COUNT=0"):                         `COUNT: found "0", expected a number from 1 to 10000`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;COUNT=1;UNTIL=20270101"):          "found UNTIL and COUNT, expected one of them",
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;UNTIL=soon"):                      `UNTIL: found "SOON"`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;FREQ=DAILY"):                      `found "FREQ=DAILY", expected each part once`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYMONTH=13"):                      `BYMONTH: found "13", expected a number from 1 to 12`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYMONTHDAY=0"):                    "BYMONTHDAY: found 0",
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYDAY=XX"):                        `BYDAY: found "XX", expected a weekday: SU, MO`,
-		ics("DTSTART:20261224\nRRULE:FREQ=YEARLY;BYDAY=0MO"):                       `BYDAY: found "0MO", expected a number from 1 to 53`,
-		ics("DTSTART:20261224\nRRULE:FREQ=WEEKLY;BYDAY=1MO"):                       "BYDAY: found a number before a weekday, which goes with MONTHLY and YEARLY",
-		ics("DTSTART:20261224\nRRULE:FREQ=WEEKLY;BYMONTHDAY=1"):                    "BYMONTHDAY: found it with WEEKLY",
-		ics("DTSTART:20261224\nRRULE:FREQ=DAILY\nRRULE:FREQ=DAILY"):                "RRULE: found a second rule",
-		ics("DTSTART:20261224\nEXRULE:FREQ=DAILY"):                                 "EXRULE: not supported",
-		ics("DTSTART:20261224\nRDATE;VALUE=PERIOD:20261224T090000Z/PT1H"):          "found VALUE=PERIOD",
-		ics("DTSTART:20261224\nEXDATE:20261224T090000Z"):                           `EXDATE: found "20261224T090000Z" with a time of day, expected a date`,
-		ics("DTSTART:20261224T090000Z\nDURATION:PT1H\nEXDATE:20261224T100000Z"):    "expected the time of day of DTSTART",
-		ics("DTSTART:20261201\nDURATION:P32D\nRRULE:FREQ=YEARLY"):                  "found an event that repeats and lasts more than 31 days",
-		ics("UID:a\nRECURRENCE-ID;RANGE=THISANDFUTURE:20260102\nDTSTART:20260110"): "RECURRENCE-ID: found RANGE=THISANDFUTURE",
-		ics("DTSTART;VALUE=DATE"):                                                  "a.ics:4: exclude.files[0]: DTSTART: found a parameter without an end",
-		ics("DTSTART;VALUE:20261224"):                                              "DTSTART: found a parameter without a value",
-		ics("just text"):                                                           `a.ics:4: exclude.files[0]: found "just text", expected a line such as DTSTART;VALUE=DATE:20261224`,
-		ics():                                                                      "a.ics:1: exclude.files[0]: found no dates, expected at least one",
-		"":                                                                         "a.ics:1: exclude.files[0]: found no BEGIN:VCALENDAR",
-		"2026-12-24\n":                                                             `a.ics:1: exclude.files[0]: found "2026-12-24"`,
-		"DTSTART:20261224\n":                                                       "found DTSTART outside of a calendar",
-		"BEGIN:VEVENT\nDTSTART:20261224\nEND:VEVENT\n":                             "found BEGIN:VEVENT, expected BEGIN:VCALENDAR",
-		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224\nEND:VCALENDAR\n":         "a.ics:4: exclude.files[0]: found END:VCALENDAR, expected the end of what was begun last",
-		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224\n":                        "a.ics:3: exclude.files[0]: found the end of the file within VEVENT",
+		ics(
+			"DTSTART:2026-12-24"): `a.ics:4: exclude.files[0]: DTSTART: found "2026-12-24", expected a date such as 20261224 or a time such as 20261224T090000Z`,
+		ics("DTSTART:20261324"):  `a.ics:4: exclude.files[0]: DTSTART: found "20261324"`,
+		ics("DTSTART:20261224Z"): `found "20261224Z"`,
+		ics(
+			"DTSTART;TZID=W. Europe Standard Time:20261224T090000\nDURATION:PT1H"): `a.ics:4: exclude.files[0]: DTSTART: found the zone "W. Europe Standard Time", expected one by its IANA name, such as Europe/Berlin`,
+		ics(
+			"DTSTART;TZID=Local:20261224T090000\nDURATION:PT1H"): `found the zone "Local"`,
+		ics(
+			"DTSTART;VALUE=PERIOD:20261224"): "found VALUE=PERIOD, expected DATE or DATE-TIME",
+		ics(
+			"SUMMARY:x"): "a.ics:3: exclude.files[0]: found an event without DTSTART, expected one",
+		ics(
+			"DTSTART:20261224T090000"): "a.ics:3: exclude.files[0]: found an event with a time " +
+			"of day but neither DTEND nor DURATION",
+		ics(
+			"DTSTART:20261224\nDTEND:20261224"): `a.ics:5: exclude.files[0]: DTEND: found "20261224", expected an end behind DTSTART`,
+		ics(
+			"DTSTART:20261224\nDTEND:20261225T000000Z"): "DTEND: found a date with a time of " +
+			"day, expected both like DTSTART",
+		ics(
+			"DTSTART:20261224\nDURATION:1D"): `DURATION: found "1D", expected a duration such as P1D or PT1H30M`,
+		ics(
+			"DTSTART:20261224\nDURATION:PT1H"): `DURATION: found "PT1H" with a date, expected whole days`,
+		ics(
+			"DTSTART:20261224\nDURATION:P9999W"): `DURATION: found "P9999W"`,
+		ics(
+			"DTSTART:20261224\nDURATION:-P1D"): `DURATION: found "-P1D"`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=HOURLY"): `a.ics:5: exclude.files[0]: RRULE: FREQ: found "HOURLY", expected YEARLY, MONTHLY, WEEKLY or DAILY`,
+		ics(
+			"DTSTART:20261224\nRRULE:INTERVAL=2"): "RRULE: found no FREQ",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYEASTER=0"): "RRULE: BYEASTER: not supported; " +
+			"expected one of FREQ, INTERVAL",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYSETPOS=1"): "RRULE: BYSETPOS: not supported",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;INTERVALL=2"): `INTERVALL: not supported; did you mean "INTERVAL"?`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;COUNT=0"): `COUNT: found "0", expected a number from 1 to 10000`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;COUNT=1;UNTIL=20270101"): "found UNTIL and COUNT, expected one of them",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;UNTIL=soon"): `UNTIL: found "SOON"`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;FREQ=DAILY"): `found "FREQ=DAILY", expected each part once`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYMONTH=13"): `BYMONTH: found "13", expected a number from 1 to 12`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYMONTHDAY=0"): "BYMONTHDAY: found 0",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYDAY=XX"): `BYDAY: found "XX", expected a weekday: SU, MO`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=YEARLY;BYDAY=0MO"): `BYDAY: found "0MO", expected a number from 1 to 53`,
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=WEEKLY;BYDAY=1MO"): "BYDAY: found a number before a " +
+			"weekday, which goes with MONTHLY and YEARLY",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=WEEKLY;BYMONTHDAY=1"): "BYMONTHDAY: found it with WEEKLY",
+		ics(
+			"DTSTART:20261224\nRRULE:FREQ=DAILY\nRRULE:FREQ=DAILY"): "RRULE: found a second rule",
+		ics(
+			"DTSTART:20261224\nEXRULE:FREQ=DAILY"): "EXRULE: not supported",
+		ics(
+			"DTSTART:20261224\nRDATE;VALUE=PERIOD:20261224T090000Z/PT1H"): "found VALUE=PERIOD",
+		ics(
+			"DTSTART:20261224\nEXDATE:20261224T090000Z"): `EXDATE: found "20261224T090000Z" with a time of day, expected a date`,
+		ics(
+			"DTSTART:20261224T090000Z\nDURATION:PT1H\nEXDATE:20261224T100000Z"): "expected the time of day of DTSTART",
+		ics(
+			"DTSTART:20261201\nDURATION:P32D\nRRULE:FREQ=YEARLY"): "found an event that repeats " +
+			"and lasts more than 31 days",
+		ics(
+			"UID:a\nRECURRENCE-ID;RANGE=THISANDFUTURE:20260102\nDTSTART:20260110"): "RECURRENCE-ID: found RANGE=THISANDFUTURE",
+		ics("DTSTART;VALUE=DATE"): "a.ics:4: exclude.files[0]: DTSTART: found a parameter " +
+			"without an end",
+		ics("DTSTART;VALUE:20261224"): "DTSTART: found a parameter without a value",
+		ics(
+			"just text"): `a.ics:4: exclude.files[0]: found "just text", expected a line such as DTSTART;VALUE=DATE:20261224`,
+		ics():                "a.ics:1: exclude.files[0]: found no dates, expected at least one",
+		"":                   "a.ics:1: exclude.files[0]: found no BEGIN:VCALENDAR",
+		"2026-12-24\n":       `a.ics:1: exclude.files[0]: found "2026-12-24"`,
+		"DTSTART:20261224\n": "found DTSTART outside of a calendar",
+		"BEGIN:VEVENT\nDTSTART:20261224\nEND:VEVENT\n":                     "found BEGIN:VEVENT, expected BEGIN:VCALENDAR",
+		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224\nEND:VCALENDAR\n": "a.ics:4: exclude.files[0]: found END:VCALENDAR, expected the end of what was begun last",
+		"BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20261224\n":                "a.ics:3: exclude.files[0]: found the end of the file within VEVENT",
 	} {
-		_, err := schedule.NewCalendar(schedule.CalendarSpec{Exclude: schedule.TimesSpec{Files: file("a.ics", text)}})
+		_, err := schedule.NewCalendar(
+			schedule.CalendarSpec{Exclude: schedule.TimesSpec{Files: file("a.ics", text)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}

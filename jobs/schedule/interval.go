@@ -16,7 +16,8 @@ func newInterval(d time.Duration) (rule, error) {
 		return nil, fmt.Errorf("found %s, expected whole seconds, at least 1s", d)
 	}
 	if d > maxEvery {
-		return nil, fmt.Errorf("found %s, expected at most %s; longer ones are written as 3 years", d, maxEvery)
+		return nil, fmt.Errorf("found %s, expected at most %s; longer ones are written as 3 years",
+			d, maxEvery)
 	}
 	return interval(d / time.Second), nil
 }

@@ -29,8 +29,10 @@ func (s Schedule) NextStart(job string, t time.Time) (scheduledAt, start time.Ti
 		scheduledAt = s.Next(t)
 		return scheduledAt, scheduledAt
 	}
-	for next := s.Next(t.Add(-s.jitter)); !next.IsZero() && (scheduledAt.IsZero() || next.Before(start)); next = s.Next(next) {
-		if begins := next.Add(s.Delay(job, next)); begins.After(t) && (scheduledAt.IsZero() || begins.Before(start)) {
+	for next := s.Next(t.Add(-s.jitter)); !next.IsZero() &&
+		(scheduledAt.IsZero() || next.Before(start)); next = s.Next(next) {
+		if begins := next.Add(s.Delay(job, next)); begins.After(t) &&
+			(scheduledAt.IsZero() || begins.Before(start)) {
 			scheduledAt, start = next, begins
 		}
 	}

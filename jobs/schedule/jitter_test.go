@@ -12,12 +12,14 @@ import (
 // TestJitterStays pins delays: a new version beside an old one must delay alike.
 func TestJitterStays(t *testing.T) {
 	scheduledAt := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
-	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940, "a": 30_166_172_137, "": 17_362_493_139} {
+	for job, want := range map[string]time.Duration{"rollup-sales": 12_889_414_940,
+		"a": 30_166_172_137, "": 17_362_493_139} {
 		got := schedule.Jitter(job, scheduledAt, time.Minute)
 		if got != want {
 			t.Errorf("%q: %d, expected %d", job, got, want)
 		}
-		if there := schedule.Jitter(job, scheduledAt.In(time.FixedZone("", 3600)), time.Minute); there != got {
+		if there := schedule.Jitter(job, scheduledAt.In(time.FixedZone("", 3600)),
+			time.Minute); there != got {
 			t.Errorf("%q: %s in another zone", job, there)
 		}
 	}
@@ -57,7 +59,8 @@ func TestJitterOfSchedule(t *testing.T) {
 		t.Errorf("delayed by %s of %s", s.Delay("a", scheduledAt), s.MaxDelay())
 	}
 	late := s.WithJitter(time.Hour)
-	if late.Delay("a", scheduledAt) != schedule.Jitter("a", scheduledAt, time.Hour) || late.MaxDelay() != time.Hour {
+	if late.Delay("a", scheduledAt) != schedule.Jitter("a", scheduledAt, time.Hour) ||
+		late.MaxDelay() != time.Hour {
 		t.Errorf("delayed by %s of %s", late.Delay("a", scheduledAt), late.MaxDelay())
 	}
 	if late.Next(scheduledAt) != s.Next(scheduledAt) {
@@ -80,16 +83,20 @@ func TestNextStart(t *testing.T) {
 				all = append(all, start{scheduledAt, scheduledAt.Add(s.Delay("a", scheduledAt))})
 			}
 			slices.SortFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
-			for after := from; after.Before(from.Add(5 * time.Hour)); after = after.Add(7 * time.Minute) {
+			for after := from; after.Before(from.Add(5 * time.Hour)); after =
+				after.Add(7 * time.Minute) {
 				i := slices.IndexFunc(all, func(s start) bool { return s.at.After(after) })
-				if scheduledAt, at := s.NextStart("a", after); scheduledAt != all[i].scheduledAt || at != all[i].at {
-					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after, scheduledAt, at, all[i].scheduledAt, all[i].at)
+				if scheduledAt, at := s.NextStart("a", after); scheduledAt != all[i].scheduledAt ||
+					at != all[i].at {
+					t.Fatalf("%s by %s, after %s: %s at %s, expected %s at %s", text, most, after,
+						scheduledAt, at, all[i].scheduledAt, all[i].at)
 				}
 			}
 		}
 	}
 	never := parse(t, "at:2026-01-01T00:00:00Z", time.UTC).WithJitter(time.Minute)
-	if scheduledAt, at := never.NextStart("a", from.Add(time.Minute)); !scheduledAt.IsZero() || !at.IsZero() {
+	if scheduledAt, at := never.NextStart("a", from.Add(time.Minute)); !scheduledAt.IsZero() ||
+		!at.IsZero() {
 		t.Errorf("found %s at %s", scheduledAt, at)
 	}
 	if scheduledAt, _ := never.NextStart("a", from.Add(time.Second)); scheduledAt != from {

@@ -16,7 +16,8 @@ type Moment struct {
 }
 
 // ErrMoment is wrapped by the error for what is no instant.
-var ErrMoment = errors.New("expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00")
+var ErrMoment = errors.New("expected an instant such as 2026-01-31T09:00:00Z, or a local time " +
+	"such as 2026-01-31 09:00")
 
 // ParseMoment reads an instant in RFC 3339's form, or a date and a time of day
 // as a clock of the zone shows it. One that clocks leave out is the first instant
@@ -25,7 +26,8 @@ func ParseMoment(text string, zone *time.Location) (Moment, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return Moment{Instants: []time.Time{at.UTC()}}, nil
 	}
-	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+	for _, layout := range []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04",
+		"2006-01-02T15:04:05"} {
 		if shown, err := time.Parse(layout, text); err == nil {
 			return momentOf(shown, zone), nil
 		}
@@ -43,10 +45,13 @@ func momentOf(shown time.Time, zone *time.Location) Moment {
 	local := shown.Unix()
 	for at := local - farthest; ; {
 		s := stretchAt(zone, at)
-		if from, to := s.start+s.before, s.start+s.offset; s.before < s.offset && from <= local && local < to {
+		if from, to := s.start+s.before, s.start+s.offset; s.before < s.offset && from <= local &&
+			local < to {
 			m.Instants = append(m.Instants, time.Unix(s.start, 0).UTC())
-			m.Note = fmt.Sprintf("%s does not exist in %s: %s; the first instant after the gap is meant", shown.Format("2006-01-02 15:04:05"), zone,
-				"clocks went from "+clockText(floorMod(from, daySeconds))+" to "+clockText(floorMod(to, daySeconds)))
+			m.Note = fmt.Sprintf("%s does not exist in %s: %s; the first instant after the gap "+
+				"is meant", shown.Format("2006-01-02 15:04:05"), zone,
+				"clocks went from "+clockText(floorMod(from, daySeconds))+" to "+clockText(
+					floorMod(to, daySeconds)))
 			return m
 		}
 		if instant := local - s.offset; instant >= s.start && instant < s.end {
@@ -58,7 +63,8 @@ func momentOf(shown time.Time, zone *time.Location) Moment {
 		at = s.end
 	}
 	if len(m.Instants) > 1 {
-		m.Note = fmt.Sprintf("%s comes twice in %s, at %s and at %s", shown.Format("2006-01-02 15:04:05"), zone,
+		m.Note = fmt.Sprintf("%s comes twice in %s, at %s and at %s",
+			shown.Format("2006-01-02 15:04:05"), zone,
 			m.Instants[0].In(zone).Format(shownClock), m.Instants[1].In(zone).Format(shownClock))
 	}
 	return m

@@ -41,7 +41,8 @@ func TestMoments(t *testing.T) {
 			t.Errorf("%s in %s: note %q, expected %q", c.text, c.zone, m.Note, c.note)
 		}
 	}
-	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31", "2026-01-31 9 o'clock"} {
+	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31",
+		"2026-01-31 9 o'clock"} {
 		if _, err := schedule.ParseMoment(text, time.UTC); !errors.Is(err, schedule.ErrMoment) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -51,10 +52,12 @@ func TestMoments(t *testing.T) {
 // FuzzParseMoment holds that whatever is read is what the zone's clocks show,
 // unless they left it out.
 func FuzzParseMoment(f *testing.F) {
-	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30", "2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {
+	for _, text := range []string{"2026-03-29T02:30:00Z", "2026-03-29 02:30", "2026-10-25 02:30",
+		"2011-12-30 12:00", "0001-01-01 00:00", "9999-12-31 23:59:59"} {
 		f.Add(text)
 	}
-	zones := []*time.Location{time.UTC, zone(f, "Europe/Berlin"), zone(f, "Pacific/Apia"), zone(f, "Australia/Lord_Howe")}
+	zones := []*time.Location{time.UTC, zone(f, "Europe/Berlin"), zone(f, "Pacific/Apia"),
+		zone(f, "Australia/Lord_Howe")}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, in := range zones {
 			m, err := schedule.ParseMoment(text, in)
@@ -78,21 +81,25 @@ func FuzzParseMoment(f *testing.F) {
 }
 
 func TestPrev(t *testing.T) {
-	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 0 29 2 *", "every:7s", "every 20m between 09:00 and 17:00 on mon-fri", "quartz:0 0 12 L * ?", "at:2026-01-31T09:00:00Z"} {
+	for _, text := range []string{"* * * * * *", "*/5 * * * *", "30 2 * * *", "0 0 29 2 *",
+		"every:7s", "every 20m between 09:00 and 17:00 on mon-fri", "quartz:0 0 12 L * ?",
+		"at:2026-01-31T09:00:00Z"} {
 		s := parse(t, text, zone(t, "Europe/Berlin"))
 		scheduledTimes := s.Upcoming(time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC), 300)
 		for i, scheduledAt := range scheduledTimes {
 			if i == 0 {
 				continue
 			}
-			for _, at := range []time.Time{scheduledAt, scheduledAt.Add(-time.Nanosecond), scheduledTimes[i-1].Add(time.Nanosecond)} {
+			for _, at := range []time.Time{scheduledAt, scheduledAt.Add(-time.Nanosecond),
+				scheduledTimes[i-1].Add(time.Nanosecond)} {
 				if got := s.Prev(at); got != scheduledTimes[i-1] {
 					t.Fatalf("%s: before %s is %s, expected %s", text, at, got, scheduledTimes[i-1])
 				}
 			}
 		}
 	}
-	if got := parse(t, "at:2026-01-31T09:00:00Z", time.UTC).Prev(time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)); !got.IsZero() {
+	if got := parse(t, "at:2026-01-31T09:00:00Z", time.UTC).
+		Prev(time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)); !got.IsZero() {
 		t.Errorf("before the first: %s", got)
 	}
 	if got := (schedule.Schedule{}).Prev(time.Now()); !got.IsZero() {

@@ -41,7 +41,8 @@ func upcoming(s schedule.Schedule, from time.Time, n int) []string {
 func expect(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("scheduled times:\n got %s\nwant %s", strings.Join(got, " "), strings.Join(want, " "))
+		t.Errorf("scheduled times:\n got %s\nwant %s", strings.Join(got, " "),
+			strings.Join(want, " "))
 	}
 }
 
@@ -114,20 +115,23 @@ func TestRefusalsCanBeTold(t *testing.T) {
 	if _, err := schedule.ParseText("0 0 30 2 *", nil); !errors.Is(err, schedule.ErrNeverFires) {
 		t.Errorf("30 February: %v", err)
 	}
-	if _, err := schedule.ParseText("quartz:0 0 12 30 2 ?", nil); !errors.Is(err, schedule.ErrNeverFires) {
+	if _, err := schedule.ParseText("quartz:0 0 12 30 2 ?", nil); !errors.Is(err,
+		schedule.ErrNeverFires) {
 		t.Errorf("quartz: %v", err)
 	}
 }
 
 func TestSpecIsOneKind(t *testing.T) {
-	if _, err := schedule.Parse(schedule.Spec{Cron: "@daily", Every: time.Minute}, nil); err == nil {
+	if _, err := schedule.Parse(schedule.Spec{Cron: "@daily", Every: time.Minute},
+		nil); err == nil {
 		t.Error("two kinds were taken")
 	}
 	if _, err := schedule.Parse(schedule.Spec{Cron: "@daily"}, time.Local); err == nil {
 		t.Error("the zone Local was taken")
 	}
 	never, err := schedule.Parse(schedule.Spec{}, nil)
-	if err != nil || !never.Next(time.Now()).IsZero() || never.String() != "" || never.Zone() != time.UTC {
+	if err != nil || !never.Next(time.Now()).IsZero() || never.String() != "" ||
+		never.Zone() != time.UTC {
 		t.Errorf("zero spec: %v, %v", never, err)
 	}
 	if !(schedule.Schedule{}).Next(time.Now()).IsZero() {
@@ -191,7 +195,8 @@ func TestFarScheduledTimes(t *testing.T) {
 
 	// */7 is Sunday alone, and as it begins with a star, both must match.
 	sunday := parse(t, "0 0 29 2 */7", zone(t, "Europe/Berlin"))
-	expect(t, upcoming(sunday, time.Date(2089, 1, 1, 0, 0, 0, 0, time.UTC), 1), []string{"2128-02-29T00:00:00+01:00"})
+	expect(t, upcoming(sunday, time.Date(2089, 1, 1, 0, 0, 0, 0, time.UTC), 1),
+		[]string{"2128-02-29T00:00:00+01:00"})
 
 	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	for _, text := range []string{"* * * * * *", "@every 1s", "0 0 1 1 *"} {
@@ -203,10 +208,12 @@ func TestFarScheduledTimes(t *testing.T) {
 
 func TestInterval(t *testing.T) {
 	s := parse(t, "every:90s", zone(t, "Asia/Kolkata"))
-	for _, from := range []time.Time{time.Unix(-91, 0), time.Unix(-90, 0), time.Unix(-1, 5), time.Unix(0, 0),
+	for _, from := range []time.Time{time.Unix(-91, 0), time.Unix(-90, 0), time.Unix(-1, 5),
+		time.Unix(0, 0),
 		time.Unix(89, 999_999_999), time.Unix(90, 0), time.Unix(1_800_000_001, 1)} {
 		scheduledAt := s.Next(from)
-		if scheduledAt.Unix()%90 != 0 || !scheduledAt.After(from) || scheduledAt.Sub(from) > 90*time.Second {
+		if scheduledAt.Unix()%90 != 0 || !scheduledAt.After(from) ||
+			scheduledAt.Sub(from) > 90*time.Second {
 			t.Errorf("after %s: %s", from.UTC(), scheduledAt)
 		}
 	}
@@ -225,11 +232,13 @@ func TestOnce(t *testing.T) {
 }
 
 func TestStringIsReadAgain(t *testing.T) {
-	for _, text := range []string{" */5 * * * * ", "@daily", "@every 90s", "every:90s", "at:2026-05-01T09:00:00+02:00"} {
+	for _, text := range []string{" */5 * * * * ", "@daily", "@every 90s", "every:90s",
+		"at:2026-05-01T09:00:00+02:00"} {
 		first := parse(t, text, time.UTC)
 		again := parse(t, first.String(), time.UTC)
 		from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		if first.String() != again.String() || !slices.Equal(first.Upcoming(from, 9), again.Upcoming(from, 9)) {
+		if first.String() != again.String() ||
+			!slices.Equal(first.Upcoming(from, 9), again.Upcoming(from, 9)) {
 			t.Errorf("%q: %q, read again: %q", text, first, again)
 		}
 	}

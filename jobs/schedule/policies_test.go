@@ -24,7 +24,8 @@ func TestClockChangePolicies(t *testing.T) {
 		{"Europe/Berlin", "30 2,3 * * *", "2026-03-29T00:00:00+01:00", skip,
 			[]string{"2026-03-29T03:30:00+02:00", "2026-03-30T02:30:00+02:00"}},
 		{"Europe/Berlin", "30 2 * * *", "2026-10-24T12:00:00+02:00", both,
-			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00"}},
+			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00",
+				"2026-10-26T02:30:00+01:00"}},
 		{"Europe/Berlin", "30 2 * * *", "2026-10-24T12:00:00+02:00", skip,
 			[]string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"}},
 		{"Europe/Berlin", "*/30 * * * *", "2026-03-29T01:20:00+01:00", skip,
@@ -36,23 +37,30 @@ func TestClockChangePolicies(t *testing.T) {
 		{"Europe/Berlin", "every 1 day at 02:30", "2026-03-28T12:00:00+01:00", skip,
 			[]string{"2026-03-30T02:30:00+02:00"}},
 		{"Europe/Berlin", "every 1 day at 02:30", "2026-10-25T00:00:00+02:00", both,
-			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00"}},
+			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00",
+				"2026-10-26T02:30:00+01:00"}},
 		{"Europe/Berlin", "every 20m between 02:10 and 03:30", "2026-03-29T00:00:00+01:00", schedule.ClockChanges{},
-			[]string{"2026-03-29T03:00:00+02:00", "2026-03-29T03:10:00+02:00", "2026-03-29T03:30:00+02:00", "2026-03-30T02:10:00+02:00"}},
+			[]string{"2026-03-29T03:00:00+02:00", "2026-03-29T03:10:00+02:00",
+				"2026-03-29T03:30:00+02:00", "2026-03-30T02:10:00+02:00"}},
 		{"Europe/Berlin", "every 20m between 02:10 and 03:30", "2026-03-29T00:00:00+01:00", skip,
-			[]string{"2026-03-29T03:10:00+02:00", "2026-03-29T03:30:00+02:00", "2026-03-30T02:10:00+02:00"}},
+			[]string{"2026-03-29T03:10:00+02:00", "2026-03-29T03:30:00+02:00",
+				"2026-03-30T02:10:00+02:00"}},
 		{"Europe/Berlin", "every 20m on sun", "2026-03-29T01:30:00+01:00", schedule.ClockChanges{},
-			[]string{"2026-03-29T01:40:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-29T03:20:00+02:00"}},
+			[]string{"2026-03-29T01:40:00+01:00", "2026-03-29T03:00:00+02:00",
+				"2026-03-29T03:20:00+02:00"}},
 		{"Europe/Berlin", "every 50m on sun", "2026-03-29T01:30:00+01:00", schedule.ClockChanges{},
 			[]string{"2026-03-29T01:40:00+01:00", "2026-03-29T03:20:00+02:00"}},
 		{"Europe/Berlin", "every 150m on sun", "2026-03-29T00:00:00+01:00", schedule.ClockChanges{},
 			[]string{"2026-03-29T03:00:00+02:00", "2026-03-29T05:00:00+02:00"}},
 		{"Europe/Berlin", "every 30m between 01:30 and 03:00", "2026-10-25T01:00:00+02:00", schedule.ClockChanges{},
-			[]string{"2026-10-25T01:30:00+02:00", "2026-10-25T02:00:00+02:00", "2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00",
-				"2026-10-25T02:30:00+01:00", "2026-10-25T03:00:00+01:00", "2026-10-26T01:30:00+01:00"}},
+			[]string{"2026-10-25T01:30:00+02:00", "2026-10-25T02:00:00+02:00",
+				"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00",
+				"2026-10-25T02:30:00+01:00", "2026-10-25T03:00:00+01:00",
+				"2026-10-26T01:30:00+01:00"}},
 		{"Australia/Lord_Howe", "15 2 * * *", "2026-10-03T12:00:00+10:30", skip, []string{"2026-10-05T02:15:00+11:00"}},
 		{"Australia/Lord_Howe", "45 1 * * *", "2026-04-05T00:00:00+11:00", both,
-			[]string{"2026-04-05T01:45:00+11:00", "2026-04-05T01:45:00+10:30", "2026-04-06T01:45:00+10:30"}},
+			[]string{"2026-04-05T01:45:00+11:00", "2026-04-05T01:45:00+10:30",
+				"2026-04-06T01:45:00+10:30"}},
 		{"Antarctica/Troll", "30 1,2 * * *", "2026-03-29T00:00:00+00:00", skip,
 			[]string{"2026-03-30T01:30:00+02:00", "2026-03-30T02:30:00+02:00"}},
 		{"Antarctica/Troll", "30 1 * * *", "2026-10-25T00:00:00+02:00", both,
@@ -127,7 +135,8 @@ func TestTenYears(t *testing.T) {
 			until := time.Date(c.year+10, 1, 1, 0, 0, 0, 0, in)
 			gaps, twice := checkDaily(t, c.clock, in, from, until)
 			if gaps != c.gaps || twice != c.twice {
-				t.Errorf("%d gaps and %d times that exist twice, expected %d and %d", gaps, twice, c.gaps, c.twice)
+				t.Errorf("%d gaps and %d times that exist twice, expected %d and %d", gaps, twice,
+					c.gaps, c.twice)
 			}
 		})
 	}
@@ -136,7 +145,8 @@ func TestTenYears(t *testing.T) {
 // TestTenEvenYears holds that intervals neither go silent nor burst: around each
 // change of the clock, and in a soak through all ten years.
 func TestTenEvenYears(t *testing.T) {
-	for name, year := range map[string]int{"Australia/Lord_Howe": 2016, "Antarctica/Troll": 2016, "Pacific/Apia": 2006, "Africa/Casablanca": 2016, "Europe/Dublin": 2016} {
+	for name, year := range map[string]int{"Australia/Lord_Howe": 2016, "Antarctica/Troll": 2016,
+		"Pacific/Apia": 2006, "Africa/Casablanca": 2016, "Europe/Dublin": 2016} {
 		t.Run(name, func(t *testing.T) {
 			in := zone(t, name)
 			from := time.Date(year, 1, 1, 0, 0, 0, 0, in)
@@ -146,7 +156,8 @@ func TestTenEvenYears(t *testing.T) {
 				return
 			}
 			changes := 0
-			for _, change := from.ZoneBounds(); change.Before(until) && !change.IsZero(); _, change = change.ZoneBounds() {
+			for _, change := from.ZoneBounds(); change.Before(until) &&
+				!change.IsZero(); _, change = change.ZoneBounds() {
 				checkEven(t, in, change.AddDate(0, 0, -2), change.AddDate(0, 0, 2))
 				changes++
 			}
@@ -159,22 +170,26 @@ func TestTenEvenYears(t *testing.T) {
 
 // checkDaily compares the policies with each other and with the dates that
 // there are: it counts the dates without the local time, and with two.
-func checkDaily(t *testing.T, clock string, in *time.Location, from, until time.Time) (gaps, twice int) {
+func checkDaily(t *testing.T, clock string, in *time.Location, from,
+	until time.Time) (gaps, twice int) {
 	t.Helper()
 	s := parse(t, clock+" * * *", in)
 	run := calendarDates(t, s, from, until)
 	skip := calendarDates(t, s.WithClockChanges(schedule.ClockChanges{Skip: true}), from, until)
 	both := calendarDates(t, s.WithClockChanges(schedule.ClockChanges{Both: true}), from, until)
 	days, scheduledTimes := 0, 0
-	for day := time.Date(until.Year()-10, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < until.Year(); day = day.AddDate(0, 0, 1) {
+	for day := time.Date(until.Year()-10, 1, 1, 12, 0, 0, 0,
+		time.UTC); day.Year() < until.Year(); day = day.AddDate(0, 0, 1) {
 		days++
 		date := day.Format(time.DateOnly)
 		scheduledTimes += run[date]
 		gaps += 1 - skip[date]
 		twice += both[date] - run[date]
-		missing := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, in).Format(time.DateOnly) != date
+		missing := time.Date(day.Year(), day.Month(), day.Day(), 12, 0, 0, 0, in).
+			Format(time.DateOnly) != date
 		if !missing && run[date] < 1 || run[date] > 2 || skip[date] > 1 || both[date] < run[date] {
-			t.Errorf("%s: %d scheduled times, %d if gaps are skipped, %d if both are run", date, run[date], skip[date], both[date])
+			t.Errorf("%s: %d scheduled times, %d if gaps are skipped, %d if both are run", date,
+				run[date], skip[date], both[date])
 		}
 	}
 	if scheduledTimes != days {
@@ -185,18 +200,22 @@ func checkDaily(t *testing.T, clock string, in *time.Location, from, until time.
 
 func checkEven(t *testing.T, in *time.Location, from, until time.Time) {
 	t.Helper()
-	for text, want := range map[string]time.Duration{"*/15 * * * *": 15 * time.Minute, "every 30m between 00:00 and 24:00": 30 * time.Minute} {
+	for text, want := range map[string]time.Duration{"*/15 * * * *": 15 * time.Minute,
+		"every 30m between 00:00 and 24:00": 30 * time.Minute} {
 		scheduledTimes := scheduledTimesBetween(t, parse(t, text, in), from, until)
 		for i := 1; i < len(scheduledTimes); i++ {
 			if gap := scheduledTimes[i].Sub(scheduledTimes[i-1]); gap != want {
-				t.Errorf("%s: %s between %s and %s", text, gap, scheduledTimes[i-1].In(in), scheduledTimes[i].In(in))
+				t.Errorf("%s: %s between %s and %s", text, gap, scheduledTimes[i-1].In(in),
+					scheduledTimes[i].In(in))
 			}
 		}
 	}
 	scheduledTimes := scheduledTimesBetween(t, parse(t, "0 */2 * * *", in), from, until)
 	for i := 1; i < len(scheduledTimes); i++ {
-		if gap := scheduledTimes[i].Sub(scheduledTimes[i-1]); gap < 30*time.Minute || gap > 4*time.Hour {
-			t.Errorf("every second hour: %s between %s and %s", gap, scheduledTimes[i-1].In(in), scheduledTimes[i].In(in))
+		if gap := scheduledTimes[i].Sub(scheduledTimes[i-1]); gap < 30*time.Minute ||
+			gap > 4*time.Hour {
+			t.Errorf("every second hour: %s between %s and %s", gap, scheduledTimes[i-1].In(in),
+				scheduledTimes[i].In(in))
 		}
 	}
 }

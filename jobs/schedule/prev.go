@@ -25,7 +25,9 @@ func (s Schedule) Prev(t time.Time) time.Time {
 	}
 	from := t.Add(-back).Truncate(time.Second)
 	seconds := int(back/time.Second) + 1
-	last := sort.Search(seconds, func(i int) bool { return !before(from.Add(time.Duration(i) * time.Second)) })
+	last := sort.Search(seconds, func(i int) bool {
+		return !before(from.Add(time.Duration(i) * time.Second))
+	})
 	return s.Next(from.Add(time.Duration(last-1) * time.Second))
 }
 

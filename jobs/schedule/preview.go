@@ -70,11 +70,14 @@ func (l *local) change(scheduledAt int64) []string {
 	after := stretchAt(l.zone, min(within.end, maxInstant))
 	switch {
 	case scheduledAt == within.start && l.missed(within, &lookahead{pattern: &l.pattern}):
-		return []string{shownGap(within.start+within.before, within.start+within.offset) + " does not exist: run after the gap"}
+		return []string{shownGap(within.start+within.before, within.start+within.offset) +
+			" does not exist: run after the gap"}
 	case after.offset < within.offset && within.end-scheduledAt <= within.offset-after.offset:
-		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) + " comes twice: the first time"}
+		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) +
+			" comes twice: the first time"}
 	case within.offset < within.before && scheduledAt-within.start < within.before-within.offset:
-		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) + " comes twice: the second time"}
+		return []string{clockText(floorMod(scheduledAt+within.offset, daySeconds)) +
+			" comes twice: the second time"}
 	}
 	return nil
 }

@@ -21,9 +21,12 @@ func parseQuartz(text string, zone *time.Location) (rule, error) {
 			return nil, fmt.Errorf("found %q, expected ASCII only", text)
 		}
 	}
-	texts := strings.FieldsFunc(strings.ToUpper(text), func(r rune) bool { return r == ' ' || r == '\t' })
+	texts := strings.FieldsFunc(strings.ToUpper(text), func(r rune) bool {
+		return r == ' ' || r == '\t'
+	})
 	if len(texts) < 6 {
-		return nil, fmt.Errorf("found %d fields, expected 6 (second, minute, hour, day of month, month, weekday) or 7 (year last)", len(texts))
+		return nil, fmt.Errorf("found %d fields, expected 6 (second, minute, hour, day of month, "+
+			"month, weekday) or 7 (year last)", len(texts))
 	}
 	if len(texts) == 6 {
 		texts = append(texts, "*")
@@ -43,12 +46,15 @@ func parseQuartz(text string, zone *time.Location) (rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := clockFields{q[quartzSecond].values.low(), q[quartzMinute].values.low(), q[quartzHour].values.low()}
+	fields := clockFields{q[quartzSecond].values.low(), q[quartzMinute].values.low(),
+		q[quartzHour].values.low()}
 	p := pattern{clock: fields, days: days}
 	if !p.fires() {
-		return nil, fmt.Errorf("%w: no date matches day of month %s, month %s, weekday %s, year %s", ErrNeverFires, texts[3], texts[4], texts[5], texts[6])
+		return nil, fmt.Errorf("%w: no date matches day of month %s, month %s, weekday %s, year %s",
+			ErrNeverFires, texts[3], texts[4], texts[5], texts[6])
 	}
-	even := fields.everyHour() || isOpenStep(texts[0]) || isOpenStep(texts[1]) || isOpenStep(texts[2])
+	even := fields.everyHour() || isOpenStep(texts[0]) || isOpenStep(texts[1]) ||
+		isOpenStep(texts[2])
 	return &local{pattern: p, zone: zone, everyHour: fields.everyHour(), even: even}, nil
 }
 
@@ -70,7 +76,9 @@ func (q *quartz) days() (days, error) {
 		if day.none {
 			found = "both"
 		}
-		return nil, fmt.Errorf("found ? in %s of day of month and weekday, expected it in one of them", found)
+		return nil,
+			fmt.Errorf("found ? in %s of day of month and weekday, expected it in one of them",
+				found)
 	}
 	d := quartzDays{months: q[quartzMonth].values.low()}
 	if years := q[quartzYear].values; years != everyYear() {
@@ -84,7 +92,8 @@ func (q *quartz) days() (days, error) {
 	case weekday.none && day.last >= 0:
 		d.of = lastDay{before: day.last, workday: day.workday}
 	case weekday.none && day.workday && lowest == 0:
-		return nil, errors.New("day of month: found 0W, expected 1W to 31W: Quartz takes it, and then looks for its day for ever")
+		return nil, errors.New("day of month: found 0W, expected 1W to 31W: Quartz takes it, and " +
+			"then looks for its day for ever")
 	case weekday.none && day.workday:
 		d.of = workday{day: lowest, months: d.months}
 	case weekday.none:
@@ -93,9 +102,11 @@ func (q *quartz) days() (days, error) {
 		d.of = lastWeekday(lowest - 1)
 	case weekday.nth > 0:
 		if lowest > 7 {
-			return nil, fmt.Errorf("weekday: found %d#%d, expected 1#%d to 7#%d: Quartz takes it, and never fires", lowest, weekday.nth, weekday.nth, weekday.nth)
+			return nil, fmt.Errorf("weekday: found %d#%d, expected 1#%d to 7#%d: Quartz takes "+
+				"it, and never fires", lowest, weekday.nth, weekday.nth, weekday.nth)
 		}
-		d.of = nthWeekday{weekday: time.Weekday((lowest + 6) % 7), nth: weekday.nth} // 0 is taken for Saturday
+		// 0 is taken for Saturday
+		d.of = nthWeekday{weekday: time.Weekday((lowest + 6) % 7), nth: weekday.nth}
 	default:
 		d.of = weekdays(weekday.values.low() >> 1)
 	}

@@ -26,7 +26,8 @@ const (
 )
 
 func (f *quartzField) parse(text string) error {
-	if f.kind.isDay() && len(text) > 1 && strings.Contains(text, "L") && strings.Contains(text, ",") {
+	if f.kind.isDay() && len(text) > 1 && strings.Contains(text, "L") &&
+		strings.Contains(text, ",") {
 		return fmt.Errorf("found %q, expected L by itself, not in a list", text)
 	}
 	if f.kind == quartzWeekday && strings.Count(text, "#") > 1 {
@@ -71,7 +72,8 @@ func (f *quartzField) unexpected(text string) error {
 
 func (f *quartzField) question(text string) error {
 	if !f.kind.isDay() {
-		return fmt.Errorf("found %q, expected %s; ? is for the day of month or the weekday", text, f.kind.expected())
+		return fmt.Errorf("found %q, expected %s; ? is for the day of month or the weekday", text,
+			f.kind.expected())
 	}
 	if len(text) > 2 {
 		return fmt.Errorf("found %q, expected ? by itself", text)
@@ -157,7 +159,8 @@ func (f *quartzField) named(text string) error {
 	switch {
 	case strings.HasPrefix(rest, "-"):
 		if len(rest) < 4 {
-			return fmt.Errorf("found %q, expected a range of names such as %s-%s", text, names[0], names[len(names)-1])
+			return fmt.Errorf("found %q, expected a range of names such as %s-%s", text, names[0],
+				names[len(names)-1])
 		}
 		end, err := f.kind.name(rest[1:])
 		if err != nil {
@@ -192,13 +195,15 @@ func (f *quartzField) numeric(text string) error {
 	switch {
 	case strings.HasPrefix(rest, "L"):
 		if f.kind != quartzWeekday || value < 1 || value > 7 {
-			return fmt.Errorf("found %q, expected %s; 1L to 7L are for weekdays", text, f.kind.expected())
+			return fmt.Errorf("found %q, expected %s; 1L to 7L are for weekdays", text,
+				f.kind.expected())
 		}
 		f.lastOfMonth = true
 		f.values.add(value)
 	case strings.HasPrefix(rest, "W"):
 		if f.kind != quartzDay || value > 31 {
-			return fmt.Errorf("found %q, expected %s; 1W to 31W are for days of the month", text, f.kind.expected())
+			return fmt.Errorf("found %q, expected %s; 1W to 31W are for days of the month", text,
+				f.kind.expected())
 		}
 		f.workday = true
 		f.values.add(value)
@@ -287,12 +292,14 @@ func (f *quartzField) fill(from, to, step int) error {
 	period := f.kind.period()
 	if to < from {
 		if f.kind == quartzYear {
-			return fmt.Errorf("found the years %s, expected a range that rises and ends before %d", spanText(from, to), quartzLastYear+1)
+			return fmt.Errorf("found the years %s, expected a range that rises and ends before %d",
+				spanText(from, to), quartzLastYear+1)
 		}
 		to += period
 	}
 	if last := from + (to-from)/step*step; last > math.MaxInt32-step {
-		return fmt.Errorf("found the step %d, expected less: Quartz counts beyond its integers", step)
+		return fmt.Errorf("found the step %d, expected less: Quartz counts beyond its integers",
+			step)
 	}
 	for value := from; value <= min(to, lastYear); value += step {
 		if period > 0 {

@@ -52,7 +52,8 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 		scheduledAt := s.Next(time.Unix(at, 0))
 		if gap == "end" {
 			if !scheduledAt.IsZero() {
-				t.Errorf("%q in %s: after %s comes %s, Quartz has none", text, in, time.Unix(at, 0).UTC(), scheduledAt)
+				t.Errorf("%q in %s: after %s comes %s, Quartz has none", text, in,
+					time.Unix(at, 0).UTC(), scheduledAt)
 			}
 			return
 		}
@@ -61,7 +62,8 @@ func asQuartz(t *testing.T, gaps []string, in, from, text string) {
 			t.Fatal(err)
 		}
 		if at += seconds; scheduledAt.Unix() != at {
-			t.Errorf("%q in %s: due %s, Quartz has %s", text, in, scheduledAt, time.Unix(at, 0).UTC())
+			t.Errorf("%q in %s: due %s, Quartz has %s", text, in, scheduledAt,
+				time.Unix(at, 0).UTC())
 			return
 		}
 	}
@@ -208,7 +210,8 @@ func TestQuartzRefusals(t *testing.T) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
-	if _, err := schedule.Parse(schedule.Spec{Quartz: "0 0 12 31 4,6 ?"}, nil); !errors.Is(err, schedule.ErrNeverFires) {
+	if _, err := schedule.Parse(schedule.Spec{Quartz: "0 0 12 31 4,6 ?"}, nil); !errors.Is(err,
+		schedule.ErrNeverFires) {
 		t.Errorf("31 April: %v", err)
 	}
 }
@@ -216,13 +219,15 @@ func TestQuartzRefusals(t *testing.T) {
 // TestQuartzInABlock has the line breaks that YAML leaves behind a value, which
 // Quartz passes over at the end of any field.
 func TestQuartzInABlock(t *testing.T) {
-	for _, text := range []string{"0 0 12 ? * THU#1\n", "0\n 0\r\n 12 1W\n * ?", "0 0 12 L-30\n * ?\n"} {
+	for _, text := range []string{"0 0 12 ? * THU#1\n", "0\n 0\r\n 12 1W\n * ?",
+		"0 0 12 L-30\n * ?\n"} {
 		s, err := schedule.Parse(schedule.Spec{Quartz: text}, nil)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		expect(t, upcoming(s, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 1), []string{"2026-01-01T12:00:00Z"})
+		expect(t, upcoming(s, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 1),
+			[]string{"2026-01-01T12:00:00Z"})
 	}
 }
 
@@ -231,11 +236,15 @@ func TestQuartzClockChanges(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	back := time.Date(2026, 10, 25, 0, 20, 0, 0, time.UTC)
 	expect(t, upcoming(parse(t, "quartz:0 0/30 * * * ?", berlin), back, 3),
-		[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00", "2026-10-25T02:30:00+01:00"})
-	for _, text := range []string{"0 0/30 1-3 * * ?", "0 */30 1-3 * * ?", "0 /30 1-3 * * ?", "0 0,30 0/1 * * ?"} {
-		expect(t, upcoming(parse(t, "quartz:"+text, berlin), back, 2), []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00"})
+		[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00",
+			"2026-10-25T02:30:00+01:00"})
+	for _, text := range []string{"0 0/30 1-3 * * ?", "0 */30 1-3 * * ?", "0 /30 1-3 * * ?",
+		"0 0,30 0/1 * * ?"} {
+		expect(t, upcoming(parse(t, "quartz:"+text, berlin), back, 2),
+			[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:00:00+01:00"})
 	}
-	expect(t, upcoming(parse(t, "quartz:0 0-30/30 1-3 * * ?", berlin), back, 2), []string{"2026-10-25T02:30:00+02:00", "2026-10-25T03:00:00+01:00"})
+	expect(t, upcoming(parse(t, "quartz:0 0-30/30 1-3 * * ?", berlin), back, 2),
+		[]string{"2026-10-25T02:30:00+02:00", "2026-10-25T03:00:00+01:00"})
 	expect(t, upcoming(parse(t, "quartz:0 30 2 * * ?", berlin), back, 2),
 		[]string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"})
 	forward := time.Date(2026, 3, 29, 1, 20, 0, 0, berlin)

@@ -71,15 +71,18 @@ func splitRecurrence(text string) (Recurrence, error) {
 		for _, part := range parts() {
 			isPart = isPart || word == part
 		}
-		if near := suggest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" && len(word) > 3 {
-			return r, &PartError{Part: name, Err: fmt.Errorf("found %q behind it; did you mean %q?", word, near)}
+		if near := suggest.Of(word, []string{"every", "between", "from"}); !isPart && near != "" &&
+			len(word) > 3 {
+			return r, &PartError{Part: name,
+				Err: fmt.Errorf("found %q behind it; did you mean %q?", word, near)}
 		}
 		if !isPart {
 			given[name] = append(given[name], word)
 			continue
 		}
 		if _, twice := given[word]; twice {
-			return r, &PartError{Part: word, Err: errors.New("found it a second time, expected it once")}
+			return r, &PartError{Part: word,
+				Err: errors.New("found it a second time, expected it once")}
 		}
 		name, given[word] = word, nil
 	}
@@ -165,7 +168,8 @@ func (p *recurrenceParser) take(part string, read func(text string) (normal stri
 
 func (p *recurrenceParser) refuse(part, goesWith string) {
 	p.take(part, func(string) (string, error) {
-		return "", fmt.Errorf("found %q with every %s: it goes with %s", *p.part(part), p.Every, goesWith)
+		return "", fmt.Errorf("found %q with every %s: it goes with %s", *p.part(part), p.Every,
+			goesWith)
 	})
 }
 
@@ -190,7 +194,8 @@ func (p *recurrenceParser) window(step time.Duration, zone *time.Location) rule 
 			return "", fmt.Errorf("found %s, expected whole seconds, at least 1s", step)
 		}
 		if most := time.Duration(length) * time.Second; step > most {
-			return "", fmt.Errorf("found %s, expected at most the window's %s", shortDuration(step), shortDuration(most))
+			return "", fmt.Errorf("found %s, expected at most the window's %s", shortDuration(step),
+				shortDuration(most))
 		}
 		return shortDuration(step), nil
 	})
@@ -223,7 +228,8 @@ func (p *recurrenceParser) dates(a amount, zone *time.Location) rule {
 	if bounded {
 		days = since{days: days, from: from}
 	}
-	return &local{pattern: pattern{clock: ticks{step: daySeconds}, days: days, shift: int64(at)}, zone: zone}
+	return &local{pattern: pattern{clock: ticks{step: daySeconds}, days: days, shift: int64(at)},
+		zone: zone}
 }
 
 func (p *recurrenceParser) days(a amount, from date) days {
@@ -285,10 +291,12 @@ func parseAmount(text string) (amount, error) {
 		count, words = int(n), words[1:]
 	}
 	if len(words) != 1 {
-		return amount{}, fmt.Errorf("found %q, expected a duration such as 90s, or a number and days, weeks, months or years", text)
+		return amount{}, fmt.Errorf("found %q, expected a duration such as 90s, or a number and "+
+			"days, weeks, months or years", text)
 	}
 	unit := strings.TrimSuffix(words[0], "s")
-	if length, short := map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}[unit]; short {
+	if length, short := map[string]time.Duration{"second": time.Second, "minute": time.Minute,
+		"hour": time.Hour}[unit]; short {
 		if time.Duration(count) > maxEvery/length {
 			return amount{}, fmt.Errorf("found %q, expected at most %s", text, maxEvery)
 		}

@@ -45,7 +45,8 @@ func TestRecurrence(t *testing.T) {
 		s := parse(t, text, berlin)
 		var got []string
 		for _, scheduledAt := range s.Upcoming(from, strings.Count(want, ",")+1) {
-			got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).Format("01-02 15:04:05"), ":00"))
+			got = append(got, strings.TrimSuffix(scheduledAt.In(berlin).Format("01-02 15:04:05"),
+				":00"))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: due %s, expected %s", text, strings.Join(got, ", "), want)
@@ -152,8 +153,10 @@ func TestRecurrenceMistakes(t *testing.T) {
 		}
 	}
 	var parts schedule.PartErrors
-	_, err := schedule.Parse(schedule.Spec{Recurrence: schedule.Recurrence{Every: "1 month", At: "x", On: "y"}}, nil)
-	if !errors.As(err, &parts) || len(parts) != 2 || parts[0].Part != "at" || parts[1].Part != "on" {
+	_, err := schedule.Parse(schedule.Spec{Recurrence: schedule.Recurrence{Every: "1 month",
+		At: "x", On: "y"}}, nil)
+	if !errors.As(err, &parts) || len(parts) != 2 || parts[0].Part != "at" ||
+		parts[1].Part != "on" {
 		t.Errorf("parts with a mistake: %v", err)
 	}
 }
@@ -167,7 +170,8 @@ func TestAfter(t *testing.T) {
 	if s.String() != `after:extract,"load, all",nightly/clean up` {
 		t.Errorf("written as %q", s)
 	}
-	if again := parse(t, s.String(), time.UTC); strings.Join(again.After(), "|") != strings.Join(want, "|") {
+	if again := parse(t, s.String(), time.UTC); strings.Join(again.After(),
+		"|") != strings.Join(want, "|") {
 		t.Errorf("read again as %q", again.After())
 	}
 	if scheduledAt := s.Next(time.Now()); !scheduledAt.IsZero() {
@@ -179,7 +183,8 @@ func TestAfter(t *testing.T) {
 		"after: a,b,a": `found "a" a second time`,
 		`after: "a" b`: `found "b" behind a name, expected a comma`,
 	} {
-		if _, err := schedule.ParseText(text, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := schedule.ParseText(text, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}

@@ -57,11 +57,15 @@ func (r *repeats) matches(day int64) bool {
 		return false
 	}
 	length, _ := shape(d.year, d.month)
-	if len(r.monthDays) > 0 && !slices.ContainsFunc(r.monthDays, func(n int) bool { return n == d.day || n < 0 && length+1+n == d.day }) {
+	if len(r.monthDays) > 0 && !slices.ContainsFunc(r.monthDays, func(n int) bool {
+		return n == d.day || n < 0 && length+1+n == d.day
+	}) {
 		return false
 	}
 	if len(r.weekdays) > 0 {
-		return slices.ContainsFunc(r.weekdays, func(n nthDay) bool { return n.is(d, r.unit == "year" && r.months == 0) })
+		return slices.ContainsFunc(r.weekdays, func(n nthDay) bool {
+			return n.is(d, r.unit == "year" && r.months == 0)
+		})
 	}
 	return len(r.monthDays) > 0 || r.sameDay(d, start)
 }
@@ -113,7 +117,8 @@ func parseRepeats(text string, start int64) (r *repeats, until string, err error
 		name, value, ok := strings.Cut(pair, "=")
 		name, value = strings.ToUpper(name), strings.ToUpper(value)
 		if !ok || seen[name] {
-			return nil, "", fmt.Errorf("found %q, expected each part once, such as FREQ=YEARLY", pair)
+			return nil, "", fmt.Errorf("found %q, expected each part once, such as FREQ=YEARLY",
+				pair)
 		}
 		seen[name] = true
 		switch name {
@@ -148,7 +153,8 @@ func parseWithin(text string, low, high int) (int, error) {
 func (r *repeats) part(name, value string) (err error) {
 	switch name {
 	case "FREQ":
-		unit, ok := map[string]string{"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}[value]
+		unit, ok := map[string]string{"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month",
+			"YEARLY": "year"}[value]
 		if !ok {
 			return fmt.Errorf("found %q, expected YEARLY, MONTHLY, WEEKLY or DAILY", value)
 		}
@@ -181,7 +187,8 @@ func (r *repeats) part(name, value string) (err error) {
 		r.weekStart = day.weekday
 		return err
 	default:
-		known := []string{"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYMONTH", "BYMONTHDAY", "BYDAY", "WKST"}
+		known := []string{"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYMONTH", "BYMONTHDAY", "BYDAY",
+			"WKST"}
 		return fmt.Errorf("not supported%s", suggest.Hint(name, known))
 	}
 	return err
@@ -204,13 +211,15 @@ func parseNthDay(text string) (nthDay, error) {
 		i = slices.Index(names, text[len(text)-2:])
 	}
 	if i < 0 {
-		return nthDay{}, fmt.Errorf("found %q, expected a weekday: %s, with a number before it for the nth", text, strings.Join(names, ", "))
+		return nthDay{}, fmt.Errorf("found %q, expected a weekday: %s, with a number before it "+
+			"for the nth", text, strings.Join(names, ", "))
 	}
 	day := nthDay{weekday: time.Weekday(i)}
 	if digits := text[:len(text)-2]; digits != "" {
 		nth, err := parseWithin(digits, -53, 53)
 		if err != nil || nth == 0 {
-			return nthDay{}, fmt.Errorf("found %q, expected a number from 1 to 53 before the weekday, or from -1 to -53", text)
+			return nthDay{}, fmt.Errorf("found %q, expected a number from 1 to 53 before the "+
+				"weekday, or from -1 to -53", text)
 		}
 		day.nth = nth
 	}
@@ -226,7 +235,8 @@ func (r *repeats) check(seen map[string]bool) error {
 	case seen["UNTIL"] && seen["COUNT"]:
 		return errors.New("found UNTIL and COUNT, expected one of them")
 	case nth && r.unit != "month" && r.unit != "year":
-		return errors.New("BYDAY: found a number before a weekday, which goes with MONTHLY and YEARLY")
+		return errors.New(
+			"BYDAY: found a number before a weekday, which goes with MONTHLY and YEARLY")
 	case r.unit == "week" && len(r.monthDays) > 0:
 		return errors.New("BYMONTHDAY: found it with WEEKLY, expected it with another frequency")
 	}

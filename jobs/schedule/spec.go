@@ -33,10 +33,12 @@ func Parse(spec Spec, zone *time.Location) (Schedule, error) {
 		zone = time.UTC
 	}
 	if zone == time.Local {
-		return Schedule{}, errors.New("schedule: the zone Local differs between replicas: name one, such as UTC or Europe/Berlin")
+		return Schedule{}, errors.New("schedule: the zone Local differs between replicas: name " +
+			"one, such as UTC or Europe/Berlin")
 	}
 	if spec.kinds() > 1 {
-		return Schedule{}, errors.New("schedule: expected one of cron, quartz, every, at and after, found several")
+		return Schedule{}, errors.New("schedule: expected one of cron, quartz, every, at and " +
+			"after, found several")
 	}
 	s := Schedule{text: spec.String(), zone: zone}
 	var err error
@@ -75,11 +77,14 @@ func ParseSpec(s string) (Spec, error) {
 		if err != nil {
 			return Spec{}, err
 		}
-		if d, err := time.ParseDuration(r.Every); err == nil && d > 0 && r == (Recurrence{Every: r.Every}) {
+		if d, err := time.ParseDuration(r.Every); err == nil && d > 0 &&
+			r == (Recurrence{Every: r.Every}) {
 			return Spec{Every: d}, nil
 		}
 		if r.Every == "" {
-			return Spec{}, &PartError{Part: "every", Err: errors.New("found nothing, expected a duration such as 90s or 1h30m, or 1 month")}
+			return Spec{}, &PartError{Part: "every",
+				Err: errors.New(
+					"found nothing, expected a duration such as 90s or 1h30m, or 1 month")}
 		}
 		return Spec{Recurrence: r}, nil
 	}
@@ -141,7 +146,8 @@ func orBlank(s string) string {
 
 func (s Spec) kinds() int {
 	n := 0
-	for _, set := range []bool{s.Cron != "", s.Quartz != "", s.Every != 0, s.Recurrence != Recurrence{}, !s.At.IsZero(), s.After != nil} {
+	for _, set := range []bool{s.Cron != "", s.Quartz != "", s.Every != 0,
+		s.Recurrence != Recurrence{}, !s.At.IsZero(), s.After != nil} {
 		if set {
 			n++
 		}

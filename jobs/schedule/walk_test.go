@@ -59,7 +59,8 @@ func drawExpression(t *rapid.T, seconds bool) expression {
 	if seconds {
 		e[0] = drawField(t, "second", 0, 59)
 	}
-	return append(e, drawField(t, "minute", 0, 59), drawField(t, "hour", 0, 23), drawField(t, "day", 1, 31),
+	return append(e, drawField(t, "minute", 0, 59), drawField(t, "hour", 0, 23),
+		drawField(t, "day", 1, 31),
 		drawField(t, "month", 1, 12), drawField(t, "weekday", 0, 6))
 }
 
@@ -112,7 +113,8 @@ func drawQuartz(t *rapid.T) quartz {
 	e[3].star = true // both day fields must match
 	for i := range e[:3] {
 		// A step from a value on is an interval, as it is from a star.
-		e[i].star = e[i].star || strings.Contains(e[i].text, "/") && !strings.Contains(e[i].text, "-")
+		e[i].star = e[i].star || strings.Contains(e[i].text, "/") &&
+			!strings.Contains(e[i].text, "-")
 	}
 	return quartz{e}
 }
@@ -126,7 +128,8 @@ type window struct {
 }
 
 func drawWindow(t *rapid.T) window {
-	w := window{from: rapid.IntRange(0, 24*60-1).Draw(t, "from"), length: rapid.IntRange(1, 24*60-1).Draw(t, "length"), weekdays: map[int]bool{}}
+	w := window{from: rapid.IntRange(0, 24*60-1).Draw(t, "from"),
+		length: rapid.IntRange(1, 24*60-1).Draw(t, "length"), weekdays: map[int]bool{}}
 	w.step = rapid.IntRange(1, w.length).Draw(t, "step")
 	for _, day := range rapid.SliceOfN(rapid.IntRange(0, 6), 1, 7).Draw(t, "weekdays") {
 		w.weekdays[day] = true
@@ -140,13 +143,15 @@ func (w window) text() string {
 		days = append(days, time.Weekday(day).String())
 	}
 	clock := func(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60%24, minute%60) }
-	return fmt.Sprintf("every %dm between %s and %s on %s", w.step, clock(w.from), clock(w.from+w.length), strings.Join(days, ","))
+	return fmt.Sprintf("every %dm between %s and %s on %s", w.step, clock(w.from),
+		clock(w.from+w.length), strings.Join(days, ","))
 }
 
 func (w window) matches(shown time.Time) bool {
 	begun := shown.Add(-time.Duration(w.from) * time.Minute)
 	into := begun.Hour()*60 + begun.Minute()
-	return w.weekdays[int(begun.Weekday())] && into <= w.length && into%w.step == 0 && shown.Second() == 0
+	return w.weekdays[int(begun.Weekday())] && into <= w.length && into%w.step == 0 &&
+		shown.Second() == 0
 }
 
 func (w window) evenly() (everyHour, even bool) { return false, true }
@@ -160,7 +165,8 @@ type walked interface {
 
 // walk goes from one instant to the next as an operator with a wall clock
 // would, and notes the scheduled times after from and until to.
-func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to time.Time, step time.Duration) []time.Time {
+func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to time.Time,
+	step time.Duration) []time.Time {
 	everyHour, even := e.evenly()
 	var seen int64 = math.MinInt64 // the latest that was shown
 	shown := func(t time.Time) time.Time {
@@ -173,7 +179,8 @@ func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to t
 	for t := before.Add(step); !t.After(to); t = t.Add(step) {
 		now := shown(t)
 		scheduledAt := e.matches(now) && (even || changes.Both || now.Unix() > seen)
-		for lost := last.Add(step); lost.Before(now) && !everyHour && !changes.Skip; lost = lost.Add(step) {
+		for lost := last.Add(step); lost.Before(now) && !everyHour &&
+			!changes.Skip; lost = lost.Add(step) {
 			scheduledAt = scheduledAt || e.matches(lost)
 		}
 		if scheduledAt && t.After(from) {
@@ -187,8 +194,10 @@ func walk(e walked, changes schedule.ClockChanges, in *time.Location, from, to t
 
 // drawChange returns an instant at which clocks change in one of the zones.
 func drawChange(t *rapid.T) (*time.Location, time.Time) {
-	name := rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca",
-		"Pacific/Apia", "Antarctica/Troll", "Europe/Dublin", "America/Sao_Paulo", "Asia/Gaza", "UTC"}).Draw(t, "zone")
+	name := rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
+		"Africa/Casablanca",
+		"Pacific/Apia", "Antarctica/Troll", "Europe/Dublin", "America/Sao_Paulo", "Asia/Gaza",
+		"UTC"}).Draw(t, "zone")
 	in, err := time.LoadLocation(name)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +217,8 @@ func checkAgainstWalk(t *rapid.T, e walked, before, after, step time.Duration) {
 	if err != nil {
 		t.Skip(err) // never fires
 	}
-	changes := schedule.ClockChanges{Skip: rapid.Bool().Draw(t, "skip"), Both: rapid.Bool().Draw(t, "both")}
+	changes := schedule.ClockChanges{Skip: rapid.Bool().Draw(t, "skip"),
+		Both: rapid.Bool().Draw(t, "both")}
 	s = s.WithClockChanges(changes)
 	want := walk(e, changes, in, from, to, step)
 	got := from
@@ -267,7 +277,8 @@ func TestScheduledTimesIncrease(t *testing.T) {
 		if !first.After(from) || !second.After(first) || first.Nanosecond() != 0 {
 			t.Fatalf("%q in %s: after %s come %s and %s", s, in, from, first, second)
 		}
-		between := first.Add(time.Duration(rapid.Int64Range(0, int64(second.Sub(first))-1).Draw(t, "into")))
+		between := first.Add(time.Duration(rapid.Int64Range(0, int64(second.Sub(first))-1).
+			Draw(t, "into")))
 		if got := s.Next(between); got != second {
 			t.Fatalf("%q in %s: after %s comes %s, after %s %s", s, in, first, second, between, got)
 		}

@@ -39,7 +39,8 @@ const everyWeekday weekdaySet = 1<<7 - 1
 
 func parseWeekday(text string) (time.Weekday, error) {
 	if _, err := strconv.Atoi(text); err == nil {
-		return 0, fmt.Errorf("found %q, expected the day's name, such as mon: 1 is Monday in cron and Sunday in Quartz", text)
+		return 0, fmt.Errorf("found %q, expected the day's name, such as mon: 1 is Monday in "+
+			"cron and Sunday in Quartz", text)
 	}
 	day, err := named(text, weekdayNames, func(i int) string { return time.Weekday(i).String() })
 	return time.Weekday(day), err
@@ -140,7 +141,8 @@ func parseWindow(text string) (from, length int, err error) {
 	low, high, ok := strings.Cut(text, " and ")
 	if !ok {
 		if low, high, ok = strings.Cut(text, "-"); !ok {
-			return 0, 0, fmt.Errorf("found %q, expected two times of day such as 09:00 and 17:00", text)
+			return 0, 0, fmt.Errorf("found %q, expected two times of day such as 09:00 and 17:00",
+				text)
 		}
 	}
 	if from, err = parseClock(strings.TrimSpace(low)); err != nil {
@@ -151,7 +153,8 @@ func parseWindow(text string) (from, length int, err error) {
 		return 0, 0, err
 	}
 	if from == to {
-		return 0, 0, fmt.Errorf("found %q, expected a window that ends after it begins; all day is 00:00 and 24:00", text)
+		return 0, 0, fmt.Errorf("found %q, expected a window that ends after it begins; all day "+
+			"is 00:00 and 24:00", text)
 	}
 	if to < from {
 		to += daySeconds
@@ -185,7 +188,8 @@ func parseMonthDays(text string) (days uint64, normal string, err error) {
 		case item == "last":
 			n = lastOfMonth
 		case err != nil || n < 1 || n > 31:
-			return 0, "", fmt.Errorf("found %q, expected days of the month from 1 to 31, or last", item)
+			return 0, "", fmt.Errorf("found %q, expected days of the month from 1 to 31, or last",
+				item)
 		}
 		days |= 1 << n
 	}
@@ -215,13 +219,16 @@ func parseYearDay(text string) (time.Month, int, error) {
 	if _, err := strconv.Atoi(words[0]); err != nil {
 		words[0], words[1] = words[1], words[0]
 	}
-	month, err := named(words[1], monthNames, func(i int) string { return time.Month(i + 1).String() })
+	month, err := named(words[1], monthNames, func(i int) string {
+		return time.Month(i + 1).String()
+	})
 	if err != nil {
 		return 0, 0, err
 	}
 	day, err := strconv.ParseUint(words[0], 10, 8)
 	if err != nil || !inLeapYear(time.Month(month+1), int(day)) {
-		return 0, 0, fmt.Errorf("found the day %q of %s, expected one that the month has", words[0], words[1])
+		return 0, 0, fmt.Errorf("found the day %q of %s, expected one that the month has", words[0],
+			words[1])
 	}
 	return time.Month(month + 1), int(day), nil
 }
@@ -231,7 +238,8 @@ func parseMonthDay(text string) (time.Month, int, error) {
 	low, high, ok := strings.Cut(text, "-")
 	month, errMonth := strconv.ParseUint(low, 10, 8)
 	day, errDay := strconv.ParseUint(high, 10, 8)
-	if !ok || len(low) != 2 || len(high) != 2 || errors.Join(errMonth, errDay) != nil || month > 12 || !inLeapYear(time.Month(month), int(day)) {
+	if !ok || len(low) != 2 || len(high) != 2 || errors.Join(errMonth, errDay) != nil ||
+		month > 12 || !inLeapYear(time.Month(month), int(day)) {
 		return 0, 0, fmt.Errorf("found %q, expected a date of the year such as 12-24", text)
 	}
 	return time.Month(month), int(day), nil

@@ -11,10 +11,12 @@ import (
 const (
 	abandoned = `
 SELECT r.id FROM holdfast_runs r CROSS JOIN holdfast_jobs j ON j.name = r.job
-WHERE r.state = 'waiting' AND r.wait_since < ?1 AND (r.session IS NULL OR r.session NOT IN (SELECT value FROM json_each(?2))) AND ` + hadLeft
+WHERE r.state = 'waiting' AND r.wait_since < ?1
+    AND (r.session IS NULL OR r.session NOT IN (SELECT value FROM json_each(?2))) AND ` + hadLeft
 
 	endLeft = `
-UPDATE holdfast_runs SET state = CASE attempt WHEN 0 THEN 'skipped' ELSE 'cancelled' END, reason = 'job_gone', detail = ?2, blocker = NULL,
+UPDATE holdfast_runs SET state = CASE attempt WHEN 0 THEN 'skipped' ELSE 'cancelled' END,
+    reason = 'job_gone', detail = ?2, blocker = NULL,
     finished_at = ?3, wait_since = NULL
 WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'`
 )
@@ -34,7 +36,8 @@ func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) err
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, endLeft, encoded, jobs.JobGoneDetail, micros(now)); err != nil {
+	if _, err := tx.ExecContext(ctx, endLeft, encoded, jobs.JobGoneDetail,
+		micros(now)); err != nil {
 		return err
 	}
 	return execBatch(ctx, tx, endWants, left)

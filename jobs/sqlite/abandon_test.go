@@ -16,11 +16,14 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	s := open(t)
 	leaves, stays := uuid.New(), uuid.New()
 	for id, replica := range map[uuid.UUID]string{leaves: "leaves", stays: "stays"} {
-		if err := s.Open(t.Context(), jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
+		if err := s.Open(t.Context(),
+			jobs.Session{ID: id, Replica: replica, Version: "v1", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Register(t.Context(), leaves, []jobs.Definition{{Name: "a", Hash: "h", Priority: 5, Source: jobs.FromConfig}}); err != nil {
+	if _, err := s.Register(t.Context(), leaves,
+		[]jobs.Definition{{Name: "a", Hash: "h", Priority: 5,
+			Source: jobs.FromConfig}}); err != nil {
 		t.Fatal(err)
 	}
 	holder, waits := startOf(t, "holder"), startOf(t, "a")
@@ -56,7 +59,8 @@ func startOf(t *testing.T, job string) jobs.StartRequest {
 	}
 	now := time.Now()
 	return jobs.StartRequest{
-		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: now}, Attempt: 1, WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
+		Run: uuid.New(), Firing: jobs.Firing{Job: job, ScheduledAt: now}, Attempt: 1,
+		WaitSince: now, Requests: []locking.Request{{Resource: table, Mode: locking.Exclusive}},
 	}
 }
 

@@ -17,7 +17,8 @@ const (
 	actionByKey = `SELECT action, target, outcome FROM holdfast_audit WHERE key = ?1 AND key <> ''`
 
 	writeAudit = `
-INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key, outcome)
+INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason, detail, key,
+    outcome)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
 
 	raiseControlState = `UPDATE holdfast_meta SET orders = orders + 1`
@@ -35,7 +36,8 @@ type actionTx struct {
 // action does what an operator asks for, together with its line in the audit log.
 // One whose key was used for the same does nothing, and has outcome, a pointer,
 // filled in as it was then.
-func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any, do func(d *actionTx) error) error {
+func (s *Store) action(ctx context.Context, a jobs.Action, action, target string, outcome any,
+	do func(d *actionTx) error) error {
 	if err := a.Check(); err != nil {
 		return wrap(action, err)
 	}
@@ -57,7 +59,8 @@ func (s *Store) action(ctx context.Context, a jobs.Action, action, target string
 }
 
 // before fills in the outcome of an action that was done before with the key.
-func (d *actionTx) before(ctx context.Context, key, action, target string, outcome any) (bool, error) {
+func (d *actionTx) before(ctx context.Context, key, action, target string,
+	outcome any) (bool, error) {
 	var didAction, didTarget string
 	var told sql.NullString
 	err := d.QueryRowContext(ctx, actionByKey, key).Scan(&didAction, &didTarget, &told)
@@ -65,7 +68,8 @@ func (d *actionTx) before(ctx context.Context, key, action, target string, outco
 		return false, nil
 	}
 	if err == nil && (didAction != action || didTarget != target) {
-		err = fmt.Errorf("the key %q was used to %s %s: %w", key, didAction, didTarget, jobs.ErrConflict)
+		err = fmt.Errorf("the key %q was used to %s %s: %w", key, didAction, didTarget,
+			jobs.ErrConflict)
 	}
 	if err == nil && outcome != nil {
 		err = json.Unmarshal([]byte(told.String), outcome)
@@ -73,7 +77,8 @@ func (d *actionTx) before(ctx context.Context, key, action, target string, outco
 	return err == nil, err
 }
 
-func (d *actionTx) writeDown(ctx context.Context, a jobs.Action, action, target string, outcome any) error {
+func (d *actionTx) writeDown(ctx context.Context, a jobs.Action, action, target string,
+	outcome any) error {
 	detail, err := encodeOrNull(d.detail)
 	if err != nil {
 		return err
@@ -82,7 +87,8 @@ func (d *actionTx) writeDown(ctx context.Context, a jobs.Action, action, target 
 	if err != nil {
 		return err
 	}
-	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action, target, a.Reason, detail, a.Key, told)
+	_, err = d.ExecContext(ctx, writeAudit, uuid.New(), d.now, a.Actor, a.Via, a.Replica, action,
+		target, a.Reason, detail, a.Key, told)
 	if err == nil && d.controlState {
 		_, err = d.ExecContext(ctx, raiseControlState)
 	}

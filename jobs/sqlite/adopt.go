@@ -16,14 +16,17 @@ import (
 
 const (
 	freeRuns = `
-SELECT id, job, scheduled_at, key = '' AND recovery = 0 AND attempt <= 1, wait_since FROM holdfast_runs
+SELECT id, job, scheduled_at, key = '' AND recovery = 0 AND attempt <= 1, wait_since
+    FROM holdfast_runs
 WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?2))
         OR attempt <= 1 AND session IN (SELECT value FROM json_each(?5)))
-    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))`
+    AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3))
+        AND ` + notHeldBack + `?4)))`
 
 	ownRuns = `
 SELECT id FROM holdfast_runs
-WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1)) AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
+WHERE state = 'waiting' AND session = ?2 AND job IN (SELECT value FROM json_each(?1))
+    AND id NOT IN (SELECT value FROM json_each(?3)) AND ` + notHeldBack + `?4)))
 ORDER BY wait_since, id`
 
 	// notHeldBack is whether a run that waits may start although its job may be
@@ -32,14 +35,16 @@ ORDER BY wait_since, id`
 
 	drainingSessions = `SELECT id FROM holdfast_sessions WHERE draining`
 
-	takeRuns = `UPDATE holdfast_runs SET session = ?2, replica = ?3 WHERE id IN (SELECT value FROM json_each(?1))`
+	takeRuns = `UPDATE holdfast_runs SET session = ?2, replica = ?3
+		WHERE id IN (SELECT value FROM json_each(?1))`
 
 	runByToken = `SELECT run FROM holdfast_claims WHERE token = ?1`
 )
 
 // Adopt takes up waiting runs that no living session has, or that this one
 // has without knowing it. A dead session adopts none.
-func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) ([]jobs.Record, error) {
+func (s *Store) Adopt(ctx context.Context, session uuid.UUID,
+	a jobs.Adoption) ([]jobs.Record, error) {
 	if err := s.exclusively("adoption"); err != nil {
 		return nil, err
 	}
@@ -67,7 +72,8 @@ func (s *Store) Adopt(ctx context.Context, session uuid.UUID, a jobs.Adoption) (
 
 // adoptable returns the waiting runs that are the session's already, and those
 // that are nobody's.
-func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a jobs.Adoption) (own, free []uuid.UUID, err error) {
+func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID,
+	a jobs.Adoption) (own, free []uuid.UUID, err error) {
 	names := make([]string, len(a.Jobs))
 	for i, j := range a.Jobs {
 		names[i] = j.Name
@@ -81,7 +87,8 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a 
 		return nil, nil, err
 	}
 	var encoded [5]string
-	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.lives.living(), held.among(names), append([]uuid.UUID{}, draining...)} {
+	for i, list := range []any{names, append([]uuid.UUID{}, a.Known...), s.lives.living(),
+		held.among(names), append([]uuid.UUID{}, draining...)} {
 		if encoded[i], err = encode(list); err != nil {
 			return nil, nil, err
 		}
@@ -95,11 +102,12 @@ func (s *Store) adoptable(ctx context.Context, tx *sql.Tx, session uuid.UUID, a 
 	}
 	var runs []freeRun
 	now := time.Now()
-	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]}, func(rows *sql.Rows) error {
-		run, err := scanFreeRun(rows, asked, now)
-		runs = append(runs, run)
-		return err
-	})
+	err = each(ctx, tx, freeRuns, []any{encoded[0], encoded[2], encoded[1], encoded[3], encoded[4]},
+		func(rows *sql.Rows) error {
+			run, err := scanFreeRun(rows, asked, now)
+			runs = append(runs, run)
+			return err
+		})
 	return own, firstRuns(runs, a), err
 }
 
@@ -111,7 +119,8 @@ type freeRun struct {
 	place       time.Time
 }
 
-func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time) (run freeRun, err error) {
+func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob,
+	now time.Time) (run freeRun, err error) {
 	var name string
 	var scheduled bool
 	var since int64
@@ -125,7 +134,8 @@ func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob, now time.Time
 // firstRuns returns those that are to be taken up, in their order.
 func firstRuns(runs []freeRun, a jobs.Adoption) []uuid.UUID {
 	slices.SortFunc(runs, func(a, b freeRun) int {
-		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt), bytes.Compare(a.id[:], b.id[:]))
+		return cmp.Or(a.place.Compare(b.place), cmp.Compare(a.scheduledAt, b.scheduledAt),
+			bytes.Compare(a.id[:], b.id[:]))
 	})
 	var late, prompt []uuid.UUID
 	for _, run := range runs {
@@ -182,7 +192,8 @@ func recordsOf(ctx context.Context, from queryer, ids []uuid.UUID) ([]jobs.Recor
 // Revoke ends a claim by force; one that is gone already needs nothing. It
 // waits for the job's transaction, if one is under way: the claim may then be
 // gone by itself.
-func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, reason jobs.Reason) error {
+func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State,
+	reason jobs.Reason) error {
 	return s.write(ctx, "revocation", func(tx *sql.Tx) error {
 		var run uuid.UUID
 		err := tx.QueryRowContext(ctx, runByToken, token).Scan(&run)
@@ -192,7 +203,8 @@ func (s *Store) Revoke(ctx context.Context, token jobs.Token, state jobs.State, 
 		if err != nil {
 			return err
 		}
-		_, err = finish(ctx, tx, []jobs.FinishRequest{{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}})
+		_, err = finish(ctx, tx, []jobs.FinishRequest{
+			{Run: run, Token: token, State: state, Reason: reason, Detail: jobs.RevokedDetail}})
 		return err
 	})
 }

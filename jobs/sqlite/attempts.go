@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	countFailures = `SELECT q.key, a.count, a.until FROM json_each(?1) q CROSS JOIN holdfast_attempts a ON a.key = q.value WHERE a.until > ?2`
+	countFailures = `SELECT q.key, a.count, a.until FROM json_each(?1) q CROSS
+		JOIN holdfast_attempts a ON a.key = q.value WHERE a.until > ?2`
 
 	addFailure = `
-INSERT INTO holdfast_attempts AS a (key, count, until) SELECT value, 1, ?3 FROM json_each(?1) WHERE true
+INSERT INTO holdfast_attempts AS a (key, count, until) SELECT value, 1, ?3 FROM json_each(?1)
+    WHERE true
 ON CONFLICT (key) DO UPDATE SET
     count = CASE WHEN a.until > ?2 THEN a.count + 1 ELSE 1 END,
     until = CASE WHEN a.until > ?2 THEN a.until ELSE excluded.until END`
@@ -31,7 +33,8 @@ func (s *Store) CountFailures(ctx context.Context, keys ...string) ([]jobs.Failu
 		var place, count int
 		var until int64
 		err := rows.Scan(&place, &count, &until)
-		found[place] = jobs.Failures{Count: count, Left: time.Duration(until-now) * time.Microsecond}
+		found[place] = jobs.Failures{Count: count,
+			Left: time.Duration(until-now) * time.Microsecond}
 		return err
 	})
 	return found, wrap("failures", err)

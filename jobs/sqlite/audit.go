@@ -19,7 +19,8 @@ func (s *Store) Audit(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, 
 		var l jobs.Audited
 		var at int64
 		var detail sql.NullString
-		err := rows.Scan(&l.ID, &at, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason, &detail)
+		err := rows.Scan(&l.ID, &at, &l.Actor, &l.Via, &l.Replica, &l.Action, &l.Target, &l.Reason,
+			&detail)
 		l.At = fromMicros(at)
 		if detail.Valid {
 			l.Detail = []byte(detail.String)
@@ -37,7 +38,8 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 		args = append(args, v)
 		return fmt.Sprintf("?%d", len(args))
 	}
-	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast_audit WHERE true`
+	query := `SELECT id, at, actor, via, replica, action, target, reason, detail FROM holdfast_audit
+		WHERE true`
 	if f.Actor != "" {
 		query += " AND actor = " + arg(f.Actor)
 	}
@@ -48,7 +50,8 @@ func auditQuery(f jobs.AuditFilter) (string, []any) {
 		query += " AND target = " + arg(f.Target)
 	}
 	if f.Before != nil {
-		query += " AND (at, id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
+		query += " AND (at, id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) +
+			")"
 	}
 	limit := f.Limit
 	if limit <= 0 {

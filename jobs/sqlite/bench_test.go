@@ -42,7 +42,8 @@ func BenchmarkStartBeside(b *testing.B) {
 func openSession(b testing.TB, s *sqlite.Store) uuid.UUID {
 	b.Helper()
 	id := uuid.New()
-	if err := s.Open(b.Context(), jobs.Session{ID: id, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
+	if err := s.Open(b.Context(),
+		jobs.Session{ID: id, Replica: "one", Version: "v1", TTL: time.Hour}); err != nil {
 		b.Fatal(err)
 	}
 	return id
@@ -60,7 +61,8 @@ func startFinish(b testing.TB, s *sqlite.Store, session uuid.UUID, n int) {
 		if r.Outcome != jobs.StartGranted {
 			b.Fatalf("start %d: %+v", i, r)
 		}
-		finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token, State: jobs.Succeeded}
+		finishes[i] = jobs.FinishRequest{Run: requests[i].Run, Token: r.Token,
+			State: jobs.Succeeded}
 	}
 	if _, err := s.Finish(b.Context(), finishes); err != nil {
 		b.Fatal(err)
@@ -83,8 +85,10 @@ func batch(b testing.TB, n int) []jobs.StartRequest {
 			b.Fatal(err)
 		}
 		requests[i] = jobs.StartRequest{
-			Run: uuid.New(), Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}, Attempt: 1, WaitSince: scheduledAt,
-			Requests: []locking.Request{{Resource: own, Mode: locking.Exclusive}, {Resource: written, Mode: locking.Exclusive}},
+			Run: uuid.New(), Firing: jobs.Firing{Job: name, ScheduledAt: scheduledAt}, Attempt: 1,
+			WaitSince: scheduledAt,
+			Requests: []locking.Request{{Resource: own, Mode: locking.Exclusive},
+				{Resource: written, Mode: locking.Exclusive}},
 		}
 	}
 	return requests

@@ -13,25 +13,32 @@ import (
 
 const (
 	listLockers = `
-SELECT j.name, d.resources FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+SELECT j.name, d.resources FROM holdfast_jobs j CROSS
+    JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.resources <> '[]' ORDER BY j.name`
 
 	stretchesWithin = `
-SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
+SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
+    r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
-    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at >= ?2 AND created_at < ?3 ORDER BY created_at DESC, id DESC LIMIT ?4)
+    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at >= ?2 AND created_at < ?3
+        ORDER BY created_at DESC, id DESC LIMIT ?4)
 ORDER BY r.created_at DESC, r.id DESC`
 
 	stretchesBefore = `
-SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at, r.finished_at, r.rests, r.blocker
+SELECT r.id, r.job, r.scheduled_at, r.state, r.reason, r.replica, r.created_at, r.started_at,
+    r.finished_at, r.rests, r.blocker
 FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
-    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at < ?2 ORDER BY created_at DESC, id DESC LIMIT ?3)
+    SELECT id FROM holdfast_runs WHERE job = n.value AND created_at < ?2
+        ORDER BY created_at DESC, id DESC LIMIT ?3)
 WHERE r.finished_at >= ?2 OR r.state IN ('waiting', 'running')
 ORDER BY r.created_at DESC, r.id DESC`
 
 	sumBlockages = `
-SELECT job, holder, resource, count(*), sum(state NOT IN ('running', 'waiting')), sum(until - since), max(until - since), max(until)
-FROM (SELECT * FROM holdfast_blockages WHERE until >= ?1 AND until < ?2 ORDER BY until DESC LIMIT ?3)
+SELECT job, holder, resource, count(*), sum(state NOT IN ('running', 'waiting')),
+    sum(until - since), max(until - since), max(until)
+FROM (SELECT * FROM holdfast_blockages WHERE until >= ?1 AND until < ?2 ORDER BY until DESC
+    LIMIT ?3)
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )
 
@@ -64,7 +71,8 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until), min(max(f.Each, 1), jobs.MostStretches))
+	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until),
+		min(max(f.Each, 1), jobs.MostStretches))
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
@@ -72,16 +80,19 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	return append(within, before...), wrap("stretches", err)
 }
 
-func (s *Store) stretches(ctx context.Context, query string, args ...any) (stretches []jobs.Stretch, err error) {
+func (s *Store) stretches(ctx context.Context, query string,
+	args ...any) (stretches []jobs.Stretch, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
 		var v jobs.Stretch
 		var scheduledAt, created int64
 		var started, finished sql.NullInt64
 		var blocker, rests *string
-		if err := rows.Scan(&v.Run, &v.Job, &scheduledAt, &v.State, &v.Reason, &v.Replica, &created, &started, &finished, &rests, &blocker); err != nil {
+		if err := rows.Scan(&v.Run, &v.Job, &scheduledAt, &v.State, &v.Reason, &v.Replica, &created,
+			&started, &finished, &rests, &blocker); err != nil {
 			return err
 		}
-		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(scheduledAt), fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
+		v.ScheduledAt, v.CreatedAt, v.StartedAt, v.FinishedAt = fromMicros(scheduledAt),
+			fromMicros(created), fromNullMicros(started), fromNullMicros(finished)
 		var err error
 		if v.Rests, err = restsOf(rests); err != nil {
 			return fmt.Errorf("run %s: %w", v.Run, err)
@@ -105,8 +116,10 @@ func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Bl
 	err := each(ctx, s.readers, sumBlockages, args, func(rows *sql.Rows) error {
 		var b jobs.Blockage
 		var waited, longest, last int64
-		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest, &last)
-		b.Waited, b.Longest, b.Last = time.Duration(waited)*time.Microsecond, time.Duration(longest)*time.Microsecond, fromMicros(last)
+		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest,
+			&last)
+		b.Waited, b.Longest, b.Last = time.Duration(waited)*time.Microsecond,
+			time.Duration(longest)*time.Microsecond, fromMicros(last)
 		parts = append(parts, b)
 		return err
 	})

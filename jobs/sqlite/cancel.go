@@ -12,17 +12,21 @@ import (
 
 const (
 	cancelWaiting = `
-UPDATE holdfast_runs SET state = 'cancelled', reason = 'cancelled', detail = ?2, blocker = NULL, finished_at = ?3, wait_since = NULL
-WHERE id IN (SELECT value FROM json_each(?1)) AND +state = 'waiting'` // the sign keeps the index on state out of it
+UPDATE holdfast_runs SET state = 'cancelled', reason = 'cancelled', detail = ?2, blocker = NULL,
+    finished_at = ?3, wait_since = NULL
+WHERE id IN (SELECT value FROM json_each(?1))
+    AND +state = 'waiting'` // the sign keeps the index on state out of it
 
 	askToCancel = `
-INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (run) DO NOTHING`
+INSERT INTO holdfast_cancels (run, session, asked_at, asked_by) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (run) DO NOTHING`
 
 	// forgetCancels is for runs that have ended, also where that was not by the
 	// cancel: one that waits for its next attempt has not.
 	forgetCancels = `
 DELETE FROM holdfast_cancels WHERE run NOT IN (
-    SELECT r.id FROM holdfast_cancels c CROSS JOIN holdfast_runs r ON r.id = c.run WHERE r.state IN ('waiting', 'running'))`
+    SELECT r.id FROM holdfast_cancels c CROSS
+        JOIN holdfast_runs r ON r.id = c.run WHERE r.state IN ('waiting', 'running'))`
 )
 
 // Cancel ends a waiting run, and asks the replica of a running one to end it.
@@ -37,7 +41,8 @@ func (s *Store) Cancel(ctx context.Context, a jobs.Action, run uuid.UUID) (jobs.
 			return err
 		}
 		found := runs[0]
-		d.detail = map[string]any{"job": found.Job, "scheduled_at": fromMicros(found.ScheduledAt), "state": found.State}
+		d.detail = map[string]any{"job": found.Job, "scheduled_at": fromMicros(found.ScheduledAt),
+			"state": found.State}
 		switch found.State {
 		case jobs.Waiting:
 			err = cancelRuns(ctx, d.Tx, []uuid.UUID{run}, byWhom("cancelled", a), d.now)

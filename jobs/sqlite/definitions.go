@@ -14,11 +14,15 @@ import (
 
 const (
 	addDefinitions = `
-INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources, recover, description, job_group, priority, source, fingerprint, after, may_overlap)
+INSERT INTO holdfast_definitions AS d (job, hash, version, schedule, zone, handler, resources,
+    recover, description, job_group, priority, source, fingerprint, after, may_overlap)
 SELECT q.value->>'job', q.value->>'hash',
-    1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'), 0),
-    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources', q.value->>'recover', q.value->>'description',
-    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint', q.value->'after', q.value->>'may_overlap'
+    1 + coalesce((SELECT max(o.version) FROM holdfast_definitions o WHERE o.job = q.value->>'job'),
+        0),
+    q.value->>'schedule', q.value->>'zone', q.value->>'handler', q.value->>'resources',
+        q.value->>'recover', q.value->>'description',
+    q.value->>'group', q.value->>'priority', q.value->>'source', q.value->>'fingerprint',
+        q.value->'after', q.value->>'may_overlap'
 FROM json_each(?1) q WHERE true
 ON CONFLICT (job, hash) DO UPDATE SET description = excluded.description, source = excluded.source
 WHERE d.description <> excluded.description OR d.source <> excluded.source`
@@ -29,15 +33,18 @@ WHERE d.description <> excluded.description OR d.source <> excluded.source`
 INSERT INTO holdfast_session_jobs (session, job, version)
 SELECT ?2, d.job, d.version FROM json_each(?1) q
 CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'
-WHERE q.value->>'source' = 'config' OR NOT EXISTS (SELECT 1 FROM holdfast_specs s WHERE s.job = q.value->>'job' AND s.removed)
+WHERE q.value->>'source' = 'config' OR NOT EXISTS (SELECT 1 FROM holdfast_specs s
+    WHERE s.job = q.value->>'job' AND s.removed)
 ON CONFLICT (session, job) DO UPDATE SET version = excluded.version`
 
 	carriedVersions = `
-SELECT d.job, d.version FROM json_each(?1) q CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'`
+SELECT d.job, d.version FROM json_each(?1) q CROSS
+    JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'`
 
 	unsettledSessions = `
 SELECT s.id FROM holdfast_sessions s
-WHERE s.id NOT IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.session = s.id)`
+WHERE s.id NOT IN (SELECT value FROM json_each(?1))
+    AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.session = s.id)`
 
 	dropCarried = `DELETE FROM holdfast_session_jobs WHERE session = ?1 RETURNING job`
 
@@ -46,35 +53,47 @@ WHERE s.id NOT IN (SELECT value FROM json_each(?1)) AND EXISTS (SELECT 1 FROM ho
 	putInForce = `
 INSERT INTO holdfast_jobs AS j (name, version, checked_until, updated_at)
 SELECT n.job, n.version, ?2, ?2 FROM (
-    SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c WHERE c.job = q.value) AS version FROM json_each(?1) q) n
+    SELECT q.value AS job, (SELECT max(c.version) FROM holdfast_session_jobs c
+        WHERE c.job = q.value) AS version FROM json_each(?1) q) n
 WHERE n.version IS NOT NULL
 ON CONFLICT (name) DO UPDATE SET version = excluded.version,
-    updated_at = CASE WHEN j.version <> excluded.version OR ` + hadLeft + ` THEN excluded.updated_at ELSE j.updated_at END,
+    updated_at = CASE WHEN j.version <> excluded.version
+        OR ` + hadLeft + ` THEN excluded.updated_at ELSE j.updated_at END,
     back_at = CASE WHEN j.left_at IS NOT NULL THEN coalesce(j.back_at, excluded.updated_at) END,
-    checked_until = CASE WHEN ` + sameScheduledTimes + ` AND NOT ` + hadLeft + ` THEN j.checked_until ELSE max(j.checked_until, excluded.checked_until) END
+    checked_until = CASE WHEN ` + sameScheduledTimes + `
+        AND NOT ` + hadLeft + ` THEN j.checked_until
+            ELSE max(j.checked_until, excluded.checked_until) END
 WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NULL`
 
-	sameScheduledTimes = `EXISTS (SELECT 1 FROM holdfast_definitions o JOIN holdfast_definitions d ON d.job = o.job
-        WHERE o.job = j.name AND o.version = j.version AND d.version = excluded.version AND d.zone = o.zone
-            AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule ELSE d.fingerprint = o.fingerprint END)`
+	sameScheduledTimes = `EXISTS (SELECT 1 FROM holdfast_definitions o
+		JOIN holdfast_definitions d ON d.job = o.job
+        WHERE o.job = j.name AND o.version = j.version AND d.version = excluded.version
+            AND d.zone = o.zone
+            AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
+                ELSE d.fingerprint = o.fingerprint END)`
 
 	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
 	// one that did not.
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
-        SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at - max(s.started_at, j.left_at) > 3600000000))`
+        SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at
+            - max(s.started_at, j.left_at) > 3600000000))`
 
-	withdrawJobs = `DELETE FROM holdfast_session_jobs WHERE session = ?1 AND job IN (SELECT value FROM json_each(?2))`
+	withdrawJobs = `DELETE FROM holdfast_session_jobs
+		WHERE session = ?1 AND job IN (SELECT value FROM json_each(?2))`
 
 	noteTable = `UPDATE holdfast_sessions SET config_hash = ?2 WHERE id = ?1 AND ended_at IS NULL`
 
 	// leaveNow is leaveJobs for what a living session has withdrawn.
 	leaveNow = `
 UPDATE holdfast_jobs SET left_at = ?2, back_at = NULL
-WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
+WHERE name IN (SELECT value FROM json_each(?1))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
 
 	leaveJobs = `
-UPDATE holdfast_jobs SET left_at = (SELECT max(s.renewed_at) FROM holdfast_sessions s WHERE s.id IN (SELECT value FROM json_each(?2))), back_at = NULL
-WHERE name IN (SELECT value FROM json_each(?1)) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
+UPDATE holdfast_jobs SET left_at = (SELECT max(s.renewed_at) FROM holdfast_sessions s
+    WHERE s.id IN (SELECT value FROM json_each(?2))), back_at = NULL
+WHERE name IN (SELECT value FROM json_each(?1))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = name)`
 
 	countChange = `UPDATE holdfast_meta SET definitions = definitions + 1`
 
@@ -103,7 +122,8 @@ type definitionRow struct {
 }
 
 // Register writes down which definitions the session carries.
-func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []jobs.Definition) (map[string]int64, error) {
+func (s *Store) Register(ctx context.Context, session uuid.UUID,
+	definitions []jobs.Definition) (map[string]int64, error) {
 	if err := s.exclusively("job registration"); err != nil {
 		return nil, err
 	}
@@ -114,8 +134,10 @@ func (s *Store) Register(ctx context.Context, session uuid.UUID, definitions []j
 			return nil, fmt.Errorf("job %s: %w", d.Name, err)
 		}
 		names[i] = d.Name
-		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover, d.Description,
-			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)), d.Fingerprint, append([]string{}, d.After...), d.MayOverlap}
+		rows[i] = definitionRow{d.Name, d.Hash, d.Schedule, d.Zone, d.Handler, resources, d.Recover,
+			d.Description,
+			d.Group, cmp.Or(d.Priority, 5), string(cmp.Or(d.Source, jobs.FromConfig)),
+			d.Fingerprint, append([]string{}, d.After...), d.MayOverlap}
 	}
 	encoded, err := encode(rows)
 	if err != nil {
@@ -231,7 +253,8 @@ func enforce(ctx context.Context, tx *sql.Tx, names []string) error {
 }
 
 // Withdraw takes jobs from what a living session carries.
-func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string, names []string) error {
+func (s *Store) Withdraw(ctx context.Context, session uuid.UUID, table string,
+	names []string) error {
 	if err := s.exclusively("withdrawal of jobs"); err != nil {
 		return err
 	}

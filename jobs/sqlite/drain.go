@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	unendedReplica = `SELECT replica, expires_at FROM holdfast_sessions WHERE id = ?1 AND ended_at IS NULL`
+	unendedReplica = `SELECT replica, expires_at FROM holdfast_sessions
+		WHERE id = ?1 AND ended_at IS NULL`
 
 	setDraining = `UPDATE holdfast_sessions SET draining = ?2 WHERE id = ?1`
 )

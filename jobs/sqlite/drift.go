@@ -14,13 +14,16 @@ WITH living AS (
     SELECT s.id, s.replica FROM json_each(?1) q CROSS JOIN holdfast_sessions s ON s.id = q.value
     WHERE s.config_hash <> '' AND NOT EXISTS (
         SELECT 1 FROM json_each(?1) p CROSS JOIN holdfast_sessions o ON o.id = p.value
-        WHERE o.replica = s.replica AND o.config_hash <> '' AND (o.started_at, o.id) > (s.started_at, s.id))
+        WHERE o.replica = s.replica AND o.config_hash <> ''
+            AND (o.started_at, o.id) > (s.started_at, s.id))
 ), carried AS (
-    SELECT c.job, c.version, l.replica FROM living l JOIN holdfast_session_jobs c ON c.session = l.id
+    SELECT c.job, c.version, l.replica FROM living l
+        JOIN holdfast_session_jobs c ON c.session = l.id
     JOIN holdfast_definitions d ON d.job = c.job AND d.version = c.version AND d.source = 'config'
 ), apart AS (
     SELECT job, max(version) AS newest FROM carried GROUP BY job
-    HAVING min(version) <> max(version) OR count(*) < (SELECT count(*) FROM living) ORDER BY job LIMIT ?2
+    HAVING min(version) <> max(version) OR count(*) < (SELECT count(*) FROM living) ORDER BY job
+        LIMIT ?2
 )
 SELECT a.job, l.replica, c.version IS NULL, coalesce(c.version = a.newest, 0)
 FROM apart a CROSS JOIN living l LEFT JOIN carried c ON c.job = a.job AND c.replica = l.replica

@@ -19,7 +19,8 @@ var (
 	ErrLocked = errors.New("in use by another scheduler")
 	// ErrNotExclusive refuses what only the process that holds the file lock
 	// may do: sessions live in it.
-	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what operators do")
+	ErrNotExclusive = errors.New("store was opened beside a scheduler: it reads, and does what " +
+		"operators do")
 	// ErrTransactionControl refuses a statement that would end the fenced
 	// transaction or reach beyond it.
 	ErrTransactionControl = errors.New("transaction control is not allowed in a fenced transaction")
@@ -33,7 +34,8 @@ const poolClosed = "sql: database is closed"
 
 // transient are the primary result codes after which the same call may well
 // succeed.
-var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTERRUPT, codes.SQLITE_IOERR, codes.SQLITE_FULL,
+var transient = []int{codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_INTERRUPT,
+	codes.SQLITE_IOERR, codes.SQLITE_FULL,
 	codes.SQLITE_CANTOPEN, codes.SQLITE_NOMEM}
 
 // wrap says what was being done, and turns what a later try may mend into
@@ -53,7 +55,8 @@ func isTransient(err error) bool {
 	if errors.As(err, &answer) {
 		return slices.Contains(transient, answer.Code()&0xff) // the low byte is the primary code
 	}
-	for _, passing := range []error{context.Canceled, context.DeadlineExceeded, errClosed, sql.ErrConnDone, sql.ErrTxDone} {
+	for _, passing := range []error{context.Canceled, context.DeadlineExceeded, errClosed,
+		sql.ErrConnDone, sql.ErrTxDone} {
 		if errors.Is(err, passing) {
 			return true
 		}

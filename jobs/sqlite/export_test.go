@@ -125,9 +125,13 @@ func (s *Store) PutPause(p jobs.Pause) {
 // Pass lets time pass for what is known of sessions, cursors and waiting runs.
 func (s *Store) Pass(d time.Duration) {
 	err := s.write(context.Background(), "passing", func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE holdfast_sessions SET started_at = started_at - ?1, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - ?1 END`, d.Microseconds())
+		_, err :=
+			tx.Exec(
+				`UPDATE holdfast_sessions SET started_at = started_at - ?1, renewed_at = CASE WHEN ended_at IS NULL THEN renewed_at ELSE renewed_at - ?1 END`, d.Microseconds())
 		if err == nil {
-			_, err = tx.Exec(`UPDATE holdfast_jobs SET checked_until = checked_until - ?1, left_at = left_at - ?1, back_at = back_at - ?1`, d.Microseconds())
+			_, err =
+				tx.Exec(
+					`UPDATE holdfast_jobs SET checked_until = checked_until - ?1, left_at = left_at - ?1, back_at = back_at - ?1`, d.Microseconds())
 		}
 		if err == nil {
 			_, err = tx.Exec(`UPDATE holdfast_runs SET wait_since = wait_since - ?1,

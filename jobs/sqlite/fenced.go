@@ -81,7 +81,8 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 		if err := fn(tx); err != nil {
 			return err
 		}
-		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded, Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
+		end := jobs.FinishRequest{Run: run.ID, Token: run.Token, State: jobs.Succeeded,
+			Output: run.OutputText(), Result: run.Result(), Saved: run.ToSave()}
 		done, err := finish(ctx, tx, []jobs.FinishRequest{end})
 		if err == nil && !done[0] {
 			err = jobs.ErrSuperseded
@@ -98,7 +99,8 @@ func (s *Store) completeInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql
 // with the run recorded as succeeded. It refuses, with ErrTransactionControl,
 // statements that would end the transaction or reach beyond the file, and
 // strings that hold more than one statement.
-func (s *Store) RunStatements(ctx context.Context, run *jobs.Run, statements []jobs.Statement) ([]int64, error) {
+func (s *Store) RunStatements(ctx context.Context, run *jobs.Run,
+	statements []jobs.Statement) ([]int64, error) {
 	for i, statement := range statements {
 		if err := checkStatement(statement.SQL); err != nil {
 			return nil, fmt.Errorf("statement %d: %w", i+1, err)

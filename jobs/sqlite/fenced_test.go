@@ -26,7 +26,8 @@ type running struct {
 func startRun(t *testing.T) running {
 	t.Helper()
 	s := open(t)
-	if _, err := s.Writer().Exec("CREATE TABLE sales (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)"); err != nil {
+	if _, err := s.Writer().Exec(
+		"CREATE TABLE sales (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)"); err != nil {
 		t.Fatal(err)
 	}
 	session := openSession(t, s)
@@ -47,7 +48,8 @@ func (r running) expect(t *testing.T, state jobs.State, sales int) jobs.Record {
 		t.Errorf("run is %s (%v), expected %s", record.State, err, state)
 	}
 	found := 0
-	if err := r.Writer().QueryRow("SELECT count(*) FROM sales").Scan(&found); err != nil || found != sales {
+	if err := r.Writer().QueryRow("SELECT count(*) FROM sales").Scan(&found); err != nil ||
+		found != sales {
 		t.Errorf("%d sales (%v), expected %d", found, err, sales)
 	}
 	return record
@@ -82,11 +84,13 @@ func TestStatementsAndTheEndOfTheRunAreOne(t *testing.T) {
 		t.Errorf("record %+v", record)
 	}
 	grants := 0
-	if err := r.Writer().QueryRow("SELECT count(*) FROM holdfast_grants").Scan(&grants); err != nil || grants != 0 {
+	if err := r.Writer().QueryRow("SELECT count(*) FROM holdfast_grants").
+		Scan(&grants); err != nil || grants != 0 {
 		t.Errorf("%d grants are left (%v)", grants, err)
 	}
 	// The engine's own finish, if it comes all the same, says the same.
-	done, err := r.Finish(t.Context(), []jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
+	done, err := r.Finish(t.Context(),
+		[]jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Succeeded}})
 	if err != nil || !done[0] {
 		t.Errorf("finish %v (%v)", done, err)
 	}
@@ -99,7 +103,8 @@ func TestAFailedStatementKeepsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startRun(t)
-			rows, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
+			rows, err := r.RunStatements(t.Context(), r.run,
+				[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: second}})
 			if err == nil || rows != nil || !strings.Contains(err.Error(), "statement 2") {
 				t.Fatalf("rows %v, error %v, expected one about statement 2", rows, err)
 			}
@@ -111,7 +116,8 @@ func TestAFailedStatementKeepsNothing(t *testing.T) {
 
 func TestARefusedStatementRunsNothing(t *testing.T) {
 	r := startRun(t)
-	_, err := r.RunStatements(t.Context(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
+	_, err := r.RunStatements(t.Context(), r.run,
+		[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}, {SQL: "/* now */ COMMIT"}})
 	if !errors.Is(err, sqlite.ErrTransactionControl) {
 		t.Fatalf("%v, expected ErrTransactionControl", err)
 	}
@@ -121,7 +127,8 @@ func TestARefusedStatementRunsNothing(t *testing.T) {
 func TestASupersededRunWritesNothing(t *testing.T) {
 	writes := map[string]func(r running) error{
 		"statements": func(r running) error {
-			_, err := r.RunStatements(context.Background(), r.run, []jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
+			_, err := r.RunStatements(context.Background(), r.run,
+				[]jobs.Statement{{SQL: "INSERT INTO sales (amount) VALUES (1)"}})
 			return err
 		},
 		"transaction":            func(r running) error { return r.InTx(context.Background(), r.run, insertSale) },
@@ -141,11 +148,14 @@ func TestASupersededRunWritesNothing(t *testing.T) {
 
 func TestAnAttemptCannotActWithTheNextOnesClaim(t *testing.T) {
 	r := startRun(t)
-	if _, err := r.Finish(t.Context(), []jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token, State: jobs.Waiting}}); err != nil {
+	if _, err := r.Finish(t.Context(),
+		[]jobs.FinishRequest{{Run: r.run.ID, Token: r.run.Token,
+			State: jobs.Waiting}}); err != nil {
 		t.Fatal(err)
 	}
 	firing := jobs.Firing{Job: r.run.Job, ScheduledAt: r.run.ScheduledAt}
-	if _, err := r.Start(t.Context(), r.session, []jobs.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
+	if _, err := r.Start(t.Context(), r.session,
+		[]jobs.StartRequest{{Run: r.run.ID, Firing: firing, Attempt: 2}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.InTx(t.Context(), r.run, insertSale); !errors.Is(err, jobs.ErrSuperseded) {
@@ -168,7 +178,9 @@ func TestAnErrorRollsTheTransactionBack(t *testing.T) {
 	r := startRun(t)
 	cause := errors.New("no")
 	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{r.InTx, r.CompleteInTx} {
-		err := inTx(t.Context(), r.run, func(tx *sql.Tx) error { return errors.Join(insertSale(tx), cause) })
+		err := inTx(t.Context(), r.run, func(tx *sql.Tx) error {
+			return errors.Join(insertSale(tx), cause)
+		})
 		if !errors.Is(err, cause) {
 			t.Errorf("%v, expected the function's own error", err)
 		}
@@ -179,7 +191,8 @@ func TestAnErrorRollsTheTransactionBack(t *testing.T) {
 func TestARunOfAnotherStoreIsRefused(t *testing.T) {
 	run := jobs.NewRun("a", time.Now(), zerolog.Nop())
 	for _, inTx := range []func(context.Context, *jobs.Run, func(*sql.Tx) error) error{sqlite.InTx, sqlite.CompleteInTx} {
-		if err := inTx(t.Context(), run, insertSale); err == nil || !strings.Contains(err.Error(), "not SQLite") {
+		if err := inTx(t.Context(), run, insertSale); err == nil ||
+			!strings.Contains(err.Error(), "not SQLite") {
 			t.Errorf("%v, expected a refusal", err)
 		}
 	}
@@ -189,7 +202,8 @@ func TestARunOfAnotherStoreIsRefused(t *testing.T) {
 // wait for the commit, or the run would be lost and have its effects.
 func TestASweepWaitsForTheJobsTransaction(t *testing.T) {
 	r := startRun(t)
-	if _, err := r.Register(t.Context(), openSession(t, r.Store), []jobs.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
+	if _, err := r.Register(t.Context(), openSession(t, r.Store),
+		[]jobs.Definition{{Name: r.run.Job, Hash: "h", Recover: true}}); err != nil {
 		t.Fatal(err)
 	}
 	inside, swept := make(chan struct{}), make(chan jobs.Swept, 1)
@@ -232,7 +246,8 @@ func TestALongTransactionDoesNotStopHeartbeatsAndReaders(t *testing.T) {
 		}
 		locks, err := r.Locks(t.Context())
 		if err != nil || len(locks) != 2 || !locks[0].Expires.Equal(beat.Now.Add(time.Hour)) {
-			t.Errorf("locks %+v (%v), expected two that expire an hour after %s", locks, err, beat.Now)
+			t.Errorf("locks %+v (%v), expected two that expire an hour after %s", locks, err,
+				beat.Now)
 		}
 		return nil
 	})

@@ -61,6 +61,7 @@ func (f *fencing) yield(ctx context.Context, r jobs.ReleaseRequest) (int, error)
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	case <-time.After(endPatience):
-		return 0, fmt.Errorf("token %d, whose transaction does not end: %w", r.Token, jobs.ErrInTransaction)
+		return 0, fmt.Errorf("token %d, whose transaction does not end: %w", r.Token,
+			jobs.ErrInTransaction)
 	}
 }

@@ -12,21 +12,26 @@ import (
 )
 
 const (
-	standingClaims = `SELECT c.token, c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.token = q.value`
+	standingClaims = `SELECT c.token, c.run FROM json_each(?1) q CROSS
+		JOIN holdfast_claims c ON c.token = q.value`
 
 	// Their grants go with them.
 	endClaims = `DELETE FROM holdfast_claims WHERE token IN (SELECT value FROM json_each(?1))`
 
 	endRun = `
-UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7, wait_since = ?8,
+UPDATE holdfast_runs SET state = ?3, reason = ?4, detail = ?5, error = ?6, finished_at = ?7,
+    wait_since = ?8,
     attempt = attempt + (?3 = 'waiting'),
-    rests = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(rests, '[]'), '$[#]', ?8) ELSE rests END
+    rests = CASE ?3 WHEN 'waiting' THEN json_insert(coalesce(rests, '[]'), '$[#]', ?8)
+        ELSE rests END
 WHERE id = ?1 AND token = ?2 AND state = 'running'`
 
 	// An attempt without output or result leaves that of the one before.
 	keepOutput = `
-INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3) ON CONFLICT (run) DO UPDATE SET
-    output = CASE excluded.output WHEN '' THEN o.output ELSE excluded.output END, result = coalesce(excluded.result, o.result)`
+INSERT INTO holdfast_outputs AS o (run, output, result) VALUES (?1, ?2, ?3)
+    ON CONFLICT (run) DO UPDATE SET
+    output = CASE excluded.output WHEN '' THEN o.output ELSE excluded.output END,
+        result = coalesce(excluded.result, o.result)`
 )
 
 // endRow is the end of an attempt.
@@ -102,7 +107,8 @@ func finish(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) ([]b
 }
 
 func endOf(r jobs.FinishRequest, now int64) endRow {
-	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason, detail: jobs.PlainText(r.Detail), error: jobs.PlainText(r.Error)}
+	end := endRow{run: r.Run, token: r.Token, state: r.State, reason: r.Reason,
+		detail: jobs.PlainText(r.Detail), error: jobs.PlainText(r.Error)}
 	if r.State == jobs.Waiting {
 		end.since = &now
 	} else {
@@ -111,7 +117,8 @@ func endOf(r jobs.FinishRequest, now int64) endRow {
 	return end
 }
 
-func loadClaims(ctx context.Context, tx *sql.Tx, requests []jobs.FinishRequest) (map[jobs.Token]uuid.UUID, error) {
+func loadClaims(ctx context.Context, tx *sql.Tx,
+	requests []jobs.FinishRequest) (map[jobs.Token]uuid.UUID, error) {
 	tokens := make([]jobs.Token, len(requests))
 	for i, r := range requests {
 		tokens[i] = r.Token

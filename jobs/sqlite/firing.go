@@ -13,17 +13,21 @@ import (
 const (
 	firingJob = `
 SELECT d.version, j.version < 0, d.hash, d.schedule, d.zone, j.updated_at, j.checked_until
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version) WHERE j.name = ?1`
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
+    AND d.version = abs(j.version) WHERE j.name = ?1`
 
-	firingRuns = selectRuns + ` WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
+	firingRuns = selectRuns + ` WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = ''
+		ORDER BY r.recovery`
 )
 
 // Firing returns a job with its scheduled runs for one scheduled time. The job is read
 // first: of what its cursor has passed the runs are there.
-func (s *Store) Firing(ctx context.Context, job string, scheduledAt time.Time) (jobs.FiringView, error) {
+func (s *Store) Firing(ctx context.Context, job string,
+	scheduledAt time.Time) (jobs.FiringView, error) {
 	v := jobs.FiringView{Now: time.Now().UTC()}
 	var updated, checked int64
-	err := s.readers.QueryRowContext(ctx, firingJob, job).Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &updated, &checked)
+	err := s.readers.QueryRowContext(ctx, firingJob, job).
+		Scan(&v.Version, &v.Removed, &v.Hash, &v.Schedule, &v.Zone, &updated, &checked)
 	if errors.Is(err, sql.ErrNoRows) {
 		return v, fmt.Errorf("job %s: %w", job, jobs.ErrNotFound)
 	}

@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	followCursors = `SELECT j.name, j.version, j.checked_until FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value`
+	followCursors = `SELECT j.name, j.version, j.checked_until FROM json_each(?1) q CROSS
+		JOIN holdfast_jobs j ON j.name = q.value`
 
 	pausedNow = `
-SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k JOIN json_each(json_array('', ?1, ?2)) n ON n.key = k.key
+SELECT count(*) FROM json_each(json_array('all', 'job', 'group')) k
+    JOIN json_each(json_array('', ?1, ?2)) n ON n.key = k.key
 CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resumed_at IS NULL`
 
 	// openScheduledTimes looks at each row of the first job that is followed behind the
@@ -22,21 +24,27 @@ CROSS JOIN holdfast_pauses p ON p.kind = k.value AND p.name = n.value AND p.resu
 	openScheduledTimes = `
 SELECT r.scheduled_at, CASE WHEN r.state = 'succeeded'
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
-        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state = 'succeeded'))
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at
+            AND p.key = '' AND p.state = 'succeeded'))
     THEN max(r.finished_at, coalesce((
         SELECT max(p.finished_at) FROM json_each(?3) n CROSS JOIN holdfast_runs p
-        ON p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state = 'succeeded'), 0)) END
+        ON p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = ''
+            AND p.state = 'succeeded'), 0)) END
 FROM holdfast_runs r
-WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2 AND r.state IN ('waiting', 'running', 'succeeded')
+WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
+    AND r.state IN ('waiting', 'running', 'succeeded')
     AND NOT EXISTS (SELECT 1 FROM json_each(?3) n WHERE NOT EXISTS (
-        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
-    AND NOT EXISTS (SELECT 1 FROM holdfast_runs own WHERE own.job = ?4 AND own.scheduled_at = r.scheduled_at AND own.key = '')
+        SELECT 1 FROM holdfast_runs p WHERE p.job = n.value AND p.scheduled_at = r.scheduled_at
+            AND p.key = '' AND p.state IN ('waiting', 'running', 'succeeded')))
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs own
+        WHERE own.job = ?4 AND own.scheduled_at = r.scheduled_at AND own.key = '')
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
 // Openings returns the openings of each dependent. Cursors are read first: of
 // what is behind one each scheduled time that there will be has a row then.
-func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+func (s *Store) Openings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
 	activeDefinitions, err := s.followCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("openings", err)
@@ -47,13 +55,15 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 			continue
 		}
 		var pauses int
-		if err := s.readers.QueryRowContext(ctx, pausedNow, f.Job, f.Group).Scan(&pauses); err != nil {
+		if err := s.readers.QueryRowContext(ctx, pausedNow, f.Job, f.Group).
+			Scan(&pauses); err != nil {
 			return nil, wrap("openings", err)
 		}
 		if pauses > 0 {
 			continue
 		}
-		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f, activeDefinitions[f.Job].CheckedUntil); err != nil {
+		if scheduledTimes[f.Job], err = s.openScheduledTimes(ctx, f,
+			activeDefinitions[f.Job].CheckedUntil); err != nil {
 			return nil, wrap("openings", err)
 		}
 	}
@@ -62,7 +72,8 @@ func (s *Store) Openings(ctx context.Context, dependents []jobs.Dependent) (map[
 
 // followCursors returns what is active of the dependents and of the jobs that
 // they follow, by name.
-func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
+func (s *Store) followCursors(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.ActiveDefinition, error) {
 	var names []string
 	for _, f := range dependents {
 		names = append(append(names, f.Job), f.After...)
@@ -77,29 +88,32 @@ func (s *Store) followCursors(ctx context.Context, dependents []jobs.Dependent) 
 		var name string
 		var version, at int64
 		err := rows.Scan(&name, &version, &at)
-		activeDefinitions[name] = jobs.ActiveDefinition{Version: version, CheckedUntil: fromMicros(at)}
+		activeDefinitions[name] = jobs.ActiveDefinition{Version: version,
+			CheckedUntil: fromMicros(at)}
 		return err
 	})
 	return activeDefinitions, err
 }
 
-func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent, since time.Time) ([]jobs.Opening, error) {
+func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
+	since time.Time) ([]jobs.Opening, error) {
 	others, err := encode(f.After[1:])
 	if err != nil {
 		return nil, err
 	}
 	scheduledTimes := []jobs.Opening{}
-	err = each(ctx, s.readers, openScheduledTimes, []any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
-		var scheduledAt int64
-		var ready sql.NullInt64
-		err := rows.Scan(&scheduledAt, &ready)
-		o := jobs.Opening{ScheduledAt: fromMicros(scheduledAt)}
-		if ready.Valid {
-			o.Ready = fromMicros(ready.Int64)
-		}
-		scheduledTimes = append(scheduledTimes, o)
-		return err
-	})
+	err = each(ctx, s.readers, openScheduledTimes,
+		[]any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
+			var scheduledAt int64
+			var ready sql.NullInt64
+			err := rows.Scan(&scheduledAt, &ready)
+			o := jobs.Opening{ScheduledAt: fromMicros(scheduledAt)}
+			if ready.Valid {
+				o.Ready = fromMicros(ready.Int64)
+			}
+			scheduledTimes = append(scheduledTimes, o)
+			return err
+		})
 	slices.Reverse(scheduledTimes)
 	return scheduledTimes, err
 }
@@ -113,12 +127,15 @@ func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
 		now := micros(time.Now())
 		var runs []runRow
 		for _, f := range followed {
-			_, activeDefinitions, err := cursorOf(ctx, tx, jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
+			_, activeDefinitions, err := cursorOf(ctx, tx,
+				jobs.MisfireCheck{Job: f.Firing.Job, Version: f.Version})
 			if err != nil {
 				return err
 			}
 			if activeDefinitions {
-				runs = append(runs, misfiredRun(jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting, Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
+				runs = append(runs,
+					misfiredRun(jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,
+						Reason: jobs.ReasonAfter, Detail: f.Detail}, now))
 			}
 		}
 		return execRows(ctx, tx, addRun, runs)

@@ -15,14 +15,17 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 	if err := s.Open(t.Context(), jobs.Session{ID: session, Replica: "a", TTL: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), session, []jobs.Definition{{Name: "f", Hash: "h"}, {Name: "one", Hash: "h"}}); err != nil {
+	if _, err := s.Register(t.Context(), session,
+		[]jobs.Definition{{Name: "f", Hash: "h"}, {Name: "one", Hash: "h"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		kind, name string
 		told       bool
-	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true}, {"group", "f", true}} {
-		if _, err := s.Writer().Exec(`INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason) VALUES ('p', ?, ?, 1, 'me', '')`, c.kind, c.name); err != nil {
+	}{{"job", "f", false}, {"group", "night", false}, {"all", "", false}, {"job", "one", true},
+		{"group", "f", true}} {
+		if _, err := s.Writer().Exec(
+			`INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason) VALUES ('p', ?, ?, 1, 'me', '')`, c.kind, c.name); err != nil {
 			t.Fatal(err)
 		}
 		for _, over := range []bool{false, true} {
@@ -31,10 +34,13 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for group, told := range map[string]bool{"night": c.told || over, "": c.told || over || c.kind == "group"} {
-				openings, err := s.Openings(t.Context(), []jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
+			for group, told := range map[string]bool{"night": c.told || over,
+				"": c.told || over || c.kind == "group"} {
+				openings, err := s.Openings(t.Context(),
+					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openings["f"]; err != nil || there != told {
-					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind, c.name, over, group, there, err, told)
+					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
+						c.name, over, group, there, err, told)
 				}
 			}
 		}

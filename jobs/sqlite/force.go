@@ -15,10 +15,12 @@ import (
 
 const (
 	runHolding = `
-SELECT c.run FROM holdfast_claims c WHERE c.token = ?2 AND EXISTS (SELECT 1 FROM holdfast_grants g WHERE g.resource = ?1 AND g.token = ?2)`
+SELECT c.run FROM holdfast_claims c WHERE c.token = ?2
+    AND EXISTS (SELECT 1 FROM holdfast_grants g WHERE g.resource = ?1 AND g.token = ?2)`
 
 	resourceHolders = `
-SELECT r.job, r.replica, g.token FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
+SELECT r.job, r.replica, g.token FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token
+    JOIN holdfast_runs r ON r.id = c.run
 WHERE g.resource = ?1 ORDER BY g.token LIMIT 3`
 )
 
@@ -44,7 +46,8 @@ func (r storedRelease) released() (locking.Released, error) {
 
 // Release takes a run's claim away. A job's transaction under way has the one
 // writer: unless it is to be ended, the claim is not taken from it.
-func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseRequest) (locking.Released, error) {
+func (s *Store) Release(ctx context.Context, a jobs.Action,
+	r jobs.ReleaseRequest) (locking.Released, error) {
 	if err := r.Check(); err != nil {
 		return locking.Released{}, wrap("release", err)
 	}
@@ -66,7 +69,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseReques
 		if told, err = takeAway(ctx, d, a, run, r.Token); err != nil {
 			return err
 		}
-		d.controlState, d.detail = true, map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
+		d.controlState, d.detail = true,
+			map[string]any{"token": r.Token, "holder": told.Owner, "ended_transactions": ended}
 		return nil
 	})
 	if err != nil {
@@ -76,7 +80,8 @@ func (s *Store) Release(ctx context.Context, a jobs.Action, r jobs.ReleaseReques
 }
 
 // takeAway ends a run without a successor.
-func takeAway(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID, token jobs.Token) (storedRelease, error) {
+func takeAway(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID,
+	token jobs.Token) (storedRelease, error) {
 	runs, err := loadRuns(ctx, d, []uuid.UUID{run})
 	if err != nil {
 		return storedRelease{}, err
@@ -85,11 +90,13 @@ func takeAway(ctx context.Context, d *actionTx, a jobs.Action, run uuid.UUID, to
 	if err != nil {
 		return storedRelease{}, err
 	}
-	told := storedRelease{ID: run, Token: token, Owner: locking.Owner{Replica: runs[0].Replica, Job: runs[0].Job, Run: run.String()}}
+	told := storedRelease{ID: run, Token: token,
+		Owner: locking.Owner{Replica: runs[0].Replica, Job: runs[0].Job, Run: run.String()}}
 	for _, request := range held {
 		told.Requests = append(told.Requests, storeRequest(request))
 	}
-	end := endRow{run: run, token: token, state: jobs.Lost, reason: jobs.ReasonReleased, detail: byWhom("its locks were taken away", a), finished: &d.now}
+	end := endRow{run: run, token: token, state: jobs.Lost, reason: jobs.ReasonReleased,
+		detail: byWhom("its locks were taken away", a), finished: &d.now}
 	return told, endAttempts(ctx, d.Tx, []endRow{end})
 }
 
@@ -109,5 +116,6 @@ func heldByOthers(ctx context.Context, d *actionTx, r jobs.ReleaseRequest) error
 	if len(holders) > 0 {
 		now = strings.Join(holders, " and ")
 	}
-	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource, now, jobs.ErrConflict)
+	return fmt.Errorf("token %d does not hold %s, which is held by %s: %w", r.Token, r.Resource,
+		now, jobs.ErrConflict)
 }

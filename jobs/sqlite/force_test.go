@@ -97,7 +97,8 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 	if err != nil || len(after.Pauses) != 1 || len(after.Cancels) != 1 || !after.Draining {
 		t.Errorf("orders %+v (%v)", after, err)
 	}
-	if results, err := s.Start(t.Context(), session, []jobs.StartRequest{second}); err != nil || results[0].Outcome != jobs.StartPaused {
+	if results, err := s.Start(t.Context(), session, []jobs.StartRequest{second}); err != nil ||
+		results[0].Outcome != jobs.StartPaused {
 		t.Errorf("start while all is paused: %+v (%v)", results, err)
 	}
 	if err := tool.Drain(t.Context(), byHand, uuid.New(), true); !errors.Is(err, jobs.ErrNotFound) {
@@ -107,10 +108,12 @@ func TestAToolActionsBesideAScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.Release(t.Context(), byHand, jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
+	if _, err := tool.Release(t.Context(), byHand,
+		jobs.ReleaseRequest{Resource: locks[0].Resource, Token: results[0].Token}); err != nil {
 		t.Errorf("release: %v", err)
 	}
-	if beat, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil || len(beat.Claims) != 0 {
+	if beat, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); err != nil ||
+		len(beat.Claims) != 0 {
 		t.Errorf("beat %+v (%v)", beat, err)
 	}
 }

@@ -18,30 +18,37 @@ import (
 
 const (
 	runColumns = `
-r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
-    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at, r.reserved_until, r.in_turn, r.rests, r.start_by, 0`
+r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token,
+    r.created_at, r.started_at, r.finished_at,
+    r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
+        r.reserved_until, r.in_turn, r.rests, r.start_by, 0`
 
 	selectRuns = `SELECT ` + runColumns + ` FROM holdfast_runs r`
 
 	readOutput = `SELECT output, result FROM holdfast_outputs WHERE run = ?1`
 
 	listLocks = `
-SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session, coalesce(s.expires_at, 0)
+SELECT g.resource, g.mode, g.slots, r.replica, r.job, r.id, g.token, c.granted_at, c.session,
+    coalesce(s.expires_at, 0)
 FROM holdfast_grants g JOIN holdfast_claims c ON c.token = g.token
 JOIN holdfast_runs r ON r.id = c.run LEFT JOIN holdfast_sessions s ON s.id = c.session
 ORDER BY g.resource, g.token`
 
 	listJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
+    d.job_group, d.priority, d.source,
     d.version, j.version < 0, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version) ORDER BY j.name`
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
+    AND d.version = abs(j.version) ORDER BY j.name`
 
 	lastRuns = `
 SELECT ` + runColumns + ` FROM holdfast_jobs j CROSS JOIN holdfast_runs r ON r.id = (
-    SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
+    SELECT id FROM holdfast_runs WHERE job = j.name AND finished_at IS NOT NULL
+        ORDER BY created_at DESC, id DESC LIMIT 1)`
 
 	listReplicas = `
-SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped, s.lock_servers,
+SELECT s.id, s.replica, s.version, s.started_at, s.renewed_at, s.expires_at, s.ended_at, s.stopped,
+    s.lock_servers,
     s.config_hash, s.draining, s.clock_offset_ms, s.workers, s.busy, s.not_ready,
     (SELECT count(*) FROM holdfast_claims c WHERE c.session = s.id)
 FROM holdfast_sessions s WHERE s.ended_at IS NULL OR s.ended_at > ?1
@@ -58,7 +65,8 @@ func (s *Store) Locks(ctx context.Context) ([]jobs.LockView, error) {
 		var stored storedRequest
 		var since, expires int64
 		var session uuid.UUID
-		err := rows.Scan(&stored.Resource, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job, &v.Holder.Run, &v.Token, &since, &session, &expires)
+		err := rows.Scan(&stored.Resource, &v.Mode, &v.Slots, &v.Holder.Replica, &v.Holder.Job,
+			&v.Holder.Run, &v.Token, &since, &session, &expires)
 		if err != nil {
 			return err
 		}
@@ -94,7 +102,8 @@ func (s *Store) Jobs(ctx context.Context) ([]jobs.JobView, error) {
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description,
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
+			&v.Description,
 			&v.Group, &v.Priority, &v.Source, &v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
@@ -148,7 +157,8 @@ func runsQuery(f jobs.RunFilter) (string, []any, error) {
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(f.States))) {
 		condition := " AND r.state = " + q.arg(state)
 		if state.Final() && state != jobs.Succeeded {
-			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')" // as the index of troubled runs has it
+			// as the index of troubled runs has it
+			condition += " AND r.state NOT IN ('waiting', 'running', 'succeeded')"
 		}
 		parts = append(parts, "SELECT * FROM ("+q.ofJobs(condition)+")")
 	}
@@ -171,7 +181,8 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 		q.where += " AND r.replica = " + q.arg(f.Replica)
 	}
 	if f.Reason != "" {
-		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''" // as the index has it
+		// as the index has it
+		q.where += " AND r.reason = " + q.arg(f.Reason) + " AND r.reason <> ''"
 	}
 	if !f.From.IsZero() {
 		q.where += " AND r.created_at >= " + q.arg(micros(f.From))
@@ -180,10 +191,12 @@ func (q *pageOfRuns) narrow(f jobs.RunFilter) {
 		q.where += " AND r.created_at < " + q.arg(micros(f.Until))
 	}
 	if f.Before != nil {
-		q.where += " AND (r.created_at, r.id) < (" + q.arg(micros(f.Before.CreatedAt)) + ", " + q.arg(f.Before.ID) + ")"
+		q.where += " AND (r.created_at, r.id) < (" + q.arg(micros(f.Before.CreatedAt)) + ", " +
+			q.arg(f.Before.ID) + ")"
 	}
 	if f.After != nil {
-		q.where += " AND (r.created_at, r.id) > (" + q.arg(micros(f.After.CreatedAt)) + ", " + q.arg(f.After.ID) + ")"
+		q.where += " AND (r.created_at, r.id) > (" + q.arg(micros(f.After.CreatedAt)) + ", " +
+			q.arg(f.After.ID) + ")"
 	}
 }
 
@@ -193,8 +206,10 @@ func (q *pageOfRuns) ofJobs(condition string) string {
 	if q.names == "" {
 		return selectRuns + q.where + condition + q.order
 	}
-	each := "SELECT r.id FROM holdfast_runs r" + q.where + " AND r.job = named.name" + condition + q.order
-	return selectRuns + " WHERE r.id IN (SELECT o.id FROM (" + q.names + ") named CROSS JOIN holdfast_runs o ON o.id IN (" + each + "))" + q.order
+	each := "SELECT r.id FROM holdfast_runs r" + q.where + " AND r.job = named.name" + condition +
+		q.order
+	return selectRuns + " WHERE r.id IN (SELECT o.id FROM (" + q.names +
+		") named CROSS JOIN holdfast_runs o ON o.id IN (" + each + "))" + q.order
 }
 
 // relatedKeys are the resource's own key and those of what lies above it.
@@ -249,16 +264,20 @@ func (s *Store) Replicas(ctx context.Context) ([]jobs.ReplicaView, error) {
 		var v jobs.ReplicaView
 		var started, beat, expires int64
 		var ended sql.NullInt64
-		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended, &v.Stopped, &v.LockServers,
-			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady, &v.Running)
+		err := rows.Scan(&v.Session, &v.Name, &v.Version, &started, &beat, &expires, &ended,
+			&v.Stopped, &v.LockServers,
+			&v.ConfigHash, &v.Draining, &v.ClockOffset, &v.Workers, &v.Busy, &v.NotReady,
+			&v.Running)
 		if err != nil {
 			return err
 		}
 		if known, live := s.lives.get(v.Session); live { // the file may be behind
 			beat = micros(known.beat)
-			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(), known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
+			v.ClockOffset, v.Workers, v.Busy, v.NotReady = known.replicaStatus.OffsetMilliseconds(),
+				known.replicaStatus.Workers, known.replicaStatus.Busy, known.replicaStatus.NotReady
 		}
-		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat), s.expiry(v.Session, expires), fromNullMicros(ended)
+		v.StartedAt, v.LastBeat, v.ExpiresAt, v.EndedAt = fromMicros(started), fromMicros(beat),
+			s.expiry(v.Session, expires), fromNullMicros(ended)
 		replicas = append(replicas, v)
 		return nil
 	})

@@ -14,29 +14,36 @@ import (
 
 const (
 	selectJobs = `
-SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description, d.job_group, d.priority, d.source,
+SELECT j.name, d.hash, d.schedule, d.zone, d.handler, d.resources, d.recover, d.description,
+    d.job_group, d.priority, d.source,
     d.version, j.version < 0, j.updated_at
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)`
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name
+    AND d.version = abs(j.version)`
 
 	lastRunsOf = `
 SELECT ` + runColumns + ` FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id = (
-    SELECT id FROM holdfast_runs WHERE job = n.value AND finished_at IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT 1)`
+    SELECT id FROM holdfast_runs WHERE job = n.value AND finished_at IS NOT NULL
+        ORDER BY created_at DESC, id DESC LIMIT 1)`
 
 	listGroups = `
-SELECT d.job_group, count(*) FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+SELECT d.job_group, count(*) FROM holdfast_jobs j CROSS
+    JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE d.job_group <> '' GROUP BY d.job_group ORDER BY d.job_group`
 
 	listResources = `
 SELECT DISTINCT e.value ->> 'resource'
-FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version CROSS JOIN json_each(d.resources) e
+FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+    CROSS JOIN json_each(d.resources) e
 WHERE substr(e.value ->> 'resource', 1, 4) <> 'job:' ORDER BY 1`
 
 	// jobsLocking are those that lock one of the keys of the first argument, or
 	// what begins with the second; also such as were removed.
 	jobsLocking = `
-SELECT j.name FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
+SELECT j.name FROM holdfast_jobs j CROSS
+    JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.version)
 WHERE EXISTS (SELECT 1 FROM json_each(d.resources) e
-    WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s)) OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
+    WHERE e.value ->> 'resource' IN (SELECT value FROM json_each(%[1]s))
+        OR substr(e.value ->> 'resource', 1, length(%[2]s)) = %[2]s)`
 
 	lastOutcomes = `
 SELECT r.job, r.id, r.scheduled_at, r.state, r.reason, r.started_at, r.finished_at, r.rests
@@ -45,16 +52,21 @@ FROM json_each(?1) n CROSS JOIN holdfast_runs r ON r.id IN (
 ORDER BY r.created_at DESC, r.id DESC`
 
 	tallyOfState = `
-SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs WHERE state = '%s' AND created_at >= ?1 ORDER BY created_at DESC, id DESC LIMIT %d)`
+SELECT * FROM (SELECT job, state, reason, created_at FROM holdfast_runs
+    WHERE state = '%s' AND created_at >= ?1 ORDER BY created_at DESC, id DESC LIMIT %d)`
 
 	tallyOfJob = `
-SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2 ORDER BY created_at DESC, id DESC LIMIT %d`
+SELECT job, state, reason, created_at FROM holdfast_runs WHERE job = ?1 AND created_at >= ?2
+    ORDER BY created_at DESC, id DESC LIMIT %d`
 
 	tally = `
-SELECT job, state, reason, count(*), max(created_at) FROM (%s) WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
+SELECT job, state, reason, count(*), max(created_at) FROM (%s)
+    WHERE state NOT IN ('waiting', 'running') GROUP BY job, state, reason`
 
-	runsOfFiring = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
-	runsOfKey    = `SELECT ` + runColumns + ` FROM holdfast_runs r WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
+	runsOfFiring = `SELECT ` + runColumns + ` FROM holdfast_runs r
+		WHERE r.job = ?1 AND r.scheduled_at = ?2 AND r.key = '' ORDER BY r.recovery`
+	runsOfKey = `SELECT ` + runColumns + ` FROM holdfast_runs r
+		WHERE r.job = ?1 AND r.key = ?2 AND r.key <> '' ORDER BY r.recovery`
 )
 
 // ListJobs returns a page of the jobs.
@@ -91,7 +103,8 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
 	where := " WHERE true"
 	if f.Text != "" {
 		text := "lower(" + arg(f.Text) + ")"
-		where += " AND (instr(lower(j.name), " + text + ") > 0 OR instr(lower(d.description), " + text + ") > 0)"
+		where += " AND (instr(lower(j.name), " + text + ") > 0 OR instr(lower(d.description), " +
+			text + ") > 0)"
 	}
 	if f.Group != "" {
 		where += " AND d.job_group = " + arg(f.Group)
@@ -108,10 +121,12 @@ func jobsQuery(f jobs.JobFilter, pauses []jobs.Pause) (string, []any, error) {
 	switch f.State {
 	case "":
 	case jobs.Waiting, jobs.Running:
-		where += " AND EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.job = j.name AND r.state = " + arg(string(f.State)) + ")"
+		where += " AND EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.job = j.name AND r.state = " +
+			arg(string(f.State)) + ")"
 	default:
 		where += " AND " + arg(string(f.State)) + ` = (
-    SELECT r.state FROM holdfast_runs r WHERE r.job = j.name AND r.finished_at IS NOT NULL ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
+    SELECT r.state FROM holdfast_runs r WHERE r.job = j.name AND r.finished_at IS NOT NULL
+        ORDER BY r.created_at DESC, r.id DESC LIMIT 1)`
 	}
 	if f.Paused != nil {
 		condition, err := paused(pauses, arg)
@@ -145,7 +160,8 @@ func paused(pauses []jobs.Pause, arg func(any) string) (string, error) {
 		return "", err
 	}
 	encodedGroups, err := encode(groups)
-	return "j.name IN (SELECT value FROM json_each(" + arg(encodedNames) + ")) OR d.job_group <> '' AND d.job_group IN (SELECT value FROM json_each(" +
+	return "j.name IN (SELECT value FROM json_each(" + arg(encodedNames) +
+		")) OR d.job_group <> '' AND d.job_group IN (SELECT value FROM json_each(" +
 		arg(encodedGroups) + "))", err
 }
 
@@ -162,7 +178,8 @@ func (s *Store) jobViews(ctx context.Context, query string, args ...any) ([]jobs
 		var v jobs.JobView
 		var resources string
 		var updated int64
-		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover, &v.Description, &v.Group, &v.Priority, &v.Source,
+		err := rows.Scan(&v.Name, &v.Hash, &v.Schedule, &v.Zone, &v.Handler, &resources, &v.Recover,
+			&v.Description, &v.Group, &v.Priority, &v.Source,
 			&v.Version, &v.Removed, &updated)
 		if err != nil {
 			return err
@@ -196,7 +213,9 @@ func (s *Store) complete(ctx context.Context, views []jobs.JobView, pauses []job
 	for i := range views {
 		v := &views[i]
 		v.Last = last[v.Name]
-		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool { return !p.Covers(v.Name, v.Group) })
+		v.Pauses = slices.DeleteFunc(slices.Clone(pauses), func(p jobs.Pause) bool {
+			return !p.Covers(v.Name, v.Group)
+		})
 	}
 	return nil
 }
@@ -246,7 +265,8 @@ func (s *Store) Resources(ctx context.Context) ([]locking.Resource, error) {
 }
 
 // Outcomes returns the last runs of each job.
-func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string][]jobs.Outcome, error) {
+func (s *Store) Outcomes(ctx context.Context, names []string,
+	n int) (map[string][]jobs.Outcome, error) {
 	encoded, err := encode(names)
 	if err != nil {
 		return nil, wrap("outcomes", err)
@@ -258,14 +278,16 @@ func (s *Store) Outcomes(ctx context.Context, names []string, n int) (map[string
 		var scheduledAt int64
 		var started, finished sql.NullInt64
 		var rests *string
-		if err := rows.Scan(&job, &o.Run, &scheduledAt, &o.State, &o.Reason, &started, &finished, &rests); err != nil {
+		if err := rows.Scan(&job, &o.Run, &scheduledAt, &o.State, &o.Reason, &started, &finished,
+			&rests); err != nil {
 			return err
 		}
 		var err error
 		if o.Rests, err = restsOf(rests); err != nil {
 			return fmt.Errorf("run %s: %w", o.Run, err)
 		}
-		o.ScheduledAt, o.StartedAt, o.FinishedAt = fromMicros(scheduledAt), fromNullMicros(started), fromNullMicros(finished)
+		o.ScheduledAt, o.StartedAt, o.FinishedAt = fromMicros(scheduledAt), fromNullMicros(started),
+			fromNullMicros(finished)
 		found[job] = append(found[job], o)
 		return nil
 	})

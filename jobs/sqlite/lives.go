@@ -85,7 +85,8 @@ func (l *lives) spans() []jobs.Span {
 	var up []jobs.Span
 	for _, known := range l.all {
 		if known.live(time.Now()) {
-			up = append(up, jobs.Span{From: fromMicros(micros(known.started)), Until: fromMicros(micros(known.expires))})
+			up = append(up, jobs.Span{From: fromMicros(micros(known.started)),
+				Until: fromMicros(micros(known.expires))})
 		}
 	}
 	return up

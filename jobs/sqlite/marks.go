@@ -12,27 +12,34 @@ import (
 // claim that came or went.
 const readMarks = `
 WITH claimed AS (
-    SELECT printf('%d %d', coalesce(max(token), 0), coalesce(sum(token), 0)) AS mark FROM holdfast_claims
+    SELECT printf('%d %d', coalesce(max(token), 0), coalesce(sum(token), 0)) AS mark
+        FROM holdfast_claims
 ), waiting AS (
-    SELECT printf('%d %f %f', count(*), coalesce(total(created_at), 0), coalesce(total(wait_since), 0)) AS mark
-    FROM (SELECT created_at, wait_since FROM holdfast_runs WHERE state = 'waiting' ORDER BY created_at LIMIT 10000)
+    SELECT printf('%d %f %f', count(*), coalesce(total(created_at), 0),
+        coalesce(total(wait_since), 0)) AS mark
+    FROM (SELECT created_at, wait_since FROM holdfast_runs WHERE state = 'waiting'
+        ORDER BY created_at LIMIT 10000)
 ), youngest AS (
     SELECT created_at, id FROM holdfast_runs ORDER BY created_at DESC, id DESC LIMIT 1
 )
 SELECT
-    printf('%s %s %s %d', c.mark, w.mark, coalesce((SELECT id FROM youngest), ''), (SELECT count(*) FROM (
-        SELECT 1 FROM holdfast_runs WHERE created_at > (SELECT created_at FROM youngest) - 2000000 LIMIT 1000))),
+    printf('%s %s %s %d', c.mark, w.mark, coalesce((SELECT id FROM youngest), ''),
+        (SELECT count(*) FROM (
+        SELECT 1 FROM holdfast_runs WHERE created_at > (SELECT created_at FROM youngest) - 2000000
+            LIMIT 1000))),
     printf('%s %s', c.mark, w.mark),
     (SELECT printf('%d %d', definitions, orders) FROM holdfast_meta),
     coalesce((SELECT id FROM holdfast_audit ORDER BY at DESC, id DESC LIMIT 1), ''),
-    (SELECT printf('%d %d %d %d', count(*), coalesce(sum(tries), 0), coalesce(max(next_at), 0), coalesce(max(gave_up_at), 0))
+    (SELECT printf('%d %d %d %d', count(*), coalesce(sum(tries), 0), coalesce(max(next_at), 0),
+        coalesce(max(gave_up_at), 0))
         FROM (SELECT tries, next_at, gave_up_at FROM holdfast_deliveries LIMIT 1000))
 FROM claimed c, waiting w`
 
 // Marks implements jobs.Marked.
 func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	var runs, locks, defined, audit, deliveries string
-	if err := s.readers.QueryRowContext(ctx, readMarks).Scan(&runs, &locks, &defined, &audit, &deliveries); err != nil {
+	if err := s.readers.QueryRowContext(ctx, readMarks).
+		Scan(&runs, &locks, &defined, &audit, &deliveries); err != nil {
 		return nil, wrap("marks", err)
 	}
 	replicas, err := s.Replicas(ctx) // their lives are known here, and not in the file
@@ -42,9 +49,11 @@ func (s *Store) Marks(ctx context.Context) (jobs.Marks, error) {
 	lives := ""
 	for _, r := range replicas {
 		_, live := s.lives.get(r.Session)
-		lives += fmt.Sprint(r.Session, r.Version, r.EndedAt != nil, live, r.Draining, r.Workers, r.NotReady, r.ConfigHash, r.LockServers)
+		lives += fmt.Sprint(r.Session, r.Version, r.EndedAt != nil, live, r.Draining, r.Workers,
+			r.NotReady, r.ConfigHash, r.LockServers)
 	}
 	return jobs.Marks{
-		jobs.TopicRuns: runs, jobs.TopicLocks: locks, jobs.TopicJobs: defined, jobs.TopicReplicas: lives, jobs.TopicAudit: audit, jobs.TopicWebhooks: deliveries,
+		jobs.TopicRuns: runs, jobs.TopicLocks: locks, jobs.TopicJobs: defined,
+		jobs.TopicReplicas: lives, jobs.TopicAudit: audit, jobs.TopicWebhooks: deliveries,
 	}, nil
 }

@@ -13,8 +13,10 @@ import (
 
 const (
 	saveState = `
-INSERT INTO holdfast_saved (job, value, run, saved_at) SELECT job, ?2, id, ?3 FROM holdfast_runs WHERE id = ?1 AND token = ?4 AND state = 'running'
-ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run, saved_at = excluded.saved_at`
+INSERT INTO holdfast_saved (job, value, run, saved_at) SELECT job, ?2, id, ?3 FROM holdfast_runs
+    WHERE id = ?1 AND token = ?4 AND state = 'running'
+ON CONFLICT (job) DO UPDATE SET value = excluded.value, run = excluded.run,
+    saved_at = excluded.saved_at`
 
 	readSaved = `SELECT value FROM holdfast_saved WHERE job = ?1`
 )
@@ -50,7 +52,8 @@ func SaveInTx(ctx context.Context, tx *sql.Tx, run *jobs.Run, v any) error {
 // keep writes what an attempt that ends leaves behind; its run still runs.
 func keep(ctx context.Context, tx *sql.Tx, r jobs.FinishRequest, now int64) error {
 	if r.Output != "" || r.Result != nil {
-		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output), textOrNull(r.Result)); err != nil {
+		if _, err := tx.ExecContext(ctx, keepOutput, r.Run, jobs.PlainText(r.Output),
+			textOrNull(r.Result)); err != nil {
 			return err
 		}
 	}

@@ -20,11 +20,13 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 	if err := s.Open(ctx, jobs.Session{ID: session, Replica: "a", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	hooked := jobs.Definition{Name: "job", Hash: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}}
+	hooked := jobs.Definition{Name: "job", Hash: "h",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Succeeded}}}
 	if _, err := s.Register(ctx, session, []jobs.Definition{hooked}); err != nil {
 		t.Fatal(err)
 	}
-	request := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	request := jobs.StartRequest{Run: uuid.New(),
+		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
 	results, err := s.Start(ctx, session, []jobs.StartRequest{request})
 	if err != nil {
 		t.Fatal(err)
@@ -49,24 +51,29 @@ func TestRunThatCompletesItselfKeepsAllInItsTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		saved, result, deliveries := kept()
-		if fail != nil && (saved != "" || result != "" || deliveries != 0) || fail == nil && (saved != "1" || result != "[1]" || deliveries != 1) {
+		if fail != nil && (saved != "" || result != "" || deliveries != 0) ||
+			fail == nil && (saved != "1" || result != "[1]" || deliveries != 1) {
 			t.Errorf("%v: saved %q, result %q, %d deliveries", fail, saved, result, deliveries)
 		}
 	}
 	// What changes a run that has ended, if only its details, is no end.
-	touch := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1, WaitSince: time.Now()}
+	touch := jobs.StartRequest{Run: uuid.New(),
+		Firing: jobs.Firing{Job: "other", ScheduledAt: time.Now()}, Attempt: 1,
+		WaitSince: time.Now()}
 	if results, err = s.Start(ctx, session, []jobs.StartRequest{touch}); err != nil {
 		t.Fatal(err)
 	}
 	err = sqlite.InTx(ctx, jobs.StoredRun(s, touch, results[0].Token), func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
+		_, err := tx.ExecContext(ctx,
+			"UPDATE holdfast_runs SET state = state, detail = 'more' WHERE job = 'job'")
 		return err
 	})
 	if _, _, deliveries := kept(); err != nil || deliveries != 1 {
 		t.Errorf("%d deliveries after a change of details (%v)", deliveries, err)
 	}
 	err = sqlite.CompleteInTx(ctx, run, func(*sql.Tx) error { return run.Save("late") })
-	if saved, _, deliveries := kept(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" || deliveries != 1 {
+	if saved, _, deliveries := kept(); !errors.Is(err, jobs.ErrSuperseded) || saved != "1" ||
+		deliveries != 1 {
 		t.Errorf("superseded: %v, saved %q, %d deliveries", err, saved, deliveries)
 	}
 }

@@ -30,7 +30,8 @@ CREATE TABLE IF NOT EXISTS holdfast_meta (
     definitions INTEGER NOT NULL
 )`
 	insertMeta = `
-INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, definitions) VALUES (1, ?, 0, 0, 0, 0) ON CONFLICT DO NOTHING`
+INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, definitions)
+    VALUES (1, ?, 0, 0, 0, 0) ON CONFLICT DO NOTHING`
 	hasMeta   = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'holdfast_meta'`
 	readMeta  = `SELECT cluster, version, min_binary FROM holdfast_meta`
 	writeMeta = `UPDATE holdfast_meta SET version = ?`
@@ -46,7 +47,8 @@ type SchemaError struct {
 
 // Error says what to do.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one understands %d: upgrade the binary",
+	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one "+
+		"understands %d: upgrade the binary",
 		e.MinBinary, e.Binary)
 }
 
@@ -112,7 +114,8 @@ func (s *Store) readSchema(ctx context.Context, from queryer) (schema, error) {
 	if err := from.QueryRowContext(ctx, hasMeta).Scan(&tables); err != nil || tables == 0 {
 		return current, err
 	}
-	err := from.QueryRowContext(ctx, readMeta).Scan(&current.cluster, &current.version, &current.minBinary)
+	err := from.QueryRowContext(ctx, readMeta).
+		Scan(&current.cluster, &current.version, &current.minBinary)
 	if err == nil && current.minBinary > schemaVersion {
 		err = &SchemaError{Path: s.path, MinBinary: current.minBinary, Binary: schemaVersion}
 	}

@@ -14,7 +14,8 @@ import (
 
 const (
 	startedFirings = `
-SELECT scheduled_at FROM holdfast_runs WHERE job = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3 AND recovery = 0 AND key = '' ORDER BY scheduled_at`
+SELECT scheduled_at FROM holdfast_runs WHERE job = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3
+    AND recovery = 0 AND key = '' ORDER BY scheduled_at`
 
 	pausesSince = `
 SELECT` + pauseColumns + ` FROM holdfast_pauses
@@ -25,18 +26,21 @@ WHERE resumed_at IS NULL OR resumed_at > ?1 ORDER BY paused_at, id`
 	awaySpan = `SELECT left_at, back_at FROM holdfast_jobs WHERE name = ?1 AND back_at > left_at`
 
 	waitingFiring = `
-SELECT max(scheduled_at) FROM holdfast_runs WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
+SELECT max(scheduled_at) FROM holdfast_runs
+    WHERE state = 'waiting' AND +job = ?1 AND key = '' AND attempt = 0`
 
 	cursorInForce = `SELECT checked_until FROM holdfast_jobs WHERE name = ?1 AND version = ?2`
 
-	moveCursor = `UPDATE holdfast_jobs SET checked_until = max(checked_until, ?2) WHERE name = ?1 RETURNING checked_until`
+	moveCursor = `UPDATE holdfast_jobs SET checked_until = max(checked_until, ?2) WHERE name = ?1
+		RETURNING checked_until`
 )
 
 // CheckMisfires looks for scheduled times that nobody started. find is called outside
 // any transaction, so that however long it takes it holds nothing up: what is
 // started meanwhile is kept, and only this call moves cursors while the
 // definitions stay active.
-func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
+func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck,
+	find func(string, jobs.Cursor) []jobs.Misfired) (map[string]time.Time, error) {
 	if err := s.exclusively("misfire check"); err != nil {
 		return nil, err
 	}
@@ -44,7 +48,9 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 		return nil, nil
 	}
 	defer s.checking.Unlock()
-	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int { return strings.Compare(a.Job, b.Job) })
+	checks = slices.SortedFunc(slices.Values(checks), func(a, b jobs.MisfireCheck) int {
+		return strings.Compare(a.Job, b.Job)
+	})
 	cursors := make(map[string]time.Time, len(checks))
 	found := make(map[string][]jobs.Misfired, len(checks))
 	var behind []jobs.MisfireCheck
@@ -76,7 +82,9 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 	if len(behind) == 0 {
 		return cursors, nil
 	}
-	err = s.write(ctx, "misfire check", func(tx *sql.Tx) error { return saveMisfires(ctx, tx, behind, found, cursors) })
+	err = s.write(ctx, "misfire check", func(tx *sql.Tx) error {
+		return saveMisfires(ctx, tx, behind, found, cursors)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +92,8 @@ func (s *Store) CheckMisfires(ctx context.Context, checks []jobs.MisfireCheck, f
 }
 
 // cursorOf returns the job's cursor, if the check's definition is active.
-func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor time.Time, activeDefinitions bool, err error) {
+func cursorOf(ctx context.Context, from queryer,
+	c jobs.MisfireCheck) (cursor time.Time, activeDefinitions bool, err error) {
 	var at int64
 	err = from.QueryRowContext(ctx, cursorInForce, c.Job, c.Version).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -95,7 +104,8 @@ func cursorOf(ctx context.Context, from queryer, c jobs.MisfireCheck) (cursor ti
 
 // misfireCursors returns the cursors of the checks whose definitions are in
 // force, but for what is to be known of single scheduled times.
-func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, at map[string]time.Time) (map[string]jobs.Cursor, error) {
+func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck,
+	at map[string]time.Time) (map[string]jobs.Cursor, error) {
 	given := make(map[string]jobs.Cursor, len(at))
 	if len(at) == 0 {
 		return given, nil
@@ -130,13 +140,16 @@ func (s *Store) misfireCursors(ctx context.Context, checks []jobs.MisfireCheck, 
 }
 
 // nextScheduledTimes fills in which scheduled times have a run or a record, and which waits.
-func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck, cursor *jobs.Cursor) error {
-	err := each(ctx, s.readers, startedFirings, []any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)}, func(rows *sql.Rows) error {
-		var scheduledAt int64
-		err := rows.Scan(&scheduledAt)
-		cursor.Started = append(cursor.Started, fromMicros(scheduledAt))
-		return err
-	})
+func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck,
+	cursor *jobs.Cursor) error {
+	err := each(ctx, s.readers, startedFirings,
+		[]any{c.Job, micros(cursor.CheckedUntil), micros(cursor.Until)},
+		func(rows *sql.Rows) error {
+			var scheduledAt int64
+			err := rows.Scan(&scheduledAt)
+			cursor.Started = append(cursor.Started, fromMicros(scheduledAt))
+			return err
+		})
 	if err != nil {
 		return err
 	}
@@ -152,7 +165,8 @@ func (s *Store) nextScheduledTimes(ctx context.Context, c jobs.MisfireCheck, cur
 
 // saveMisfires writes what was found, and brings the cursors up to date. It
 // leaves out jobs of which another definition has come into force.
-func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck, found map[string][]jobs.Misfired, cursors map[string]time.Time) error {
+func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck,
+	found map[string][]jobs.Misfired, cursors map[string]time.Time) error {
 	now := micros(time.Now())
 	var runs []runRow
 	for _, c := range checks {
@@ -165,7 +179,8 @@ func saveMisfires(ctx context.Context, tx *sql.Tx, checks []jobs.MisfireCheck, f
 			continue
 		}
 		var at int64
-		if err := tx.QueryRowContext(ctx, moveCursor, c.Job, micros(c.Until)).Scan(&at); err != nil {
+		if err := tx.QueryRowContext(ctx, moveCursor, c.Job, micros(c.Until)).
+			Scan(&at); err != nil {
 			return err
 		}
 		cursors[c.Job] = fromMicros(at)

@@ -48,7 +48,8 @@ func TestARefusedOpenerLeavesTheFirstAlone(t *testing.T) {
 func TestPathsThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.db")
-	if err := os.WriteFile(garbage, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+	if err := os.WriteFile(garbage, []byte(strings.Repeat("not a database ", 100)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -102,7 +103,8 @@ func TestANewerFileRefusesThisBinary(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		_, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: exclusive})
 		var refusal *sqlite.SchemaError
-		if !errors.As(err, &refusal) || refusal.MinBinary != 7 || refusal.Binary >= 7 || refusal.Path != path {
+		if !errors.As(err, &refusal) || refusal.MinBinary != 7 || refusal.Binary >= 7 ||
+			refusal.Path != path {
 			t.Errorf("exclusive %v: %v (%+v), expected a SchemaError", exclusive, err, refusal)
 		}
 	}
@@ -123,7 +125,8 @@ func TestAToolDoesNotMigrate(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, jobs.ErrNotFound) {
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err,
+		jobs.ErrNotFound) {
 		t.Errorf("%v, expected ErrNotFound", err)
 	}
 }
@@ -159,12 +162,15 @@ func TestSessionsOfAFormerProcessAreDead(t *testing.T) {
 
 // afterDeath checks a file whose process has gone: of the requests, two ran
 // and the third waited.
-func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest, granted []jobs.StartResult) {
+func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []jobs.StartRequest,
+	granted []jobs.StartResult) {
 	t.Helper()
-	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err, jobs.ErrSessionLost) {
+	if _, err := s.Heartbeat(t.Context(), session, jobs.ReplicaStatus{}); !errors.Is(err,
+		jobs.ErrSessionLost) {
 		t.Errorf("heartbeat: %v, expected ErrSessionLost", err)
 	}
-	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 || replicas[0].ExpiresAt.After(time.Now()) {
+	if replicas, err := s.Replicas(t.Context()); err != nil || len(replicas) != 1 ||
+		replicas[0].ExpiresAt.After(time.Now()) {
 		t.Errorf("replicas %+v (%v), expected one that has expired", replicas, err)
 	}
 	next := openSession(t, s)
@@ -172,19 +178,23 @@ func afterDeath(t *testing.T, s *sqlite.Store, session uuid.UUID, requests []job
 	if err != nil || len(adopted) != 1 || adopted[0].ID != requests[2].Run {
 		t.Errorf("adopted %+v (%v), expected the waiting run", adopted, err)
 	}
-	if _, err := s.Register(t.Context(), next, []jobs.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
+	if _, err := s.Register(t.Context(), next,
+		[]jobs.Definition{{Name: requests[1].Firing.Job, Hash: "h", Recover: true}}); err != nil {
 		t.Fatal(err)
 	}
 	swept, err := s.Sweep(t.Context())
 	if err != nil || len(swept.Sessions) != 1 || len(swept.Lost) != 2 {
 		t.Fatalf("swept %+v (%v), expected a session and its two runs", swept, err)
 	}
-	if adopted, err := s.Adopt(t.Context(), next, jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(adopted) != 1 || adopted[0].Recovery != 1 {
+	if adopted, err := s.Adopt(t.Context(), next,
+		jobstest.Adoption(nil, 10, requests[1].Firing.Job)); err != nil || len(
+		adopted) != 1 || adopted[0].Recovery != 1 {
 		t.Errorf("adopted %+v (%v), expected the successor", adopted, err)
 	}
 	again, err := s.Start(t.Context(), next, requests[2:])
 	if err != nil || again[0].Outcome != jobs.StartGranted || again[0].Token <= granted[1].Token {
-		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err, granted[1].Token)
+		t.Errorf("start %+v (%v), expected a grant with a token above %d", again, err,
+			granted[1].Token)
 	}
 }
 
@@ -194,19 +204,22 @@ func TestDefinitionsOfAFormerProcessGiveWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast.db")
 	s := openAt(t, path)
 	for _, hash := range []string{"older", "newer"} {
-		if _, err := s.Register(t.Context(), openSession(t, s), []jobs.Definition{{Name: "a", Hash: hash}}); err != nil {
+		if _, err := s.Register(t.Context(), openSession(t, s),
+			[]jobs.Definition{{Name: "a", Hash: hash}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Close() // without ending the sessions
 	s = openAt(t, path)
-	versions, err := s.Register(t.Context(), openSession(t, s), []jobs.Definition{{Name: "a", Hash: "older"}})
+	versions, err := s.Register(t.Context(), openSession(t, s),
+		[]jobs.Definition{{Name: "a", Hash: "older"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	activeDefinitions, err := s.Versions(t.Context())
 	if err != nil || versions["a"] != 1 || activeDefinitions["a"].Version != 1 {
-		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, activeDefinitions, err)
+		t.Errorf("registered %v, in force %v (%v), expected version 1", versions, activeDefinitions,
+			err)
 	}
 }
 
@@ -234,7 +247,8 @@ func TestAKilledProcessLeavesTheFileToTheNext(t *testing.T) {
 	if !ok {
 		t.Fatalf("the child says %q", run)
 	}
-	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); !errors.Is(err, sqlite.ErrLocked) {
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true}); !errors.Is(err,
+		sqlite.ErrLocked) {
 		t.Errorf("open beside the child: %v, expected ErrLocked", err)
 	}
 	if err := child.Process.Kill(); err != nil {
@@ -286,14 +300,17 @@ func TestAToolReadsAndTriggersBesideAScheduler(t *testing.T) {
 	}
 	defer tool.Close()
 	locks, err := tool.Locks(t.Context())
-	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() || !locks[0].Expires.After(time.Now()) {
+	if err != nil || len(locks) != 2 || locks[0].Holder.Run != requests[0].Run.String() ||
+		!locks[0].Expires.After(time.Now()) {
 		t.Errorf("locks %+v (%v)", locks, err)
 	}
-	triggered, err := tool.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "cli"}, jobs.TriggerRequest{Job: "a", Key: "k"})
+	triggered, err := tool.Trigger(t.Context(), jobs.Action{Actor: "test", Via: "cli"},
+		jobs.TriggerRequest{Job: "a", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if adopted, err := s.Adopt(t.Context(), session, jobstest.Adoption(nil, 1, "a")); err != nil || len(adopted) != 1 || adopted[0].ID != triggered.ID {
+	if adopted, err := s.Adopt(t.Context(), session, jobstest.Adoption(nil, 1, "a")); err != nil ||
+		len(adopted) != 1 || adopted[0].ID != triggered.ID {
 		t.Errorf("adopted %+v (%v), expected run %s", adopted, err, triggered.ID)
 	}
 	refuseSessions(t, tool, session)
@@ -337,7 +354,8 @@ func beatOf(t *testing.T, s *sqlite.Store, session uuid.UUID) time.Time {
 
 func TestTheFileIsDurable(t *testing.T) {
 	s := open(t)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2",
+		"foreign_keys": "1"} {
 		var got string
 		if err := s.Writer().QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %s (%v), expected %s", pragma, got, err, want)

@@ -16,11 +16,13 @@ const (
 
 	// Not of runs that have ended since.
 	cancelsOf = `
-SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
+SELECT c.run, c.asked_by FROM holdfast_cancels c CROSS
+    JOIN holdfast_claims k ON k.run = c.run WHERE k.session = ?1`
 )
 
 // ControlState returns what the session is to obey, all of one moment.
-func (s *Store) ControlState(ctx context.Context, session uuid.UUID, since int64) (jobs.ControlState, error) {
+func (s *Store) ControlState(ctx context.Context, session uuid.UUID,
+	since int64) (jobs.ControlState, error) {
 	var o jobs.ControlState
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -19,24 +19,30 @@ const (
 	addSubscriptions = `
 INSERT INTO holdfast_subscriptions (job, state, version, webhook)
 SELECT d.job, q.value->>'state', d.version, q.value->>'webhook' FROM json_each(?1) q
-CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash' WHERE true
+CROSS JOIN holdfast_definitions d ON d.job = q.value->>'job' AND d.hash = q.value->>'hash'
+    WHERE true
 ON CONFLICT DO NOTHING`
 
 	takeDeliveries = `
 UPDATE holdfast_deliveries SET tries = tries + 1, next_at = ?2 + ?3 WHERE id IN (
-    SELECT id FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT ?4)
+    SELECT id FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 ORDER BY next_at
+        LIMIT ?4)
 RETURNING id, run, webhook, created_at, tries, coalesce(since, created_at), former`
 
-	pendingDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2 LIMIT 1`
+	pendingDelivery = `SELECT 1 FROM holdfast_deliveries WHERE webhook = ?1 AND next_at <= ?2
+		LIMIT 1`
 
 	endDelivery   = `DELETE FROM holdfast_deliveries WHERE id = ?1 AND tries = ?2`
-	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5 WHERE id = ?1 AND tries = ?2 AND former = ?6`
+	deferDelivery = `UPDATE holdfast_deliveries SET error = ?3, next_at = ?4, gave_up_at = ?5
+		WHERE id = ?1 AND tries = ?2 AND former = ?6`
 
 	undelivered = `
-SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at, d.gave_up_at, d.error
+SELECT d.id, d.webhook, d.run, coalesce(r.job, ''), d.state, d.created_at, d.tries, d.next_at,
+    d.gave_up_at, d.error
 FROM holdfast_deliveries d LEFT JOIN holdfast_runs r ON r.id = d.run`
 
-	deliverAgain = `UPDATE holdfast_deliveries SET next_at = ?2, gave_up_at = NULL, since = ?2, former = tries WHERE id = ?1`
+	deliverAgain = `UPDATE holdfast_deliveries
+		SET next_at = ?2, gave_up_at = NULL, since = ?2, former = tries WHERE id = ?1`
 
 	forgetDeliveries = `DELETE FROM holdfast_deliveries WHERE created_at < ?1`
 )
@@ -61,7 +67,8 @@ func subscribe(ctx context.Context, tx *sql.Tx, definitions []jobs.Definition) e
 
 // TakeDeliveries lends deliveries that are due. While none is, it does not ask
 // for the writer.
-func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
+	limit int) ([]jobs.Delivery, error) {
 	if err := s.exclusively("deliveries"); err != nil {
 		return nil, err
 	}
@@ -77,14 +84,17 @@ func (s *Store) TakeDeliveries(ctx context.Context, webhook string, lease time.D
 	err = s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		taken = nil
 		now := micros(time.Now())
-		return each(ctx, tx, takeDeliveries, []any{webhook, now, lease.Microseconds(), limit}, func(rows *sql.Rows) error {
-			var d jobs.Delivery
-			var created, since int64
-			err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries, &since, &d.Former)
-			d.CreatedAt, d.TakenAt, d.Since = fromMicros(created), fromMicros(now), fromMicros(since)
-			taken = append(taken, d)
-			return err
-		})
+		return each(ctx, tx, takeDeliveries, []any{webhook, now, lease.Microseconds(), limit},
+			func(rows *sql.Rows) error {
+				var d jobs.Delivery
+				var created, since int64
+				err := rows.Scan(&d.ID, &d.Run.ID, &d.Webhook, &created, &d.Tries, &since,
+					&d.Former)
+				d.CreatedAt, d.TakenAt, d.Since = fromMicros(created), fromMicros(now),
+					fromMicros(since)
+				taken = append(taken, d)
+				return err
+			})
 	})
 	for i := range taken {
 		if err != nil {
@@ -115,9 +125,11 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 		switch {
 		case t.Delivered:
 		case t.GiveUp:
-			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), nil, micros(now), t.Former)
+			query, args = deferDelivery,
+				append(args, jobs.PlainText(t.Error), nil, micros(now), t.Former)
 		default:
-			query, args = deferDelivery, append(args, jobs.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
+			query, args = deferDelivery,
+				append(args, jobs.PlainText(t.Error), micros(now.Add(t.Again)), nil, t.Former)
 		}
 		done, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {
@@ -131,7 +143,8 @@ func (s *Store) SettleDelivery(ctx context.Context, t jobs.Settlement) (bool, er
 }
 
 // UndeliveredHooks returns what has failed so far or was given up.
-func (s *Store) UndeliveredHooks(ctx context.Context, f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
+func (s *Store) UndeliveredHooks(ctx context.Context,
+	f jobs.UndeliveredFilter) ([]jobs.Undelivered, error) {
 	if err := f.Check(); err != nil {
 		return nil, wrap("deliveries", err)
 	}
@@ -161,10 +174,12 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 		query += " AND d.gave_up_at IS NOT NULL"
 	}
 	if f.Before != nil {
-		query += " AND (d.created_at, d.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " + arg(f.Before.ID) + ")"
+		query += " AND (d.created_at, d.id) < (" + arg(micros(f.Before.CreatedAt)) + ", " +
+			arg(f.Before.ID) + ")"
 	}
 	if f.After != nil {
-		query += " AND (d.created_at, d.id) > (" + arg(micros(f.After.CreatedAt)) + ", " + arg(f.After.ID) + ")"
+		query += " AND (d.created_at, d.id) > (" + arg(micros(f.After.CreatedAt)) + ", " +
+			arg(f.After.ID) + ")"
 	}
 	order := " ORDER BY d.created_at DESC, d.id DESC"
 	if backwards(f.Before != nil, f.After != nil) {
@@ -173,13 +188,16 @@ func undeliveredQuery(f jobs.UndeliveredFilter) (string, []any) {
 	return query + order + " LIMIT " + arg(limit(f.Limit)), args
 }
 
-func undeliveredBy(ctx context.Context, from queryer, query string, args ...any) (found []jobs.Undelivered, err error) {
+func undeliveredBy(ctx context.Context, from queryer, query string,
+	args ...any) (found []jobs.Undelivered, err error) {
 	err = each(ctx, from, query, args, func(rows *sql.Rows) error {
 		var u jobs.Undelivered
 		var created int64
 		var next, gaveUp sql.NullInt64
-		err := rows.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &created, &u.Tries, &next, &gaveUp, &u.Error)
-		u.CreatedAt, u.NextAt, u.GaveUpAt = fromMicros(created), fromNullMicros(next), fromNullMicros(gaveUp)
+		err := rows.Scan(&u.ID, &u.Webhook, &u.Run, &u.Job, &u.State, &created, &u.Tries, &next,
+			&gaveUp, &u.Error)
+		u.CreatedAt, u.NextAt, u.GaveUpAt = fromMicros(created), fromNullMicros(next),
+			fromNullMicros(gaveUp)
 		found = append(found, u)
 		return err
 	})
@@ -187,29 +205,33 @@ func undeliveredBy(ctx context.Context, from queryer, query string, args ...any)
 }
 
 // DeliverAgain has a delivery due at once.
-func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action, delivery uuid.UUID) (u jobs.Undelivered, err error) {
-	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u, func(d *actionTx) error {
-		found, err := changed(ctx, d.Tx, deliverAgain, delivery, d.now)
-		if err == nil && !found {
-			err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
-		one, err := undeliveredBy(ctx, d, undelivered+" WHERE d.id = ?1", delivery)
-		if err != nil {
-			return err
-		}
-		u, d.detail = one[0], map[string]any{"webhook": one[0].Webhook, "run": one[0].Run, "job": one[0].Job}
-		return nil
-	})
+func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
+	delivery uuid.UUID) (u jobs.Undelivered, err error) {
+	err = s.action(ctx, a, "deliver_again", "delivery "+delivery.String(), &u,
+		func(d *actionTx) error {
+			found, err := changed(ctx, d.Tx, deliverAgain, delivery, d.now)
+			if err == nil && !found {
+				err = fmt.Errorf("delivery %s: %w", delivery, jobs.ErrNotFound)
+			}
+			if err != nil {
+				return err
+			}
+			one, err := undeliveredBy(ctx, d, undelivered+" WHERE d.id = ?1", delivery)
+			if err != nil {
+				return err
+			}
+			u, d.detail = one[0], map[string]any{"webhook": one[0].Webhook, "run": one[0].Run,
+				"job": one[0].Job}
+			return nil
+		})
 	return u, err
 }
 
 // ForgetDeliveries deletes old ones.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	return s.write(ctx, "deliveries", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, forgetDeliveries, micros(time.Now().Add(-jobs.DeliveriesKept)))
+		_, err := tx.ExecContext(ctx, forgetDeliveries,
+			micros(time.Now().Add(-jobs.DeliveriesKept)))
 		return err
 	})
 }

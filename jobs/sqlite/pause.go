@@ -21,13 +21,16 @@ const (
 SELECT EXISTS (SELECT 1 FROM holdfast_specs WHERE job = ?1 AND NOT removed)
     OR EXISTS (SELECT 1 FROM holdfast_jobs WHERE name = ?1 AND version > 0)`
 
-	addPause = `INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
+	addPause = `INSERT INTO holdfast_pauses (id, kind, name, paused_at, paused_by, reason)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
 
 	endPause = `UPDATE holdfast_pauses SET resumed_at = ?2, resumed_by = ?3 WHERE id = ?1`
 
-	standingPause = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE kind = ?1 AND name = ?2 AND resumed_at IS NULL`
+	standingPause = `SELECT` + pauseColumns + ` FROM holdfast_pauses
+		WHERE kind = ?1 AND name = ?2 AND resumed_at IS NULL`
 
-	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE resumed_at IS NULL ORDER BY paused_at, id`
+	standingPauses = `SELECT` + pauseColumns + ` FROM holdfast_pauses WHERE resumed_at IS NULL
+		ORDER BY paused_at, id`
 
 	pausesBetween = `SELECT` + pauseColumns + ` FROM holdfast_pauses
 WHERE (kind = 'all' OR kind = 'job' AND name = ?1 OR kind = 'group' AND name = ?2 AND ?2 <> '')
@@ -54,9 +57,11 @@ func (s *Store) Pause(ctx context.Context, a jobs.Action, target jobs.Target) (j
 			pause, d.detail = standing[0], map[string]any{"paused_already_by": standing[0].By}
 			return nil
 		}
-		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor, Reason: a.Reason}
+		pause = jobs.Pause{ID: uuid.New(), Target: target, At: fromMicros(d.now), By: a.Actor,
+			Reason: a.Reason}
 		d.controlState = true
-		_, err = d.ExecContext(ctx, addPause, pause.ID, target.Kind, target.Name, d.now, a.Actor, a.Reason)
+		_, err = d.ExecContext(ctx, addPause, pause.ID, target.Kind, target.Name, d.now, a.Actor,
+			a.Reason)
 		return err
 	})
 	return pause, err
@@ -79,7 +84,8 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 		now := fromMicros(d.now)
 		pause = standing[0]
 		pause.ResumedAt, pause.ResumedBy = &now, a.Actor
-		d.controlState, d.detail = true, map[string]any{"paused_at": pause.At, "paused_by": pause.By}
+		d.controlState, d.detail = true,
+			map[string]any{"paused_at": pause.At, "paused_by": pause.By}
 		_, err = d.ExecContext(ctx, endPause, pause.ID, d.now, a.Actor)
 		return err
 	})
@@ -100,7 +106,8 @@ func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]j
 		var p jobs.Pause
 		var paused int64
 		var resumed sql.NullInt64
-		err := rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &paused, &p.By, &p.Reason, &resumed, &p.ResumedBy)
+		err := rows.Scan(&p.ID, &p.Target.Kind, &p.Target.Name, &paused, &p.By, &p.Reason, &resumed,
+			&p.ResumedBy)
 		p.At, p.ResumedAt = fromMicros(paused), fromNullMicros(resumed)
 		pauses = append(pauses, p)
 		return err
@@ -109,7 +116,8 @@ func pausesBy(ctx context.Context, from queryer, query string, args ...any) ([]j
 }
 
 // Pauses returns the pauses that covered the job.
-func (s *Store) Pauses(ctx context.Context, job, group string, from, until time.Time) ([]jobs.Pause, error) {
+func (s *Store) Pauses(ctx context.Context, job, group string, from,
+	until time.Time) ([]jobs.Pause, error) {
 	pauses, err := pausesBy(ctx, s.readers, pausesBetween, job, group, micros(from), micros(until))
 	return pauses, wrap("pauses", err)
 }
@@ -130,15 +138,18 @@ CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = abs(j.versio
 
 	groupOfJob = `
 SELECT coalesce(
-    (SELECT d.job_group FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = ?1),
+    (SELECT d.job_group FROM holdfast_jobs j CROSS
+        JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = ?1),
     (SELECT s.spec ->> 'group' FROM holdfast_specs s WHERE s.job = ?1), '')`
 )
 
 // loadHeldBack reads what is paused among the jobs, and whether the session
 // drains. As a rule nothing is, and no job's group is looked up.
-func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID, names []string) (*heldBack, error) {
+func loadHeldBack(ctx context.Context, tx *sql.Tx, session uuid.UUID,
+	names []string) (*heldBack, error) {
 	h := &heldBack{groups: map[string]string{}}
-	if err := tx.QueryRowContext(ctx, isDraining, session).Scan(&h.draining); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := tx.QueryRowContext(ctx, isDraining, session).Scan(&h.draining); err != nil &&
+		!errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
 	var err error

@@ -53,7 +53,9 @@ func TestQueriesOnGrowingTablesUseIndexes(t *testing.T) {
 	for _, q := range sqlite.Queries {
 		t.Run(q.Name, func(t *testing.T) {
 			steps := plan(t, s, q.SQL)
-			if !slices.ContainsFunc(steps, func(step string) bool { return strings.HasPrefix(step, q.Want) }) {
+			if !slices.ContainsFunc(steps, func(step string) bool {
+				return strings.HasPrefix(step, q.Want)
+			}) {
 				t.Errorf("plan\n\t%s\nhas no step\n\t%s", strings.Join(steps, "\n\t"), q.Want)
 			}
 			noBareScan(t, steps)
@@ -81,7 +83,9 @@ func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 			}
 			steps := plan(t, s, query, args...)
 			noBareScan(t, steps)
-			if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, " USING INDEX holdfast_"+c.want) }) {
+			if !slices.ContainsFunc(steps, func(step string) bool {
+				return strings.Contains(step, " USING INDEX holdfast_"+c.want)
+			}) {
 				t.Errorf("no step uses %s:\n\t%s", c.want, strings.Join(steps, "\n\t"))
 			}
 		})
@@ -93,8 +97,10 @@ func TestPagesOfHistoryWalkAnIndex(t *testing.T) {
 func noBareScan(t *testing.T, steps []string) {
 	t.Helper()
 	for _, step := range steps {
-		small := strings.HasPrefix(step, "SCAN j") || strings.HasPrefix(step, "SCAN s EXISTS") || strings.HasPrefix(step, "SCAN (subquery") || strings.Contains(step, "VIRTUAL TABLE")
-		if strings.HasPrefix(step, "SCAN") && !small && !strings.Contains(step, "USING INDEX") && !strings.Contains(step, "USING COVERING INDEX") {
+		small := strings.HasPrefix(step, "SCAN j") || strings.HasPrefix(step, "SCAN s EXISTS") ||
+			strings.HasPrefix(step, "SCAN (subquery") || strings.Contains(step, "VIRTUAL TABLE")
+		if strings.HasPrefix(step, "SCAN") && !small && !strings.Contains(step, "USING INDEX") &&
+			!strings.Contains(step, "USING COVERING INDEX") {
 			t.Errorf("step %q reads a whole table:\n\t%s", step, strings.Join(steps, "\n\t"))
 		}
 	}

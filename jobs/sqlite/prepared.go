@@ -46,7 +46,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	plain, ok := opened.(plainConnection)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("connection of an unknown kind: %T", opened), opened.Close())
+		return nil, errors.Join(fmt.Errorf("connection of an unknown kind: %T", opened),
+			opened.Close())
 	}
 	return &connection{plainConnection: plain}, nil
 }
@@ -87,7 +88,8 @@ func (c *connection) PrepareContext(ctx context.Context, text string) (driver.St
 	}
 	plain, ok := prepared.(plainStatement)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("statement of an unknown kind: %T", prepared), prepared.Close())
+		return nil, errors.Join(fmt.Errorf("statement of an unknown kind: %T", prepared),
+			prepared.Close())
 	}
 	return &statement{plainStatement: plain, text: text, connection: c}, nil
 }

@@ -34,7 +34,9 @@ func TestARepeatedStartAndFinishPrepareNothing(t *testing.T) {
 		startFinish(t, s, session, 1)
 	}
 	if again := kept(t, s.Writer()); len(first) == 0 || !maps.Equal(first, again) {
-		t.Errorf("%d statements are kept after the first start and finish, %d after more, or others", len(first), len(again))
+		t.Errorf(
+			"%d statements are kept after the first start and finish, %d after more, or others",
+			len(first), len(again))
 	}
 }
 

@@ -13,42 +13,54 @@ import (
 
 const (
 	oldRuns = `
-SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, id) > (?2, ?3) ORDER BY created_at, id LIMIT ?4`
+SELECT id, created_at FROM holdfast_runs WHERE created_at < ?1 AND (created_at, id) > (?2, ?3)
+    ORDER BY created_at, id LIMIT ?4`
 
 	// A scheduled time that is after its job's cursor would be taken for one that nobody
 	// started, and one after the cursor of a job that follows and that a session
 	// carries, paused perhaps, would never be handled by it. What webhooks are still
-	// to be told stays, and so does the last run of each job that has ended: of a job that is due once a year it is all there
-	// is to see. All that belongs to a run goes with it.
+	// to be told stays, and so does the last run of each job that has ended: of a job that is due
+	// once a year it is all there is to see. All that belongs to a run goes with it.
 	pruneRuns = `
 WITH followed AS MATERIALIZED (
     SELECT a.value AS name, min(j.checked_until) AS until
     FROM holdfast_definitions d CROSS JOIN json_each(d.after) a
     JOIN holdfast_jobs j ON j.name = d.job AND j.version = d.version
-    WHERE d.after <> '[]' AND EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)
+    WHERE d.after <> '[]' AND EXISTS (SELECT 1 FROM holdfast_session_jobs c
+        WHERE c.job = d.job AND c.version = d.version)
     GROUP BY a.value
 )
-DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1)) AND state NOT IN ('waiting', 'running')
+DELETE FROM holdfast_runs AS r WHERE id IN (SELECT value FROM json_each(?1))
+    AND state NOT IN ('waiting', 'running')
     AND coalesce(finished_at, created_at) < ?2
-    AND (key <> '' OR coalesce((SELECT scheduled_at <= j.checked_until FROM holdfast_jobs j WHERE j.name = r.job), 1))
-    AND (key <> '' OR coalesce((SELECT r.scheduled_at <= f.until FROM followed f WHERE f.name = r.job), 1))
+    AND (key <> '' OR coalesce((SELECT scheduled_at <= j.checked_until FROM holdfast_jobs j
+        WHERE j.name = r.job), 1))
+    AND (key <> '' OR coalesce((SELECT r.scheduled_at <= f.until FROM followed f
+        WHERE f.name = r.job), 1))
     AND NOT EXISTS (SELECT 1 FROM holdfast_deliveries d WHERE d.run = r.id)
-    AND EXISTS (SELECT 1 FROM holdfast_runs y WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id) AND y.state NOT IN ('waiting', 'running'))
+    AND EXISTS (SELECT 1 FROM holdfast_runs y
+        WHERE y.job = r.job AND (y.created_at, y.id) > (r.created_at, r.id)
+            AND y.state NOT IN ('waiting', 'running'))
 RETURNING id`
 
 	pruneOutputs = `DELETE FROM holdfast_outputs WHERE run IN (SELECT value FROM json_each(?1))`
 
-	pruneAudit = `DELETE FROM holdfast_audit WHERE id IN (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)`
+	pruneAudit = `DELETE FROM holdfast_audit
+		WHERE id IN (SELECT id FROM holdfast_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2)`
 
-	prunePauses = `DELETE FROM holdfast_pauses WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
+	prunePauses = `DELETE FROM holdfast_pauses
+		WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
 
-	pruneBlockages = `DELETE FROM holdfast_blockages WHERE rowid IN (SELECT rowid FROM holdfast_blockages WHERE until < ?1 ORDER BY until LIMIT ?2)`
+	pruneBlockages = `DELETE FROM holdfast_blockages
+		WHERE rowid IN (SELECT rowid FROM holdfast_blockages WHERE until < ?1 ORDER BY until
+			LIMIT ?2)`
 
 	markIdle = `
 UPDATE holdfast_definitions AS d SET idle_since = CASE WHEN idle_since IS NULL THEN ?1 END
 WHERE (idle_since IS NULL) = (
     NOT EXISTS (SELECT 1 FROM holdfast_session_jobs c WHERE c.job = d.job AND c.version = d.version)
-    AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j WHERE j.name = d.job AND abs(j.version) = d.version))`
+    AND NOT EXISTS (SELECT 1 FROM holdfast_jobs j
+        WHERE j.name = d.job AND abs(j.version) = d.version))`
 
 	// The newest version of a job stays: the next is counted from it.
 	pruneDefinitions = `
@@ -57,7 +69,8 @@ DELETE FROM holdfast_definitions AS d WHERE idle_since < ?1
 
 	pruneSubscriptions = `
 DELETE FROM holdfast_subscriptions AS s
-WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d WHERE d.job = s.job AND d.version = s.version)`
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_definitions d
+    WHERE d.job = s.job AND d.version = s.version)`
 )
 
 // turn is whose it is to do what one does at a time. It may be used
@@ -83,7 +96,8 @@ func (t *turn) take(session uuid.UUID) bool {
 }
 
 // Prune forgets a batch of the history.
-func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneRequest) (jobs.Pruned, error) {
+func (s *Store) Prune(ctx context.Context, session uuid.UUID,
+	r jobs.PruneRequest) (jobs.Pruned, error) {
 	if err := s.exclusively("pruning"); err != nil {
 		return jobs.Pruned{}, err
 	}
@@ -118,14 +132,16 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID, r jobs.PruneReques
 }
 
 // pruneOnce is what a round does once.
-func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time, before int64) (definitions int, err error) {
+func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time,
+	before int64) (definitions int, err error) {
 	if _, err = tx.ExecContext(ctx, forgetFailures, micros(now)); err == nil {
 		_, err = tx.ExecContext(ctx, markIdle, micros(now))
 	}
 	if err != nil {
 		return 0, err
 	}
-	if definitions, err = execRow(ctx, tx, pruneDefinitions, before); err == nil && definitions > 0 {
+	if definitions, err = execRow(ctx, tx, pruneDefinitions, before); err == nil &&
+		definitions > 0 {
 		_, err = tx.ExecContext(ctx, pruneSubscriptions)
 	}
 	return definitions, err
@@ -133,7 +149,8 @@ func pruneOnce(ctx context.Context, tx *sql.Tx, now time.Time, before int64) (de
 
 // pruneOldRuns walks the history from its beginning, or from where the batch
 // before has ended.
-func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before int64, pruned *jobs.Pruned) error {
+func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before int64,
+	pruned *jobs.Pruned) error {
 	var after jobs.RunCursor
 	since := int64(0)
 	if r.After != nil {
@@ -141,13 +158,14 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before i
 	}
 	var old []uuid.UUID
 	var last jobs.RunCursor
-	err := each(ctx, tx, oldRuns, []any{before, since, after.ID, r.Limit}, func(rows *sql.Rows) error {
-		var created int64
-		err := rows.Scan(&last.ID, &created)
-		last.CreatedAt = fromMicros(created)
-		old = append(old, last.ID)
-		return err
-	})
+	err := each(ctx, tx, oldRuns, []any{before, since, after.ID, r.Limit},
+		func(rows *sql.Rows) error {
+			var created int64
+			err := rows.Scan(&last.ID, &created)
+			last.CreatedAt = fromMicros(created)
+			old = append(old, last.ID)
+			return err
+		})
 	if err != nil || len(old) == 0 {
 		return err
 	}
@@ -162,7 +180,8 @@ func pruneOldRuns(ctx context.Context, tx *sql.Tx, r jobs.PruneRequest, before i
 }
 
 // deleted returns those of the ids that a statement has deleted.
-func deleted(ctx context.Context, tx *sql.Tx, statement string, ids []uuid.UUID, args ...any) ([]uuid.UUID, error) {
+func deleted(ctx context.Context, tx *sql.Tx, statement string, ids []uuid.UUID,
+	args ...any) ([]uuid.UUID, error) {
 	encoded, err := encode(ids)
 	if err != nil {
 		return nil, err

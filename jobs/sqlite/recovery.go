@@ -13,7 +13,8 @@ import (
 // recoveredRuns finds the runs that are recovered: by the active definitions,
 // unless they were to be cancelled.
 const recoveredRuns = `
-SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS JOIN holdfast_jobs j ON j.name = r.job
+SELECT r.id FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value CROSS
+    JOIN holdfast_jobs j ON j.name = r.job
 CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE d.recover
     AND NOT EXISTS (SELECT 1 FROM holdfast_cancels k WHERE k.run = r.id)`
 
@@ -66,7 +67,8 @@ func recovered(ctx context.Context, tx *sql.Tx, runs []uuid.UUID) ([]runRow, err
 
 // successor returns the waiting run that recovers a lost one.
 func successor(lost runRow, reason jobs.Reason, now int64) runRow {
-	firing := jobs.Firing{Job: lost.Job, ScheduledAt: fromMicros(lost.ScheduledAt), Key: lost.Key, Recovery: lost.Recovery + 1}
+	firing := jobs.Firing{Job: lost.Job, ScheduledAt: fromMicros(lost.ScheduledAt), Key: lost.Key,
+		Recovery: lost.Recovery + 1}
 	next := newRun(uuid.New(), firing, now)
 	next.Since, next.Reason, next.Params = &now, reason, lost.Params
 	next.Detail = fmt.Sprintf("recovers run %s, lost on replica %s", lost.ID, lost.Replica)

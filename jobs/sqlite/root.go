@@ -33,7 +33,8 @@ func (st *starter) root(ctx context.Context, tx *sql.Tx, waiter uuid.UUID) (jobs
 	return jobs.Root{}, nil
 }
 
-func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID, b *jobs.Blocker) (jobs.Root, error) {
+func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID,
+	b *jobs.Blocker) (jobs.Root, error) {
 	holds := false
 	for _, c := range st.claims {
 		holds = holds || c.run == holder
@@ -48,7 +49,8 @@ func (st *starter) rootIfHeld(ctx context.Context, tx *sql.Tx, holder uuid.UUID,
 
 // blockerOf returns the blocker of a run that waits, of which this batch may have
 // decided already.
-func (st *starter) blockerOf(ctx context.Context, tx *sql.Tx, run uuid.UUID) (*jobs.Blocker, error) {
+func (st *starter) blockerOf(ctx context.Context, tx *sql.Tx,
+	run uuid.UUID) (*jobs.Blocker, error) {
 	for i := len(st.runs) - 1; i >= 0; i-- {
 		if st.runs[i].ID == run {
 			record, err := st.runs[i].record()

@@ -15,42 +15,54 @@ import (
 
 const (
 	insertRun = `
-INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica, token, created_at, started_at, finished_at,
+INSERT INTO holdfast_runs (id, job, scheduled_at, key, recovery, attempt, state, session, replica,
+    token, created_at, started_at, finished_at,
     wait_since, reason, detail, blocker, error, params, waited, blocked_at,
     reserved_until, in_turn, rests, start_by)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)`
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+    ?21, ?22, ?23, ?24, ?25)`
 
 	// saveRun inserts a run, or gives the one that is there its new standing.
 	// Whoever uses it has looked for other runs of the firing.
 	saveRun = insertRun + `
 ON CONFLICT (id) DO UPDATE SET
-    attempt = excluded.attempt, state = excluded.state, session = excluded.session, replica = excluded.replica, token = excluded.token,
-    started_at = excluded.started_at, finished_at = excluded.finished_at, wait_since = excluded.wait_since,
-    reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker, error = excluded.error,
-    waited = excluded.waited, blocked_at = excluded.blocked_at, reserved_until = excluded.reserved_until, in_turn = excluded.in_turn,
+    attempt = excluded.attempt, state = excluded.state, session = excluded.session,
+        replica = excluded.replica, token = excluded.token,
+    started_at = excluded.started_at, finished_at = excluded.finished_at,
+        wait_since = excluded.wait_since,
+    reason = excluded.reason, detail = excluded.detail, blocker = excluded.blocker,
+        error = excluded.error,
+    waited = excluded.waited, blocked_at = excluded.blocked_at,
+        reserved_until = excluded.reserved_until, in_turn = excluded.in_turn,
     rests = excluded.rests`
 
 	// addRun inserts a run unless its firing has one.
 	addRun = insertRun + ` ON CONFLICT DO NOTHING`
 
 	knownRuns = `
-SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica, r.token, r.created_at, r.started_at, r.finished_at,
+SELECT r.id, r.job, r.scheduled_at, r.key, r.recovery, r.attempt, r.state, r.session, r.replica,
+    r.token, r.created_at, r.started_at, r.finished_at,
     r.wait_since, r.reason, r.detail, r.blocker, r.error, r.params, r.waited, r.blocked_at,
     r.reserved_until, r.in_turn, r.rests, r.start_by, c.token IS NOT NULL
-FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT JOIN holdfast_claims c ON c.run = r.id`
+FROM json_each(?1) q CROSS JOIN holdfast_runs r ON r.id = q.value LEFT
+    JOIN holdfast_claims c ON c.run = r.id`
 
 	takenFirings = `
 SELECT r.job, r.scheduled_at, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
-ON r.job = q.value->>'job' AND r.scheduled_at = q.value->>'scheduled_at' AND r.recovery = q.value->>'recovery' AND r.key = ''
+ON r.job = q.value->>'job' AND r.scheduled_at = q.value->>'scheduled_at'
+    AND r.recovery = q.value->>'recovery' AND r.key = ''
 WHERE q.value->>'key' = ''`
 
 	takenKeys = `
 SELECT r.job, 0, r.key, r.recovery FROM json_each(?1) q CROSS JOIN holdfast_runs r
-ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value->>'recovery' AND r.key <> ''`
+ON r.job = q.value->>'job' AND r.key = q.value->>'key' AND r.recovery = q.value->>'recovery'
+    AND r.key <> ''`
 
-	namedVersions = `SELECT j.name, j.version FROM json_each(?1) q CROSS JOIN holdfast_jobs j ON j.name = q.value`
+	namedVersions = `SELECT j.name, j.version FROM json_each(?1) q CROSS
+		JOIN holdfast_jobs j ON j.name = q.value`
 
-	addWant = `INSERT INTO holdfast_wants (resource, mode, slots, run) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING`
+	addWant = `INSERT INTO holdfast_wants (resource, mode, slots, run) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT DO NOTHING`
 
 	// endWants ends all that the runs want.
 	endWants = `DELETE FROM holdfast_wants WHERE run IN (SELECT value FROM json_each(?1))`
@@ -97,8 +109,10 @@ type runRow struct {
 }
 
 func (r runRow) values() []any {
-	return []any{r.ID, r.Job, r.ScheduledAt, r.Key, r.Recovery, r.Attempt, r.State, r.Session, r.Replica, r.Token, r.Created, r.Started, r.Finished,
-		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt, r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
+	return []any{r.ID, r.Job, r.ScheduledAt, r.Key, r.Recovery, r.Attempt, r.State, r.Session,
+		r.Replica, r.Token, r.Created, r.Started, r.Finished,
+		r.Since, r.Reason, r.Detail, r.Blocker, r.Error, r.Params, r.Waited, r.BlockedAt,
+		r.ReservedUntil, r.InTurn, r.Rests, r.StartBy}
 }
 
 // firing is what one run of a firing is unique by: a scheduled time, or a key.
@@ -120,7 +134,8 @@ func firingOf(f jobs.Firing) firing {
 // newRun returns a waiting run of the firing, that nobody has and that has
 // not started.
 func newRun(id uuid.UUID, f jobs.Firing, now int64) runRow {
-	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key, Recovery: f.Recovery, State: jobs.Waiting, Created: now}
+	return runRow{ID: id, Job: f.Job, ScheduledAt: micros(f.ScheduledAt), Key: f.Key,
+		Recovery: f.Recovery, State: jobs.Waiting, Created: now}
 }
 
 // setBlocker says for whom the run waits from now on, or since it began to wait
@@ -179,15 +194,18 @@ func (r *runRow) keepWait(now int64) error {
 
 func scanRunRow(rows *sql.Rows) (runRow, error) {
 	var r runRow
-	err := rows.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State, &r.Session, &r.Replica, &r.Token, &r.Created,
-		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params, &r.Waited, &r.BlockedAt,
+	err := rows.Scan(&r.ID, &r.Job, &r.ScheduledAt, &r.Key, &r.Recovery, &r.Attempt, &r.State,
+		&r.Session, &r.Replica, &r.Token, &r.Created,
+		&r.Started, &r.Finished, &r.Since, &r.Reason, &r.Detail, &r.Blocker, &r.Error, &r.Params,
+		&r.Waited, &r.BlockedAt,
 		&r.ReservedUntil, &r.InTurn, &r.Rests, &r.StartBy, &r.claimed)
 	return r, err
 }
 
 func (r *runRow) record() (jobs.Record, error) {
 	record := jobs.Record{
-		ID: r.ID, Job: r.Job, ScheduledAt: fromMicros(r.ScheduledAt), Key: r.Key, State: r.State, Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
+		ID: r.ID, Job: r.Job, ScheduledAt: fromMicros(r.ScheduledAt), Key: r.Key, State: r.State,
+		Recovery: r.Recovery, Attempt: r.Attempt, Replica: r.Replica,
 		CreatedAt: fromMicros(r.Created), Reason: r.Reason, Detail: r.Detail, Error: r.Error,
 	}
 	if r.Token != nil {
@@ -235,8 +253,10 @@ type ledger struct {
 	versions map[string]int64      // of the batch's jobs
 }
 
-func loadLedger(ctx context.Context, tx *sql.Tx, ids []uuid.UUID, firings []firing) (*ledger, error) {
-	l := &ledger{known: map[uuid.UUID]*runRow{}, taken: map[firing]bool{}, versions: map[string]int64{}}
+func loadLedger(ctx context.Context, tx *sql.Tx, ids []uuid.UUID,
+	firings []firing) (*ledger, error) {
+	l := &ledger{known: map[uuid.UUID]*runRow{}, taken: map[firing]bool{},
+		versions: map[string]int64{}}
 	runs, err := loadRuns(ctx, tx, ids)
 	if err != nil {
 		return nil, err

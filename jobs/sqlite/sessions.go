@@ -13,13 +13,16 @@ import (
 
 const (
 	openSession = `
-INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at, lock_servers, config_hash) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)
+INSERT INTO holdfast_sessions (id, replica, version, started_at, renewed_at, expires_at,
+    lock_servers, config_hash) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)
 ON CONFLICT (id) DO NOTHING`
 
-	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3) WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
+	expireFormer = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?3)
+		WHERE replica = ?2 AND id <> ?1 AND ended_at IS NULL`
 
 	renewSession = `
-UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3, clock_offset_ms = ?4, workers = ?5, busy = ?6, not_ready = ?7
+UPDATE holdfast_sessions SET renewed_at = ?2, expires_at = ?3, clock_offset_ms = ?4, workers = ?5,
+    busy = ?6, not_ready = ?7
 WHERE id = ?1 AND ended_at IS NULL`
 
 	sessionClaims = `SELECT token, run FROM holdfast_claims WHERE session = ?1`
@@ -27,11 +30,13 @@ WHERE id = ?1 AND ended_at IS NULL`
 	// With claims left it only expires, so that a sweep takes them back.
 	endSession = `
 UPDATE holdfast_sessions SET expires_at = min(expires_at, ?2),
-    ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL ELSE ?2 END,
+    ended_at = CASE WHEN EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1) THEN NULL
+        ELSE ?2 END,
     stopped = NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE session = ?1)
 WHERE id = ?1 AND ended_at IS NULL`
 
-	expireSessions = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?1) WHERE ended_at IS NULL`
+	expireSessions = `UPDATE holdfast_sessions SET expires_at = min(expires_at, ?1)
+		WHERE ended_at IS NULL`
 )
 
 // Open registers a session of this process.
@@ -42,9 +47,11 @@ func (s *Store) Open(ctx context.Context, session jobs.Session) error {
 	// Known before it is written: a sweep ends what is written but unknown.
 	opened, added := s.lives.open(session)
 	err := s.write(ctx, "session opening", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version, micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
+		_, err := tx.ExecContext(ctx, openSession, session.ID, session.Replica, session.Version,
+			micros(opened.started), micros(opened.expires), session.LockServers, session.Table)
 		if err == nil && added && session.Succeeds {
-			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica, micros(opened.started))
+			_, err = tx.ExecContext(ctx, expireFormer, session.ID, session.Replica,
+				micros(opened.started))
 		}
 		return err
 	})
@@ -70,7 +77,8 @@ func (s *Store) Living(_ context.Context, sessions []uuid.UUID) ([]uuid.UUID, er
 
 // Heartbeat renews a session and returns its claims. It does not wait for the
 // writer.
-func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.ReplicaStatus) (jobs.Beat, error) {
+func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID,
+	v jobs.ReplicaStatus) (jobs.Beat, error) {
 	if err := s.exclusively("heartbeat"); err != nil {
 		return jobs.Beat{}, err
 	}
@@ -100,12 +108,15 @@ func (s *Store) Heartbeat(ctx context.Context, session uuid.UUID, v jobs.Replica
 // session has been renewed either way.
 func (s *Store) persistBeat(ctx context.Context, renewed life) {
 	_, err := s.tryWrite(ctx, "heartbeat", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat), micros(renewed.expires),
-			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers, renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady)
+		_, err := tx.ExecContext(ctx, renewSession, renewed.ID, micros(renewed.beat),
+			micros(renewed.expires),
+			renewed.replicaStatus.OffsetMilliseconds(), renewed.replicaStatus.Workers,
+			renewed.replicaStatus.Busy, renewed.replicaStatus.NotReady)
 		return err
 	})
 	if err != nil {
-		s.log.Debug().Err(err).Str("replica", renewed.Replica).Msg("heartbeat was not written to the file")
+		s.log.Debug().Err(err).Str("replica", renewed.Replica).
+			Msg("heartbeat was not written to the file")
 	}
 }
 
@@ -133,4 +144,6 @@ func (s *Store) endFormerSessions(ctx context.Context) error {
 }
 
 // Now returns this machine's clock.
-func (s *Store) Now(context.Context) (time.Time, error) { return fromMicros(micros(time.Now())), nil }
+func (s *Store) Now(context.Context) (time.Time, error) {
+	return fromMicros(micros(time.Now())), nil
+}

@@ -19,14 +19,18 @@ const (
 	// and when nobody carries anything as long as that was the last known.
 	comesFromConfig = `
 SELECT EXISTS (
-    SELECT 1 FROM holdfast_session_jobs c JOIN holdfast_definitions d ON d.job = c.job AND d.version = c.version WHERE c.job = ?1 AND d.source = 'config'
+    SELECT 1 FROM holdfast_session_jobs c JOIN holdfast_definitions d ON d.job = c.job
+        AND d.version = c.version WHERE c.job = ?1 AND d.source = 'config'
 ) OR EXISTS (
-    SELECT 1 FROM holdfast_jobs j JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version WHERE j.name = ?1 AND d.source = 'config'
+    SELECT 1 FROM holdfast_jobs j JOIN holdfast_definitions d ON d.job = j.name
+        AND d.version = j.version WHERE j.name = ?1 AND d.source = 'config'
 ) AND NOT EXISTS (SELECT 1 FROM holdfast_session_jobs)`
 
 	writeSpec = `
-INSERT INTO holdfast_specs (job, spec, version, changed_at, changed_by, removed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version, changed_at = excluded.changed_at,
+INSERT INTO holdfast_specs (job, spec, version, changed_at, changed_by, removed)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version,
+    changed_at = excluded.changed_at,
     changed_by = excluded.changed_by, removed = excluded.removed`
 
 	waitingOf = `SELECT id FROM holdfast_runs WHERE state = 'waiting' AND job = ?1`
@@ -35,11 +39,13 @@ ON CONFLICT (job) DO UPDATE SET spec = excluded.spec, version = excluded.version
 
 	// A version that is negative is no definition's: nothing of the job is
 	// fired, found to be late or recovered by it.
-	putOutOfForce = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2 WHERE name = ?1 AND version > 0`
+	putOutOfForce = `UPDATE holdfast_jobs SET version = -version, updated_at = ?2
+		WHERE name = ?1 AND version > 0`
 )
 
 // PutSpec adds a job, or changes one that was added.
-func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, checks ...jobs.SpecCheck) (jobs.Spec, error) {
+func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec,
+	checks ...jobs.SpecCheck) (jobs.Spec, error) {
 	if err := spec.Check(); err != nil {
 		return jobs.Spec{}, wrap("put_job", err)
 	}
@@ -52,10 +58,12 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, chec
 		switch {
 		case !found && spec.Version > 0:
 			return fmt.Errorf("added job %s: %w", spec.Job, jobs.ErrNotFound)
-		case found && known.Removed != (spec.Version == 0), found && !known.Removed && known.Version != spec.Version:
+		case found && known.Removed != (spec.Version == 0),
+			found && !known.Removed && known.Version != spec.Version:
 			return known.Conflict(spec.Version)
 		}
-		put = jobs.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1, ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
+		put = jobs.Spec{Job: spec.Job, Text: spec.Text, Version: known.Version + 1,
+			ChangedAt: fromMicros(d.now), ChangedBy: a.Actor}
 		d.controlState, d.detail = true, map[string]any{"version": put.Version, "spec": put.Text}
 		return d.writeSpec(ctx, put)
 	})
@@ -64,7 +72,8 @@ func (s *Store) PutSpec(ctx context.Context, a jobs.Action, spec jobs.Spec, chec
 
 // RemoveSpec removes a job that was added. What runs ends by itself; what
 // waits would never be taken up, and is cancelled.
-func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64, checks ...jobs.SpecCheck) error {
+func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, version int64,
+	checks ...jobs.SpecCheck) error {
 	if err := (jobs.Target{Kind: jobs.TargetJob, Name: job}).Check(); err != nil {
 		return wrap("remove_job", err)
 	}
@@ -83,11 +92,14 @@ func (s *Store) RemoveSpec(ctx context.Context, a jobs.Action, job string, versi
 		if err != nil {
 			return err
 		}
-		if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a), d.now); err != nil {
+		if err := cancelRuns(ctx, d.Tx, waiting, byWhom("its job was removed", a),
+			d.now); err != nil {
 			return err
 		}
-		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true, fromMicros(d.now), a.Actor
-		d.controlState, d.detail = true, map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
+		known.Version, known.Removed, known.ChangedAt, known.ChangedBy = version+1, true,
+			fromMicros(d.now), a.Actor
+		d.controlState, d.detail = true,
+			map[string]any{"version": known.Version, "cancelled_runs": len(waiting)}
 		if err := d.writeSpec(ctx, known); err != nil {
 			return err
 		}
@@ -108,13 +120,15 @@ func (d *actionTx) putOutOfForce(ctx context.Context, job string) error {
 }
 
 func (d *actionTx) writeSpec(ctx context.Context, s jobs.Spec) error {
-	_, err := d.ExecContext(ctx, writeSpec, s.Job, string(s.Text), s.Version, d.now, s.ChangedBy, s.Removed)
+	_, err := d.ExecContext(ctx, writeSpec, s.Job, string(s.Text), s.Version, d.now, s.ChangedBy,
+		s.Removed)
 	return err
 }
 
 // changeable returns the job's spec, if it has one, unless the job comes from
 // the configuration or a check objects.
-func changeable(ctx context.Context, d *actionTx, job string, checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
+func changeable(ctx context.Context, d *actionTx, job string,
+	checks []jobs.SpecCheck) (spec jobs.Spec, found bool, err error) {
 	var configured bool
 	if err := d.QueryRowContext(ctx, comesFromConfig, job).Scan(&configured); err != nil {
 		return spec, false, err

@@ -23,26 +23,32 @@ FROM json_each(?1) q CROSS JOIN holdfast_grants g ON g.resource = q.value
 JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run
 UNION
 SELECT g.resource, g.mode, g.slots, g.token, r.replica, r.job, r.id
-FROM json_each(?2) q CROSS JOIN holdfast_grants g ON g.resource > q.value || '/' AND g.resource < q.value || '0'
+FROM json_each(?2) q CROSS JOIN holdfast_grants g ON g.resource > q.value || '/'
+    AND g.resource < q.value || '0'
 JOIN holdfast_claims c ON c.token = g.token JOIN holdfast_runs r ON r.id = c.run`
 
 	nearbyWants = `
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
 FROM json_each(?1) q CROSS JOIN holdfast_wants w ON w.resource = q.value
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ` OR ` + ownPlace + `
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
+    AND ` + reserved + ` OR ` + ownPlace + `
 UNION
 SELECT w.resource, w.mode, w.slots, r.wait_since, r.replica, r.job, r.id
-FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/' AND w.resource < q.value || '0'
-JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3)) AND ` + reserved + ` OR ` + ownPlace + ``
+FROM json_each(?2) q CROSS JOIN holdfast_wants w ON w.resource > q.value || '/'
+    AND w.resource < q.value || '0'
+JOIN holdfast_runs r ON r.id = w.run WHERE r.session IN (SELECT value FROM json_each(?3))
+    AND ` + reserved + ` OR ` + ownPlace + ``
 )
 
 // reserved is whether the place of a run that waits is reserved: among those of one
 // job it always is, and among those that wait for their turn in a group.
-const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn AND w.resource LIKE 'group:%')`
+const reserved = `(r.reserved_until > ?4 OR w.resource LIKE 'job:%' OR r.in_turn
+    AND w.resource LIKE 'group:%')`
 
 // ownPlace is whether w is the place in its job that a triggered run keeps until it
 // begins, also while no session has it.
-const ownPlace = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0 AND w.resource LIKE 'job:%')`
+const ownPlace = `(r.state = 'waiting' AND r.key <> '' AND r.recovery = 0 AND r.attempt = 0
+    AND w.resource LIKE 'job:%')`
 
 // party is one resource that a claim holds, or that a waiting run of a living
 // session wants in its reserved place.
@@ -66,7 +72,8 @@ type standing struct {
 
 func newStanding() *standing {
 	return &standing{
-		exact: map[locking.Resource][]*party{}, beneath: map[locking.Resource][]*party{}, waiting: map[uuid.UUID][]*party{},
+		exact: map[locking.Resource][]*party{}, beneath: map[locking.Resource][]*party{},
+		waiting: map[uuid.UUID][]*party{},
 	}
 }
 
@@ -89,7 +96,8 @@ func (st *standing) granted(run uuid.UUID) {
 
 // loadStanding reads what lies near the requests. living are the sessions
 // whose waiting runs count.
-func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID, now int64) (*standing, error) {
+func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, living []uuid.UUID,
+	now int64) (*standing, error) {
 	names, err := encode(lookedAt(requests))
 	if err != nil {
 		return nil, err
@@ -103,9 +111,12 @@ func loadStanding(ctx context.Context, tx *sql.Tx, requests []locking.Request, l
 		return nil, err
 	}
 	st := newStanding()
-	err = each(ctx, tx, nearbyGrants, []any{names, own}, func(rows *sql.Rows) error { return st.scan(rows, true) })
+	err = each(ctx, tx, nearbyGrants, []any{names, own}, func(rows *sql.Rows) error {
+		return st.scan(rows, true)
+	})
 	if err == nil {
-		err = each(ctx, tx, nearbyWants, []any{names, own, sessions, now}, func(rows *sql.Rows) error { return st.scan(rows, false) })
+		err = each(ctx, tx, nearbyWants, []any{names, own, sessions, now},
+			func(rows *sql.Rows) error { return st.scan(rows, false) })
 	}
 	return st, err
 }
@@ -114,7 +125,8 @@ func (st *standing) scan(rows *sql.Rows, granted bool) error {
 	var stored storedRequest
 	var number int64
 	p := &party{}
-	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.owner.Replica, &p.owner.Job, &p.run)
+	err := rows.Scan(&stored.Resource, &stored.Mode, &stored.Slots, &number, &p.owner.Replica,
+		&p.owner.Job, &p.run)
 	if err != nil {
 		return err
 	}
@@ -147,7 +159,8 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 	look := func(parties []*party) {
 		for _, p := range parties {
 			switch {
-			case r.Mode == locking.Shared && p.Mode == locking.Shared: // first, for there may be very many
+			case r.Mode == locking.Shared && p.Mode == locking.Shared:
+				// first, for there may be very many
 			case p.gone || p.run == run || p.token == 0 && !older(p, run, since):
 			case locking.Conflict(r, p.Request):
 				first = before(first, p)
@@ -172,9 +185,10 @@ func (st *standing) againstOne(run uuid.UUID, since int64, r locking.Request) *p
 // job.
 func (st *standing) queued(run uuid.UUID, since int64, requests []locking.Request) bool {
 	return slices.ContainsFunc(requests, func(r locking.Request) bool {
-		return r.Resource.Kind() == locking.KindJob && slices.ContainsFunc(st.exact[r.Resource], func(p *party) bool {
-			return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
-		})
+		return r.Resource.Kind() == locking.KindJob &&
+			slices.ContainsFunc(st.exact[r.Resource], func(p *party) bool {
+				return p.token == 0 && !p.gone && p.run != run && older(p, run, since)
+			})
 	})
 }
 
@@ -197,7 +211,8 @@ func compareParties(a, b *party) int {
 		yesFirst(a.token != 0, b.token != 0),
 		yesFirst(a.Resource.Kind() == locking.KindJob, b.Resource.Kind() == locking.KindJob),
 		strings.Compare(a.Resource.Key(), b.Resource.Key()),
-		cmp.Compare(a.token, b.token), cmp.Compare(a.since, b.since), bytes.Compare(a.run[:], b.run[:]))
+		cmp.Compare(a.token, b.token), cmp.Compare(a.since, b.since),
+		bytes.Compare(a.run[:], b.run[:]))
 }
 
 func yesFirst(a, b bool) int {

@@ -17,7 +17,8 @@ const (
 	lastToken = `SELECT last_token FROM holdfast_meta`
 	saveToken = `UPDATE holdfast_meta SET last_token = ?1 WHERE last_token < ?1`
 
-	addClaim = `INSERT INTO holdfast_claims (token, run, session, granted_at) VALUES (?1, ?2, ?3, ?4)`
+	addClaim = `INSERT INTO holdfast_claims (token, run, session, granted_at)
+		VALUES (?1, ?2, ?3, ?4)`
 
 	addGrant = `INSERT INTO holdfast_grants (resource, mode, slots, token) VALUES (?1, ?2, ?3, ?4)`
 )
@@ -49,7 +50,8 @@ type starter struct {
 }
 
 // Start decides on each request in one transaction.
-func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.StartRequest) ([]jobs.StartResult, error) {
+func (s *Store) Start(ctx context.Context, session uuid.UUID,
+	requests []jobs.StartRequest) ([]jobs.StartResult, error) {
 	if err := s.exclusively("start"); err != nil {
 		return nil, err
 	}
@@ -75,8 +77,10 @@ func (s *Store) Start(ctx context.Context, session uuid.UUID, requests []jobs.St
 	return results, nil
 }
 
-func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, requests []jobs.StartRequest) (*starter, error) {
-	ids, firings, names := make([]uuid.UUID, len(requests)), make([]firing, len(requests)), make([]string, len(requests))
+func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID,
+	requests []jobs.StartRequest) (*starter, error) {
+	ids, firings, names := make([]uuid.UUID, len(requests)), make([]firing, len(requests)),
+		make([]string, len(requests))
 	var wanted []locking.Request
 	for i, r := range requests {
 		ids[i], firings[i], names[i] = r.Run, firingOf(r.Firing), r.Firing.Job
@@ -98,9 +102,11 @@ func (s *Store) newStarter(ctx context.Context, tx *sql.Tx, session uuid.UUID, r
 	return st, tx.QueryRowContext(ctx, lastToken).Scan(&st.token)
 }
 
-func (st *starter) decide(ctx context.Context, tx *sql.Tx, r jobs.StartRequest) (jobs.StartResult, error) {
+func (st *starter) decide(ctx context.Context, tx *sql.Tx,
+	r jobs.StartRequest) (jobs.StartResult, error) {
 	known := st.ledger.known[r.Run]
-	if known != nil && known.Session == nil && known.State == jobs.Waiting && known.Replica == st.session.Replica {
+	if known != nil && known.Session == nil && known.State == jobs.Waiting &&
+		known.Replica == st.session.Replica {
 		known.Session = &st.session.ID // it was held back, and nobody has adopted it since
 	}
 	mine := known != nil && known.Session != nil && *known.Session == st.session.ID
@@ -130,7 +136,8 @@ func (st *starter) decide(ctx context.Context, tx *sql.Tx, r jobs.StartRequest) 
 }
 
 // admit grants the run what it wants, or leaves it waiting.
-func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow, r jobs.StartRequest) (jobs.StartResult, error) {
+func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow,
+	r jobs.StartRequest) (jobs.StartResult, error) {
 	since := micros(r.WaitSince)
 	if run.Since != nil {
 		since = *run.Since
@@ -138,7 +145,8 @@ func (st *starter) admit(ctx context.Context, tx *sql.Tx, run runRow, r jobs.Sta
 	var result jobs.StartResult
 	var err error
 	if p := st.standing.against(run.ID, since, r.Requests); p != nil {
-		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(), Reason: p.reason()}
+		result = jobs.StartResult{Outcome: jobs.StartBlocked, Blocker: p.blocker(),
+			Reason: p.reason()}
 		if p.token == 0 {
 			if result.Blocker.Root, err = st.root(ctx, tx, p.run); err != nil {
 				return result, err
@@ -190,9 +198,11 @@ func (st *starter) grant(run *runRow, requests []locking.Request) jobs.Token {
 		st.grants = append(st.grants, grantRow{storeRequest(r), token})
 		st.standing.add(&party{Request: r, token: token, run: run.ID, owner: st.owner(*run)})
 	}
-	st.claims = append(st.claims, claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
+	st.claims = append(st.claims,
+		claimRow{token: token, run: run.ID, session: st.session.ID, granted: st.now})
 	st.ended = append(st.ended, run.ID)
-	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token, nil, nil, "", ""
+	run.State, run.Token, run.Since, run.Blocker, run.Reason, run.Detail = jobs.Running, &token,
+		nil, nil, "", ""
 	run.ReservedUntil, run.InTurn = 0, false
 	if run.Started == nil {
 		run.Started = &st.now

@@ -15,7 +15,8 @@ var errManyStatements = errors.New("expected one statement, found more")
 
 // controlWords begin the statements that start or end transactions, reach
 // other files, or change what the connection guarantees.
-var controlWords = []string{"attach", "begin", "commit", "detach", "end", "pragma", "release", "rollback", "savepoint", "vacuum"}
+var controlWords = []string{"attach", "begin", "commit", "detach", "end", "pragma", "release",
+	"rollback", "savepoint", "vacuum"}
 
 const totalChanges = `SELECT total_changes()`
 
@@ -60,7 +61,8 @@ func (s *scanner) expectEnd(first string) error {
 	words := 0
 	for last, word := first, s.next(); word != ""; last, word = word, s.next() {
 		words++
-		if first == "create" && words <= 2 && word == "trigger" { // CREATE TRIGGER, CREATE TEMP TRIGGER
+		if first == "create" && words <= 2 && word == "trigger" {
+			// CREATE TRIGGER, CREATE TEMP TRIGGER
 			trigger = true
 		}
 		if trigger && last == ";" && word == "end" {
@@ -101,7 +103,8 @@ func (s *scanner) next() string {
 		case s.rest[0] == ';':
 			s.rest = s.rest[1:]
 			return ";"
-		case strings.IndexByte("'\"`", s.rest[0]) >= 0: // a doubled quote reads as two literals, which is as good
+		case strings.IndexByte("'\"`", s.rest[0]) >= 0:
+			// a doubled quote reads as two literals, which is as good
 			s.skipPast(1, s.rest[:1])
 			return "."
 		case s.rest[0] == '[':
@@ -115,7 +118,8 @@ func (s *scanner) next() string {
 
 func (s *scanner) word() string {
 	end := strings.IndexFunc(s.rest, func(r rune) bool {
-		return !(r == '_' || r == '$' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z' || r >= 0x80)
+		return !(r == '_' || r == '$' || '0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z' ||
+			r >= 0x80)
 	})
 	switch {
 	case end < 0:

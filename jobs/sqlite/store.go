@@ -73,7 +73,8 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1), closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
+	s := &Store{path: path, log: opts.Log, gate: make(chan struct{}, 1),
+		closed: make(chan struct{}), lives: newLives(), listeners: newListeners()}
 	if opts.Exclusive {
 		if s.lock, err = lockFile(path); err != nil {
 			return nil, err
@@ -135,7 +136,8 @@ func (s *Store) connect(opts Options) (err error) {
 		busy = defaultBusyTimeout
 	}
 	writing := []string{"synchronous(FULL)", "foreign_keys(1)"}
-	if opts.Exclusive { // the file stays in WAL mode: a tool must not change a file that it has mistaken for ours
+	if opts.Exclusive {
+		// the file stays in WAL mode: a tool must not change a file that it has mistaken for ours
 		writing = append(writing, "journal_mode(WAL)")
 	}
 	if s.writer, err = openPool(dsn(s.path, busy, "immediate", writing...)); err != nil {
@@ -155,7 +157,8 @@ func dsn(path string, busy time.Duration, begin string, pragmas ...string) strin
 		"_txlock": {begin},
 		"_pragma": append(pragmas, fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds())),
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).
+		String()
 }
 
 func (s *Store) prepare(ctx context.Context) error {
@@ -172,7 +175,8 @@ func (s *Store) prepare(ctx context.Context) error {
 		return wrap("schema", err)
 	}
 	if current.version < schemaVersion {
-		return fmt.Errorf("schema: version %d is older than this binary's %d: start the scheduler first: %w",
+		return fmt.Errorf("schema: version %d is older than this binary's %d: start the "+
+			"scheduler first: %w",
 			current.version, schemaVersion, jobs.ErrNotFound)
 	}
 	s.cluster = current.cluster
@@ -190,7 +194,8 @@ func (s *Store) Close() {
 		close(s.closed)
 		s.gate <- struct{}{} // and never given back
 		var errs []error
-		for _, db := range []*sql.DB{s.readers, s.writer} { // the writer last: it checkpoints the WAL
+		for _, db := range []*sql.DB{s.readers, s.writer} {
+			// the writer last: it checkpoints the WAL
 			if db != nil {
 				errs = append(errs, db.Close())
 			}

@@ -14,24 +14,30 @@ import (
 )
 
 const (
-	unendedSessions = `SELECT id, replica FROM holdfast_sessions WHERE ended_at IS NULL ORDER BY replica, id`
+	unendedSessions = `SELECT id, replica FROM holdfast_sessions WHERE ended_at IS NULL
+		ORDER BY replica, id`
 
-	claimedRuns = `SELECT c.run FROM json_each(?1) q CROSS JOIN holdfast_claims c ON c.session = q.value`
+	claimedRuns = `SELECT c.run FROM json_each(?1) q CROSS
+		JOIN holdfast_claims c ON c.session = q.value`
 
-	grantsOf = `SELECT resource, mode, slots FROM holdfast_grants WHERE token = ?1 ORDER BY resource`
+	grantsOf = `SELECT resource, mode, slots FROM holdfast_grants WHERE token = ?1
+		ORDER BY resource`
 
 	endSessions = `
-UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2) WHERE id IN (SELECT value FROM json_each(?1))`
+UPDATE holdfast_sessions SET ended_at = ?2, expires_at = min(expires_at, ?2)
+    WHERE id IN (SELECT value FROM json_each(?1))`
 
 	// Nobody adopts them any more.
 	leftOfRemoved = `
-SELECT id FROM holdfast_runs WHERE state = 'waiting' AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?1)))
+SELECT id FROM holdfast_runs WHERE state = 'waiting'
+    AND (session IS NULL OR session NOT IN (SELECT value FROM json_each(?1)))
     AND job IN (SELECT j.name FROM holdfast_jobs j WHERE j.version < 0)`
 
 	// The last that ended says since when nobody was up.
 	forgetSessions = `
 DELETE FROM holdfast_sessions WHERE ended_at < ?1
-    AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
+    AND id <> (SELECT id FROM holdfast_sessions WHERE ended_at IS NOT NULL
+        ORDER BY renewed_at DESC, id LIMIT 1) RETURNING id`
 )
 
 // sessionsKept is how long an ended session is shown.
@@ -75,7 +81,8 @@ func (s *Store) Sweep(ctx context.Context) (jobs.Swept, error) {
 	return swept, nil
 }
 
-func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx, swept *jobs.Swept) ([]uuid.UUID, error) {
+func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx,
+	swept *jobs.Swept) ([]uuid.UUID, error) {
 	var dead []uuid.UUID
 	err := each(ctx, tx, unendedSessions, nil, func(rows *sql.Rows) error {
 		var id uuid.UUID
@@ -92,7 +99,8 @@ func (s *Store) deadSessions(ctx context.Context, tx *sql.Tx, swept *jobs.Swept)
 }
 
 // loseRuns ends what the sessions run and adds successors.
-func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) ([]jobs.LostRun, error) {
+func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID,
+	now time.Time) ([]jobs.LostRun, error) {
 	runs, err := runsOf(ctx, tx, dead)
 	if err != nil || len(runs) == 0 {
 		return nil, err
@@ -108,7 +116,8 @@ func loseRuns(ctx context.Context, tx *sql.Tx, dead []uuid.UUID, now time.Time) 
 		if lost[i].Held, err = heldBy(ctx, tx, lost[i].Token); err != nil {
 			return nil, err
 		}
-		ends[i] = endRow{run: run.ID, token: lost[i].Token, state: run.State, reason: run.Reason, detail: run.Detail, finished: &at}
+		ends[i] = endRow{run: run.ID, token: lost[i].Token, state: run.State, reason: run.Reason,
+			detail: run.Detail, finished: &at}
 	}
 	if err := recoverRuns(ctx, tx, ends, at); err != nil {
 		return nil, err
@@ -177,10 +186,11 @@ func (s *Store) cancelLeft(ctx context.Context, tx *sql.Tx, now time.Time) error
 }
 
 func (s *Store) forgetOld(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-sessionsKept))}, func(rows *sql.Rows) error {
-		var id uuid.UUID
-		err := rows.Scan(&id)
-		s.lives.forget(id)
-		return err
-	})
+	return each(ctx, tx, forgetSessions, []any{micros(now.Add(-sessionsKept))},
+		func(rows *sql.Rows) error {
+			var id uuid.UUID
+			err := rows.Scan(&id)
+			s.lives.forget(id)
+			return err
+		})
 }

@@ -16,10 +16,12 @@ import (
 const (
 	// runByKey leaves out runs that were skipped: they leave their key free.
 	runByKey = `
-SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND state <> 'skipped' ORDER BY recovery DESC LIMIT 1`
+SELECT id FROM holdfast_runs WHERE job = ?1 AND key = ?2 AND key <> '' AND state <> 'skipped'
+    ORDER BY recovery DESC LIMIT 1`
 
 	lockedByJob = `
-SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
+SELECT d.resources, d.may_overlap FROM holdfast_jobs j CROSS
+    JOIN holdfast_definitions d ON d.job = j.name AND d.version = j.version
 WHERE j.name = ?1`
 
 	// aliveByFile are the sessions that live as far as the file tells: those that this
@@ -28,7 +30,8 @@ WHERE j.name = ?1`
 )
 
 // Trigger adds a waiting run that any replica may adopt.
-func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerRequest) (jobs.Triggered, error) {
+func (s *Store) Trigger(ctx context.Context, a jobs.Action,
+	r jobs.TriggerRequest) (jobs.Triggered, error) {
 	var answer jobs.Triggered
 	if err := r.Check(); err != nil {
 		return answer, wrap("trigger", err)
@@ -42,7 +45,8 @@ func (s *Store) Trigger(ctx context.Context, a jobs.Action, r jobs.TriggerReques
 }
 
 // triggered returns the key's run, which it adds where there is none.
-func triggered(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
+func triggered(ctx context.Context, d *actionTx, a jobs.Action,
+	r jobs.TriggerRequest) (answer jobs.Triggered, err error) {
 	answer.Record, answer.Created, err = runOfTrigger(ctx, d, a, r)
 	if err != nil || answer.State != jobs.Waiting {
 		return answer, err
@@ -55,7 +59,8 @@ func triggered(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRe
 }
 
 // runOfTrigger returns the key's run, and whether it was added.
-func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action, r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
+func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action,
+	r jobs.TriggerRequest) (record jobs.Record, created bool, err error) {
 	var id uuid.UUID
 	err = d.QueryRowContext(ctx, runByKey, r.Job, r.Key).Scan(&id)
 	if err == nil {
@@ -74,7 +79,8 @@ func runOfTrigger(ctx context.Context, d *actionTx, a jobs.Action, r jobs.Trigge
 			return record, false, err
 		}
 	}
-	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key}, d.now)
+	run := newRun(uuid.New(), jobs.Firing{Job: r.Job, ScheduledAt: fromMicros(d.now), Key: r.Key},
+		d.now)
 	run.Since, run.Reason, run.Detail = &d.now, jobs.ReasonTriggered, byWhom("triggered", a)
 	if by := r.StartBy(fromMicros(d.now)); by != nil {
 		run.StartBy = new(micros(*by))
@@ -136,13 +142,15 @@ func inTheWay(ctx context.Context, d *actionTx, run jobs.Record) (*jobs.Obstacle
 	return obstacle, err
 }
 
-func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID, r jobs.TriggerRequest) (jobs.Record, error) {
+func triggeredBefore(ctx context.Context, tx *sql.Tx, id uuid.UUID,
+	r jobs.TriggerRequest) (jobs.Record, error) {
 	records, err := recordsOf(ctx, tx, []uuid.UUID{id})
 	if err != nil {
 		return jobs.Record{}, err
 	}
 	if !jobs.SameParams(records[0].Params, r.Params) {
-		return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key, r.Job, jobs.ErrConflict)
+		return jobs.Record{}, fmt.Errorf("key %q of job %s was used with other params: %w", r.Key,
+			r.Job, jobs.ErrConflict)
 	}
 	return records[0], nil
 }

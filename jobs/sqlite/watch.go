@@ -16,11 +16,13 @@ const (
 	forgetWatches = `DELETE FROM holdfast_watches WHERE until < ?1`
 
 	watchRun = `
-INSERT INTO holdfast_watches (run, until) SELECT id, ?2 FROM holdfast_runs WHERE id = ?1 AND state = 'running'
+INSERT INTO holdfast_watches (run, until) SELECT id, ?2 FROM holdfast_runs
+    WHERE id = ?1 AND state = 'running'
 ON CONFLICT (run) DO UPDATE SET until = excluded.until`
 
 	watchesOf = `
-SELECT w.run FROM holdfast_watches w CROSS JOIN holdfast_claims k ON k.run = w.run WHERE k.session = ?1 AND w.until > ?2 ORDER BY w.run`
+SELECT w.run FROM holdfast_watches w CROSS
+    JOIN holdfast_claims k ON k.run = w.run WHERE k.session = ?1 AND w.until > ?2 ORDER BY w.run`
 
 	keepTail = `
 INSERT INTO holdfast_outputs (run, output) SELECT run, ?2 FROM holdfast_claims WHERE token = ?1
@@ -31,7 +33,8 @@ ON CONFLICT (run) DO UPDATE SET output = excluded.output`
 func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	now := time.Now()
 	var one int
-	err := s.readers.QueryRowContext(ctx, isWatched, run, micros(now.Add(jobs.WatchLasts/2))).Scan(&one)
+	err := s.readers.QueryRowContext(ctx, isWatched, run, micros(now.Add(jobs.WatchLasts/2))).
+		Scan(&one)
 	if err != sql.ErrNoRows {
 		return wrap("watch", err)
 	}
@@ -48,7 +51,8 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
 	return s.write(ctx, "output", func(tx *sql.Tx) error {
 		for _, o := range outputs {
-			if _, err := tx.ExecContext(ctx, keepTail, o.Token, jobs.PlainText(o.Text)); err != nil {
+			if _, err := tx.ExecContext(ctx, keepTail, o.Token,
+				jobs.PlainText(o.Text)); err != nil {
 				return err
 			}
 		}

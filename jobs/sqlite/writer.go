@@ -23,7 +23,8 @@ func (s *Store) write(ctx context.Context, what string, fn func(tx *sql.Tx) erro
 }
 
 // tryWrite is write, but returns false at once while the writer is in use.
-func (s *Store) tryWrite(ctx context.Context, what string, fn func(tx *sql.Tx) error) (bool, error) {
+func (s *Store) tryWrite(ctx context.Context, what string,
+	fn func(tx *sql.Tx) error) (bool, error) {
 	select {
 	case s.gate <- struct{}{}:
 	default:
@@ -73,7 +74,8 @@ func (s *Store) exclusively(what string) error {
 }
 
 // each calls scan for every row of the query.
-func each(ctx context.Context, from queryer, query string, args []any, scan func(rows *sql.Rows) error) error {
+func each(ctx context.Context, from queryer, query string, args []any,
+	scan func(rows *sql.Rows) error) error {
 	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ type Event struct {
 // try makes one try. Its error names no secret; with it goes how long the
 // receiver asks to be left alone.
 func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("no response within %s", t.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.Timeout,
+		fmt.Errorf("no response within %s", t.Timeout))
 	defer cancel()
 	request, err := t.request(ctx, d, time.Now())
 	if err != nil {
@@ -48,10 +49,12 @@ func (t *teller) try(ctx context.Context, d jobs.Delivery) (postponed time.Durat
 		return 0, withoutURL(ctx, err)
 	}
 	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse)) // so that the connection can be used again
+	// so that the connection can be used again
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxResponse))
 	switch code := response.StatusCode; {
 	case code >= 300 && code < 400:
-		return retryAfter(response, time.Now()), fmt.Errorf("status %d: redirects are not followed", code)
+		return retryAfter(response, time.Now()), fmt.Errorf("status %d: redirects are not followed",
+			code)
 	case code < 200 || code >= 300:
 		return retryAfter(response, time.Now()), fmt.Errorf("status %d", code)
 	case err != nil && ctx.Err() != nil:
@@ -73,10 +76,12 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-func (t *teller) request(ctx context.Context, d jobs.Delivery, now time.Time) (*http.Request, error) {
+func (t *teller) request(ctx context.Context, d jobs.Delivery,
+	now time.Time) (*http.Request, error) {
 	run := d.Run
 	run.Output, run.Params = "", nil
-	body, err := json.Marshal(Event{ID: d.ID, Type: "run." + string(run.State), Timestamp: d.CreatedAt, Cluster: t.options.Cluster, Data: run})
+	body, err := json.Marshal(Event{ID: d.ID, Type: "run." + string(run.State),
+		Timestamp: d.CreatedAt, Cluster: t.options.Cluster, Data: run})
 	if err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}

@@ -29,7 +29,8 @@ type Hook struct {
 	Keys    [][]byte      // each of which signs, the newest first; never logged
 	Header  http.Header   // sent along; never logged
 	Timeout time.Duration // of one try
-	Retry   retry.Policy  // from the moment in which the run ended, or an operator had it told again
+	// from the moment in which the run ended, or an operator had it told again
+	Retry retry.Policy
 }
 
 // Options says what a Sender tells whom.
@@ -52,8 +53,11 @@ func New(o Options) *Sender {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes, transport.MaxIdleConnsPerHost = maxResponse, atOnce
 	return &Sender{options: o, poll: pollEvery, margin: leaseMargin, client: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: transport,
+		CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}
 }
 
@@ -135,7 +139,8 @@ func (t *teller) turn(ctx context.Context) int {
 // postponed. Where that fails the delivery is due again when its lease is over.
 func (t *teller) settle(ctx context.Context, d jobs.Delivery, postponed time.Duration, err error) {
 	s := jobs.Settlement{ID: d.ID, Tries: d.Tries, Former: d.Former, Delivered: err == nil}
-	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
+	log := t.log.With().Stringer("delivery", d.ID).Stringer("run", d.Run.ID).Str("job", d.Run.Job).
+		Str("state", string(d.Run.State)).Int("tries", d.Tries).Logger()
 	switch again, more := t.again(d, postponed); {
 	case err == nil:
 		log.Debug().Msg("webhook told")
@@ -143,7 +148,8 @@ func (t *teller) settle(ctx context.Context, d jobs.Delivery, postponed time.Dur
 		s.Error = "its replica was stopped"
 	case more:
 		s.Error, s.Again = err.Error(), again
-		log.WithLevel(loudAtFirst(d.Tries)).Err(err).Dur("again_in", again).Msg("webhook not told, trying again")
+		log.WithLevel(loudAtFirst(d.Tries)).Err(err).Dur("again_in", again).
+			Msg("webhook not told, trying again")
 	default:
 		s.Error, s.GiveUp = err.Error(), true
 		log.Error().Err(err).Msg("webhook not told, given up")

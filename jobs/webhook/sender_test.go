@@ -42,24 +42,27 @@ type receiver struct {
 	posts chan post
 }
 
-func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+func newReceiver(t *testing.T,
+	answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	r := &receiver{posts: make(chan post, 100)}
 	var mu sync.Mutex
 	n := 0
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		if err != nil {
-			return
-		}
-		h := request.Header
-		r.posts <- post{h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), h.Get("Webhook-Signature"), h.Get("Authorization"), body}
-		mu.Lock()
-		n++
-		turn := n
-		mu.Unlock()
-		answer(turn, w, request)
-	}))
+	r.Server = httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			body, err := io.ReadAll(request.Body)
+			if err != nil {
+				return
+			}
+			h := request.Header
+			r.posts <- post{h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"),
+				h.Get("Webhook-Signature"), h.Get("Authorization"), body}
+			mu.Lock()
+			n++
+			turn := n
+			mu.Unlock()
+			answer(turn, w, request)
+		}))
 	t.Cleanup(r.Close)
 	return r
 }
@@ -80,11 +83,13 @@ func (r *receiver) any(t *testing.T) post {
 func (r *receiver) next(t *testing.T) (post, Event) {
 	t.Helper()
 	p := r.any(t)
-	if want := Sign(key, p.id, p.timestamp, p.body); !hmac.Equal([]byte(p.signature), []byte(want)) {
+	if want := Sign(key, p.id, p.timestamp, p.body); !hmac.Equal([]byte(p.signature),
+		[]byte(want)) {
 		t.Errorf("signature %s, expected %s", p.signature, want)
 	}
 	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
-	if age := time.Since(time.Unix(seconds, 0)); err != nil || age < -time.Second || age > time.Minute {
+	if age := time.Since(time.Unix(seconds, 0)); err != nil || age < -time.Second ||
+		age > time.Minute {
 		t.Errorf("timestamp %s", p.timestamp)
 	}
 	var e Event
@@ -112,7 +117,8 @@ var migrated = sync.OnceValues(func() (file []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "holdfast.db")
-	store, err := sqlite.Open(context.Background(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	store, err := sqlite.Open(context.Background(), path,
+		sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +136,8 @@ func newStage(t *testing.T) *stage {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	store, err := sqlite.Open(t.Context(), path, sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
+	store, err := sqlite.Open(t.Context(), path,
+		sqlite.Options{Exclusive: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +146,8 @@ func newStage(t *testing.T) *stage {
 	if err := store.Open(t.Context(), jobs.Session{ID: s.session, Replica: "a", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	d := jobs.Definition{Name: "job", Hash: "h", Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}}
+	d := jobs.Definition{Name: "job", Hash: "h",
+		Hooks: []jobs.Hook{{Webhook: "w", State: jobs.Failed}}}
 	if _, err := store.Register(t.Context(), s.session, []jobs.Definition{d}); err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +158,15 @@ func newStage(t *testing.T) *stage {
 func (s *stage) fail() uuid.UUID {
 	s.Helper()
 	s.n++
-	r := jobs.StartRequest{Run: uuid.New(), Firing: jobs.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1, WaitSince: time.Now()}
+	r := jobs.StartRequest{Run: uuid.New(),
+		Firing: jobs.Firing{Job: "job", ScheduledAt: time.Unix(int64(s.n), 0)}, Attempt: 1,
+		WaitSince: time.Now()}
 	started, err := s.store.Start(s.Context(), s.session, []jobs.StartRequest{r})
 	if err != nil {
 		s.Fatal(err)
 	}
-	end := jobs.FinishRequest{Run: r.Run, Token: started[0].Token, State: jobs.Failed, Error: "no luck", Output: "much", Result: json.RawMessage(`{"status":418}`)}
+	end := jobs.FinishRequest{Run: r.Run, Token: started[0].Token, State: jobs.Failed,
+		Error: "no luck", Output: "much", Result: json.RawMessage(`{"status":418}`)}
 	if _, err := s.store.Finish(s.Context(), []jobs.FinishRequest{end}); err != nil {
 		s.Fatal(err)
 	}
@@ -163,13 +174,16 @@ func (s *stage) fail() uuid.UUID {
 }
 
 // send runs a sender; the returned function stops it and waits for its end.
-func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer, change func(*Sender)) (stop func()) {
+func (s *stage) send(outbox jobs.Outbox, url string, log io.Writer,
+	change func(*Sender)) (stop func()) {
 	s.Helper()
 	h := Hook{
-		Name: "w", URL: url + "/in?token=hunter2", Keys: [][]byte{key}, Header: http.Header{"Authorization": {"Bearer hunter2"}},
+		Name: "w", URL: url + "/in?token=hunter2", Keys: [][]byte{key},
+		Header:  http.Header{"Authorization": {"Bearer hunter2"}},
 		Timeout: 5 * time.Second, Retry: retry.Policy{Attempts: 6, Delay: 10 * time.Millisecond},
 	}
-	sender := New(Options{Outbox: outbox, Hooks: []Hook{h}, Cluster: s.store.ClusterID(), Log: zerolog.New(log)})
+	sender := New(Options{Outbox: outbox, Hooks: []Hook{h}, Cluster: s.store.ClusterID(),
+		Log: zerolog.New(log)})
 	sender.poll = 10 * time.Millisecond
 	if change != nil {
 		change(sender)
@@ -241,11 +255,14 @@ func TestFailuresThenSuccess(t *testing.T) {
 			first = p
 		}
 		if p.id != first.id || !bytes.Equal(p.body, first.body) || p.auth != "Bearer hunter2" {
-			t.Errorf("try %d: id %s, body %s, expected those of the first, %s and %s", n+1, p.id, p.body, first.id, first.body)
+			t.Errorf("try %d: id %s, body %s, expected those of the first, %s and %s", n+1, p.id,
+				p.body, first.id, first.body)
 		}
 		d := e.Data
-		if e.Type != "run.failed" || e.Cluster != s.store.ClusterID() || d.ID != run || d.Job != "job" || d.State != jobs.Failed || d.Error != "no luck" ||
-			string(d.Result) != `{"status":418}` || d.Output != "" || d.Params != nil || e.Timestamp.IsZero() || d.Replica != "a" || d.Token == 0 {
+		if e.Type != "run.failed" || e.Cluster != s.store.ClusterID() || d.ID != run ||
+			d.Job != "job" || d.State != jobs.Failed || d.Error != "no luck" ||
+			string(d.Result) != `{"status":418}` || d.Output != "" || d.Params != nil ||
+			e.Timestamp.IsZero() || d.Replica != "a" || d.Token == 0 {
 			t.Errorf("event %+v", e)
 		}
 	}
@@ -256,7 +273,8 @@ func TestFailuresThenSuccess(t *testing.T) {
 	}
 	s.undelivered("none", none)
 	if len(r.posts) > 0 || len(elsewhere.posts) > 0 {
-		t.Errorf("%d requests too many, %d to where it was redirected", len(r.posts), len(elsewhere.posts))
+		t.Errorf("%d requests too many, %d to where it was redirected", len(r.posts),
+			len(elsewhere.posts))
 	}
 	for _, want := range []string{"status 503", `"tries":1`} {
 		if !strings.Contains(log.String(), want) {
@@ -271,10 +289,14 @@ func TestFailuresThenSuccess(t *testing.T) {
 func TestGivesUpAndSaysSo(t *testing.T) {
 	s := newStage(t)
 	var log safeBuffer
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusGone)
+	})
 	run := s.fail()
 	s.send(s.store, r.URL, &log, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 3 })
-	found := s.undelivered("one that was given up", func(found []jobs.Undelivered) bool { return len(found) == 1 && found[0].GaveUpAt != nil })
+	found := s.undelivered("one that was given up", func(found []jobs.Undelivered) bool {
+		return len(found) == 1 && found[0].GaveUpAt != nil
+	})
 	if u := found[0]; u.Run != run || u.Tries != 3 || u.Error != "status 410" || u.NextAt != nil {
 		t.Errorf("given up: %+v", u)
 	}
@@ -293,9 +315,12 @@ func TestReplacedSecrets(t *testing.T) {
 	r := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {})
 	old := []byte("hunter1 hunter1 hunter1 hunter1")
 	s.fail()
-	s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.options.Hooks[0].Keys = append(s.options.Hooks[0].Keys, old) })
+	s.send(s.store, r.URL, io.Discard, func(s *Sender) {
+		s.options.Hooks[0].Keys = append(s.options.Hooks[0].Keys, old)
+	})
 	p := r.any(t)
-	if want := Sign(key, p.id, p.timestamp, p.body) + " " + Sign(old, p.id, p.timestamp, p.body); p.signature != want {
+	if want := Sign(key, p.id, p.timestamp, p.body) + " " +
+		Sign(old, p.id, p.timestamp, p.body); p.signature != want {
 		t.Errorf("signatures %s, expected %s", p.signature, want)
 	}
 	s.undelivered("none", none)
@@ -332,10 +357,14 @@ func TestReceiversMayPostpone(t *testing.T) {
 			s.fail()
 			before := time.Now()
 			s.send(s.store, r.URL, io.Discard, func(s *Sender) {
-				s.options.Hooks[0].Retry = retry.Policy{Attempts: 5, Delay: 10 * time.Second, Elapsed: test.elapsed}
+				s.options.Hooks[0].Retry = retry.Policy{Attempts: 5, Delay: 10 * time.Second,
+					Elapsed: test.elapsed}
 			})
-			found := s.undelivered("one that failed", func(found []jobs.Undelivered) bool { return len(found) == 1 })
-			if wait := found[0].NextAt.Sub(before); wait < test.least || wait > test.most+time.Since(before) {
+			found := s.undelivered("one that failed", func(found []jobs.Undelivered) bool {
+				return len(found) == 1
+			})
+			if wait := found[0].NextAt.Sub(before); wait < test.least ||
+				wait > test.most+time.Since(before) {
 				t.Errorf("the next try is after %s, expected %s to %s", wait, test.least, test.most)
 			}
 		})
@@ -345,7 +374,9 @@ func TestReceiversMayPostpone(t *testing.T) {
 // TestDeliveredAgain: what was given up is tried as often again as at first.
 func TestDeliveredAgain(t *testing.T) {
 	s := newStage(t)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusGone)
+	})
 	s.fail()
 	s.send(s.store, r.URL, io.Discard, func(s *Sender) { s.options.Hooks[0].Retry.Attempts = 2 })
 	givenUp := func(tries int) func([]jobs.Undelivered) bool {
@@ -354,7 +385,8 @@ func TestDeliveredAgain(t *testing.T) {
 		}
 	}
 	found := s.undelivered("one that was given up", givenUp(2))
-	if _, err := s.store.DeliverAgain(t.Context(), jobs.Action{Actor: "ann", Via: "go"}, found[0].ID); err != nil {
+	if _, err := s.store.DeliverAgain(t.Context(), jobs.Action{Actor: "ann", Via: "go"},
+		found[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	s.undelivered("one that was given up again, after two tries more", givenUp(4))
@@ -383,7 +415,9 @@ func TestUnreachableAndSlow(t *testing.T) {
 	})
 	stop()
 	s.fail()
-	s.send(s.store, "http://127.0.0.1:1", &log, func(s *Sender) { s.options.Hooks[0].Retry.Delay = time.Hour })
+	s.send(s.store, "http://127.0.0.1:1", &log, func(s *Sender) {
+		s.options.Hooks[0].Retry.Delay = time.Hour
+	})
 	found := s.undelivered("two", func(found []jobs.Undelivered) bool { return len(found) == 2 })
 	for _, u := range found {
 		if strings.Contains(u.Error, "hunter2") || u.Error == "" {
@@ -398,7 +432,8 @@ func TestUnreachableAndSlow(t *testing.T) {
 // talkative is an outbox whose runs have what is not to be told.
 type talkative struct{ jobs.Outbox }
 
-func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+func (o *talkative) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
+	limit int) ([]jobs.Delivery, error) {
 	taken, err := o.Outbox.TakeDeliveries(ctx, webhook, lease, limit)
 	for i := range taken {
 		taken[i].Run.Output, taken[i].Run.Params = "much", json.RawMessage(`{"password":"hunter2"}`)
@@ -420,7 +455,8 @@ func (o *deadOutbox) kill() {
 	o.dead = true
 }
 
-func (o *deadOutbox) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration, limit int) ([]jobs.Delivery, error) {
+func (o *deadOutbox) TakeDeliveries(ctx context.Context, webhook string, lease time.Duration,
+	limit int) ([]jobs.Delivery, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.dead {
@@ -449,7 +485,8 @@ func TestOthersTellWhatAKilledReplicaHadTaken(t *testing.T) {
 	s.send(s.store, r.URL, io.Discard, short)
 	again, _ := r.next(t)
 	if waited := time.Since(taken); again.id != first.id || waited < 500*time.Millisecond {
-		t.Errorf("told again after %s, with the id %s, expected %s after its lease", waited, again.id, first.id)
+		t.Errorf("told again after %s, with the id %s, expected %s after its lease", waited,
+			again.id, first.id)
 	}
 	s.undelivered("none", none)
 	if left, err := s.store.TakeDeliveries(t.Context(), "w", 0, 10); err != nil || len(left) != 0 {
@@ -511,7 +548,8 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-	if got := Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != want {
+	if got := Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330",
+		[]byte(`{"test": 2432232314}`)); got != want {
 		t.Errorf("signature %s, expected %s", got, want)
 	}
 }

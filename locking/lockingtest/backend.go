@@ -31,7 +31,8 @@ func testAdd(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	check(t, "add", b.Add(t.Context(), "k", []byte("1"), lease), nil)
 	check(t, "add of a held key", b.Add(t.Context(), "k", []byte("2"), lease), locking.ErrNotStored)
-	check(t, "add of one's own value", b.Add(t.Context(), "k", []byte("1"), lease), locking.ErrNotStored)
+	check(t, "add of one's own value", b.Add(t.Context(), "k", []byte("1"), lease),
+		locking.ErrNotStored)
 	checkValue(t, b, "k", "1")
 	check(t, "delete", b.Delete(t.Context(), "k", []byte("1")), nil)
 	checkGone(t, b, "k")
@@ -40,11 +41,13 @@ func testAdd(t *testing.T, f Fixture) {
 
 func testOwner(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	check(t, "renewal of nothing", b.Renew(t.Context(), "k", []byte("1"), lease), locking.ErrMissing)
+	check(t, "renewal of nothing", b.Renew(t.Context(), "k", []byte("1"), lease),
+		locking.ErrMissing)
 	check(t, "delete of nothing", b.Delete(t.Context(), "k", []byte("1")), locking.ErrMissing)
 	check(t, "add", b.Add(t.Context(), "k", []byte("1"), lease), nil)
 	for _, other := range []string{"2", "", "11", "1 "} {
-		check(t, "another's renewal", b.Renew(t.Context(), "k", []byte(other), lease), locking.ErrNotOwner)
+		check(t, "another's renewal", b.Renew(t.Context(), "k", []byte(other), lease),
+			locking.ErrNotOwner)
 		check(t, "another's delete", b.Delete(t.Context(), "k", []byte(other)), locking.ErrNotOwner)
 	}
 	checkValue(t, b, "k", "1")
@@ -80,7 +83,8 @@ func testGetMany(t *testing.T, f Fixture) {
 
 func testValues(t *testing.T, f Fixture) {
 	b := f.Connect(t)
-	values := [][]byte{{}, []byte("\r\nget k\r\n"), {0, 255, 0}, bytes.Repeat([]byte("x"), locking.MaxValueBytes)}
+	values := [][]byte{{}, []byte("\r\nget k\r\n"), {0, 255, 0},
+		bytes.Repeat([]byte("x"), locking.MaxValueBytes)}
 	for i, value := range values {
 		key := fmt.Sprintf("k%d", i)
 		check(t, "add", b.Add(t.Context(), key, value, lease), nil)
@@ -88,7 +92,8 @@ func testValues(t *testing.T, f Fixture) {
 		check(t, "renewal", b.Renew(t.Context(), key, value, lease), nil)
 		check(t, "delete", b.Delete(t.Context(), key, value), nil)
 	}
-	check(t, "add of more", b.Add(t.Context(), "more", make([]byte, locking.MaxValueBytes+1), lease), locking.ErrTooLarge)
+	check(t, "add of more", b.Add(t.Context(), "more", make([]byte, locking.MaxValueBytes+1),
+		lease), locking.ErrTooLarge)
 	checkGone(t, b, "more")
 	value := []byte("mine")
 	check(t, "add", b.Add(t.Context(), "copy", value, lease), nil)
@@ -100,7 +105,8 @@ func testBadKeys(t *testing.T, f Fixture) {
 	b := f.Connect(t)
 	check(t, "add", b.Add(t.Context(), "k", []byte("1"), lease), nil)
 	value := []byte("flush_all") // what follows an empty key is read as a command
-	bad := []string{"", " ", "a b", "a\tb", "a\r\nflush_all", "a\x00", "a\x7f", strings.Repeat("k", 251)}
+	bad := []string{"", " ", "a b", "a\tb", "a\r\nflush_all", "a\x00", "a\x7f",
+		strings.Repeat("k", 251)}
 	for _, key := range bad {
 		check(t, "add", b.Add(t.Context(), key, value, lease), locking.ErrBadKey)
 		check(t, "renewal", b.Renew(t.Context(), key, value, lease), locking.ErrBadKey)
@@ -134,7 +140,8 @@ func testExpiry(t *testing.T, f Fixture) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("2 s took %v", took)
 	}
-	check(t, "renewal of what ran out", b.Renew(t.Context(), "control", []byte("1"), lease), locking.ErrMissing)
+	check(t, "renewal of what ran out", b.Renew(t.Context(), "control", []byte("1"), lease),
+		locking.ErrMissing)
 	check(t, "add of what ran out", b.Add(t.Context(), "control", []byte("2"), lease), nil)
 	checkValue(t, b, "renewed", "1")
 }
@@ -181,7 +188,8 @@ func testDeleteAll(t *testing.T, f Fixture) {
 	keys, values := []string{"missing", "other's"}, [][]byte{[]byte("1"), []byte("1")}
 	check(t, "add", b.Add(t.Context(), "other's", []byte("2"), lease), nil)
 	for i := range 450 {
-		keys, values = append(keys, fmt.Sprintf("k%d", i)), append(values, fmt.Appendf(nil, "v%d", i))
+		keys, values = append(keys, fmt.Sprintf("k%d", i)),
+			append(values, fmt.Appendf(nil, "v%d", i))
 		check(t, "add", b.Add(t.Context(), keys[i+2], values[i+2], lease), nil)
 	}
 	keys, values = append(keys, "k0"), append(values, values[2])
@@ -212,7 +220,8 @@ func testDeleteAll(t *testing.T, f Fixture) {
 func testConnections(t *testing.T, f Fixture) {
 	one, other := f.Connect(t), f.Connect(t)
 	check(t, "add", one.Add(t.Context(), "k", []byte("1"), lease), nil)
-	check(t, "add by another connection", other.Add(t.Context(), "k", []byte("2"), lease), locking.ErrNotStored)
+	check(t, "add by another connection", other.Add(t.Context(), "k", []byte("2"), lease),
+		locking.ErrNotStored)
 	check(t, "delete by another connection", other.Delete(t.Context(), "k", []byte("1")), nil)
 	checkGone(t, one, "k")
 }

@@ -24,7 +24,8 @@ func badInputTests() map[string]func(*testing.T, LockerFixture) {
 
 // testBadNames shows that no such name becomes a resource.
 func testBadNames(t *testing.T, _ LockerFixture) {
-	for _, name := range []string{"", "/", "//", "a//b", ".", "..", "a/..", "../a", "a/./b", "a\x00b", "a\nb", "a\x7f", "\u0085", "\xff", strings.Repeat("n", 1025)} {
+	for _, name := range []string{"", "/", "//", "a//b", ".", "..", "a/..", "../a", "a/./b",
+		"a\x00b", "a\nb", "a\x7f", "\u0085", "\xff", strings.Repeat("n", 1025)} {
 		for what, parse := range map[string]func(string) (locking.Resource, error){"path": locking.Path, "slot": locking.Slot, "job": locking.Job} {
 			if r, err := parse(name); !errors.Is(err, locking.ErrBadName) || !r.IsZero() {
 				t.Errorf("%s %.20q: %v, %v", what, name, r, err)
@@ -52,10 +53,12 @@ func testBadRequests(t *testing.T, f LockerFixture) {
 		"too many resources": many,
 	} {
 		_, tried := m.try(t, "job", requests...)
-		_, waited := m.Acquire(t.Context(), m.owner("job"), requests, retry.Policy{Attempts: 5, Delay: 1 << 60})
+		_, waited := m.Acquire(t.Context(), m.owner("job"), requests,
+			retry.Policy{Attempts: 5, Delay: 1 << 60})
 		for _, err := range []error{tried, waited} {
 			var bad *locking.RequestError
-			if !errors.As(err, &bad) || !errors.Is(err, locking.ErrBadRequest) || bad.Problem == "" {
+			if !errors.As(err, &bad) || !errors.Is(err, locking.ErrBadRequest) ||
+				bad.Problem == "" {
 				t.Errorf("%s: got %v", what, err)
 			}
 		}
@@ -71,7 +74,8 @@ func testBadRequests(t *testing.T, f LockerFixture) {
 func testLongNamesGranted(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
-	names := []string{longName(1024), longName(1023), deepName(512), "with space", "with\u00a0space", "größe", `quote"quote`, `back\slash`, "%d_%s"}
+	names := []string{longName(1024), longName(1023), deepName(512), "with space",
+		"with\u00a0space", "größe", `quote"quote`, `back\slash`, "%d_%s"}
 	var requests []locking.Request
 	for _, name := range names {
 		requests = append(requests, writes(name))
@@ -116,7 +120,9 @@ func testForeignEntries(t *testing.T, f LockerFixture) {
 	c.needsEntries()
 	m := c.join("replica-1")
 	long := `{"nonce":"` + strings.Repeat("x", 3000) + `","resource":"path:other"}`
-	for _, value := range []string{"", "1", "null", "[]", `{"nonce":`, `{"nonce":7,"resource":"path:a"}`, `{"nonce":"x","resource":"path:other","job":"other"}`, long, "\x00\xff\r\n"} {
+	for _, value := range []string{"", "1", "null", "[]", `{"nonce":`,
+		`{"nonce":7,"resource":"path:a"}`, `{"nonce":"x","resource":"path:other","job":"other"}`,
+		long, "\x00\xff\r\n"} {
 		check(t, "add", c.Add(t.Context(), "test:path:a", []byte(value), lease), nil)
 		held := m.isRefused(t, "", writes("z"), writes("a"), reads("r"))
 		if held.Holder.Known() || held.Resource != resource("path:a") {
@@ -149,7 +155,8 @@ func testEntryOfAnotherName(t *testing.T, f LockerFixture) {
 func testOwnersOfGrants(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
-	owner := locking.Owner{Replica: strings.Repeat("ü", 3000), Job: "a\x00b\xff", Run: `"<&>` + "\r\n"}
+	owner := locking.Owner{Replica: strings.Repeat("ü", 3000), Job: "a\x00b\xff",
+		Run: `"<&>` + "\r\n"}
 	for _, wanted := range []locking.Request{writes("a"), reads("a")} {
 		lock, err := a.TryAcquire(t.Context(), owner, []locking.Request{wanted})
 		check(t, "lock", err, nil)
@@ -158,7 +165,8 @@ func testOwnersOfGrants(t *testing.T, f LockerFixture) {
 		if !errors.As(err, &held) {
 			t.Fatalf("%v: %v", wanted, err)
 		}
-		if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " || got.Run != `"<&>  ` {
+		if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " ||
+			got.Run != `"<&>  ` {
 			t.Errorf("%v: the holder is %q", wanted, got)
 		}
 		free(t, lock)

@@ -77,7 +77,8 @@ func testReleaseOfClaims(t *testing.T, f GrantsFixture) {
 		{[]locking.Token{a, b}, []bool{false, false}},
 	}
 	for _, test := range tests {
-		if got, err := c.Release(t.Context(), test.tokens); err != nil || !slices.Equal(got, test.want) {
+		if got, err := c.Release(t.Context(), test.tokens); err != nil ||
+			!slices.Equal(got, test.want) {
 			t.Errorf("release of %v: %v, %v, expected %v", test.tokens, got, err, test.want)
 		}
 	}
@@ -119,8 +120,9 @@ func testGrantsWithEndedContext(t *testing.T, f GrantsFixture) {
 	for what, err := range map[string]error{
 		"grant": grantErr, "release": releaseErr, "heartbeat": beatErr, "sweep": sweepErr,
 		"withdrawal": c.Withdraw(ctx, s, []uuid.UUID{holder.ID}),
-		"session":    c.OpenSession(ctx, locking.Session{ID: uuid.New(), Replica: "two", TTL: sessionTTL}),
-		"end":        c.EndSession(ctx, s),
+		"session": c.OpenSession(ctx,
+			locking.Session{ID: uuid.New(), Replica: "two", TTL: sessionTTL}),
+		"end": c.EndSession(ctx, s),
 	} {
 		if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrSessionLost) {
 			t.Errorf("%s with an ended context: %v", what, err)
@@ -161,8 +163,10 @@ func testWithdraw(t *testing.T, f GrantsFixture) {
 	}
 	c.must("withdrawal of nothing", c.Withdraw(t.Context(), one, nil))
 	c.must("end", c.EndSession(t.Context(), one))
-	c.must("withdrawal after the session's end", c.Withdraw(t.Context(), one, []uuid.UUID{waiter.ID}))
-	c.must("withdrawal from an unknown session", c.Withdraw(t.Context(), uuid.New(), []uuid.UUID{waiter.ID}))
+	c.must("withdrawal after the session's end",
+		c.Withdraw(t.Context(), one, []uuid.UUID{waiter.ID}))
+	c.must("withdrawal from an unknown session",
+		c.Withdraw(t.Context(), uuid.New(), []uuid.UUID{waiter.ID}))
 }
 
 // testWithdrawOfAClaim gives back a lock whose grant was not heard of.

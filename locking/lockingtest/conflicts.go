@@ -56,10 +56,13 @@ func testPairs(t *testing.T, f GrantsFixture) {
 	}
 	for i, result := range c.grant(two, seconds...) {
 		first, second := firsts[i].Requests[0], seconds[i].Requests[0]
-		full := first.Mode == locking.Slotted && second.Mode == locking.Slotted && first.Resource == second.Resource && second.Slots == 1
+		full := first.Mode == locking.Slotted && second.Mode == locking.Slotted &&
+			first.Resource == second.Resource && second.Slots == 1
 		if want := locking.Conflict(first, second) || full; (result.Blocker != nil) != want {
-			t.Errorf("%v beside %v: blocked by %+v, expected %v", second, first, result.Blocker, want)
-		} else if want && (result.Blocker.ID != firsts[i].ID || result.Blocker.Resource != first.Resource) {
+			t.Errorf("%v beside %v: blocked by %+v, expected %v", second, first, result.Blocker,
+				want)
+		} else if want && (result.Blocker.ID != firsts[i].ID ||
+			result.Blocker.Resource != first.Resource) {
 			t.Errorf("%v beside %v: blocked by %+v", second, first, *result.Blocker)
 		}
 	}
@@ -83,9 +86,11 @@ func testBlocker(t *testing.T, f GrantsFixture) {
 func testKinds(t *testing.T, f GrantsFixture) {
 	c := newCourt(t, f)
 	s := c.session("one")
-	for _, kind := range []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot, locking.KindJob} {
+	for _, kind := range []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot,
+		locking.KindJob} {
 		for _, name := range []string{"a", "b/c"} {
-			c.granted(s, ask(locking.Request{Resource: resource(string(kind) + ":" + name), Mode: locking.Exclusive}))
+			c.granted(s, ask(locking.Request{Resource: resource(string(kind) + ":" + name),
+				Mode: locking.Exclusive}))
 		}
 	}
 }
@@ -93,10 +98,12 @@ func testKinds(t *testing.T, f GrantsFixture) {
 func testLookalikes(t *testing.T, f GrantsFixture) {
 	c := newCourt(t, f)
 	s := c.session("one")
-	for _, name := range []string{"s", "S", "ss", "s0", "s.", "s-", "s_", "s%", "s a", "s:", "ß", "ş", "s\\", "s'", `s"`, "s!x", "s1/a", "s.a/b"} {
+	for _, name := range []string{"s", "S", "ss", "s0", "s.", "s-", "s_", "s%", "s a", "s:", "ß",
+		"ş", "s\\", "s'", `s"`, "s!x", "s1/a", "s.a/b"} {
 		c.granted(s, ask(writes(name)))
 	}
-	for _, name := range []string{"t/a", "t/ab", "t/a b", "t/a-b", "t/a.b", "t/a0", "t/A", "t/a_b/c", "t/a%", "t/ä"} {
+	for _, name := range []string{"t/a", "t/ab", "t/a b", "t/a-b", "t/a.b", "t/a0", "t/A",
+		"t/a_b/c", "t/a%", "t/ä"} {
 		c.granted(s, ask(writes(name)))
 	}
 }
@@ -176,7 +183,8 @@ func testSlotsCountToN(t *testing.T, f GrantsFixture) {
 		tokens = append(tokens, c.granted([]uuid.UUID{one, two}[i%2], ask(slot("api", 3))))
 	}
 	late := ask(slot("api", 3))
-	if b := c.grant(two, late)[0].Blocker; b == nil || b.Resource != resource("path:api") || b.Waiting {
+	if b := c.grant(two, late)[0].Blocker; b == nil || b.Resource != resource("path:api") ||
+		b.Waiting {
 		t.Errorf("the fourth of three slots: blocked by %+v", b)
 	}
 	c.granted(two, ask(slot("other", 3)))
@@ -202,16 +210,19 @@ func testBatchSeesItself(t *testing.T, f GrantsFixture) {
 	c := newCourt(t, f)
 	s := c.session("one")
 	requests := []locking.GrantRequest{
-		ask(writes("a/b")), ask(writes("a")), ask(writes("a/b")), ask(reads("r")), ask(reads("r")), ask(writes("r/x")),
+		ask(writes("a/b")), ask(writes("a")), ask(writes("a/b")), ask(reads("r")), ask(reads("r")),
+		ask(writes("r/x")),
 		ask(slot("n", 2)), ask(slot("n", 2)), ask(slot("n", 2)), ask(writes("a/c")),
 	}
-	blockers := []int{-1, 0, 0, -1, -1, 3, -1, -1, 6, -1} // by place; 3 and 6 stand for any of their kind
+	// by place; 3 and 6 stand for any of their kind
+	blockers := []int{-1, 0, 0, -1, -1, 3, -1, -1, 6, -1}
 	for i, result := range c.grant(s, requests...) {
 		if (result.Blocker == nil) != (blockers[i] < 0) {
 			t.Errorf("request %d, %v: blocked by %+v", i, requests[i].Requests, result.Blocker)
 			continue
 		}
-		if b := result.Blocker; b != nil && (b.Waiting || b.Resource != requests[blockers[i]].Requests[0].Resource) {
+		if b := result.Blocker; b != nil &&
+			(b.Waiting || b.Resource != requests[blockers[i]].Requests[0].Resource) {
 			t.Errorf("request %d, %v: blocked by %+v", i, requests[i].Requests, *b)
 		}
 	}
@@ -239,7 +250,8 @@ func testLargestBatch(t *testing.T, f GrantsFixture) {
 	}
 	tokens = append(tokens, slices.Repeat([]locking.Token{-1}, locking.MaxGrants-len(tokens))...)
 	stood, err := c.Release(t.Context(), tokens)
-	if err != nil || len(stood) != len(tokens) || slices.Contains(stood[:len(ids)], false) || slices.Contains(stood[len(ids):], true) {
+	if err != nil || len(stood) != len(tokens) || slices.Contains(stood[:len(ids)], false) ||
+		slices.Contains(stood[len(ids):], true) {
 		t.Errorf("release of %d: %v", len(tokens), err)
 	}
 	c.granted(s, ask(writes("large")))

@@ -59,7 +59,9 @@ func requests(t *testing.T, chosen []int) []locking.Request {
 
 // contend lets many callers on three replicas try to hold tables, rounds times
 // each. The errors in left are those that Release may return.
-func contend(t *testing.T, replicas []*replica, callers, rounds int, acquire func(r *replica, wanted []locking.Request) (*locking.Lock, error), left ...error) *arena {
+func contend(t *testing.T, replicas []*replica, callers, rounds int,
+	acquire func(r *replica, wanted []locking.Request) (*locking.Lock, error),
+	left ...error) *arena {
 	t.Helper()
 	a := &arena{}
 	inParallel(callers, func(i int) {
@@ -75,7 +77,9 @@ func contend(t *testing.T, replicas []*replica, callers, rounds int, acquire fun
 			}
 			a.hold(chosen)
 			err = lock.Release(context.Background())
-			if err != nil && !slices.ContainsFunc(left, func(known error) bool { return errors.Is(err, known) }) {
+			if err != nil && !slices.ContainsFunc(left, func(known error) bool {
+				return errors.Is(err, known)
+			}) {
 				t.Errorf("release: %v", err)
 			}
 		}
@@ -89,9 +93,10 @@ func contend(t *testing.T, replicas []*replica, callers, rounds int, acquire fun
 func testTryContention(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	replicas := []*replica{s.join(t, "replica-1"), s.join(t, "replica-2"), s.join(t, "replica-3")}
-	a := contend(t, replicas, 24, 30, func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
-		return r.TryAcquire(t.Context(), r.owner("job"), wanted)
-	})
+	a := contend(t, replicas, 24, 30,
+		func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
+			return r.TryAcquire(t.Context(), r.owner("job"), wanted)
+		})
 	if a.acquired.Load() == 0 {
 		t.Error("nobody ever got a lock")
 	}
@@ -104,9 +109,10 @@ func testWaitContention(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	replicas := []*replica{s.join(t, "replica-1"), s.join(t, "replica-2"), s.join(t, "replica-3")}
 	policy := retry.Policy{Elapsed: 2 * patience, Delay: 2 * time.Millisecond, Jitter: 1}
-	a := contend(t, replicas, callers, rounds, func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
-		return r.Acquire(t.Context(), r.owner("job"), wanted, policy)
-	})
+	a := contend(t, replicas, callers, rounds,
+		func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
+			return r.Acquire(t.Context(), r.owner("job"), wanted, policy)
+		})
 	if got := a.acquired.Load(); got != callers*rounds {
 		t.Errorf("%d of %d got their locks", got, callers*rounds)
 	}
@@ -133,9 +139,10 @@ func testContentionWithLostReplies(t *testing.T, f Fixture) {
 		})
 		replicas = append(replicas, r)
 	}
-	a := contend(t, replicas, 12, 20, func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
-		return r.TryAcquire(t.Context(), r.owner("job"), wanted)
-	}, locking.ErrUnclear, locking.ErrUnavailable)
+	a := contend(t, replicas, 12, 20,
+		func(r *replica, wanted []locking.Request) (*locking.Lock, error) {
+			return r.TryAcquire(t.Context(), r.owner("job"), wanted)
+		}, locking.ErrUnclear, locking.ErrUnavailable)
 	if a.acquired.Load() == 0 {
 		t.Error("nobody ever got a lock")
 	}

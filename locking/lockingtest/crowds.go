@@ -23,7 +23,8 @@ func crowdTests() map[string]func(*testing.T, LockerFixture) {
 }
 
 // crowd lets many callers on all members hold what they draw, rounds times each.
-func (c *cluster) crowd(members []*member, callers, rounds int, acquire func(m *member, wanted []locking.Request) (*locking.Lock, error)) *hall {
+func (c *cluster) crowd(members []*member, callers, rounds int,
+	acquire func(m *member, wanted []locking.Request) (*locking.Lock, error)) *hall {
 	c.Helper()
 	h := newHall()
 	together(callers, func(i int) {
@@ -32,7 +33,8 @@ func (c *cluster) crowd(members []*member, callers, rounds int, acquire func(m *
 			wanted := anyRequests()
 			lock, err := acquire(m, wanted)
 			if err != nil {
-				if !errors.Is(err, locking.ErrHeld) && !errors.Is(err, locking.ErrUnavailable) && !errors.Is(err, locking.ErrNoSession) {
+				if !errors.Is(err, locking.ErrHeld) && !errors.Is(err, locking.ErrUnavailable) &&
+					!errors.Is(err, locking.ErrNoSession) {
 					c.Errorf("lock: %v", err)
 				}
 				continue
@@ -42,7 +44,8 @@ func (c *cluster) crowd(members []*member, callers, rounds int, acquire func(m *
 			}
 			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 			h.leave(lock.Token())
-			if err := lock.Release(context.Background()); err != nil && !errors.Is(err, locking.ErrUnavailable) {
+			if err := lock.Release(context.Background()); err != nil &&
+				!errors.Is(err, locking.ErrUnavailable) {
 				c.Errorf("release: %v", err)
 			}
 		}
@@ -72,9 +75,10 @@ func testWaitCrowd(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 10
 	c := newCluster(t, f)
 	policy := retry.Policy{Elapsed: 4 * patience, Delay: 2 * time.Millisecond, Jitter: 1}
-	h := c.crowd(c.three(), callers, rounds, func(m *member, wanted []locking.Request) (*locking.Lock, error) {
-		return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
-	})
+	h := c.crowd(c.three(), callers, rounds,
+		func(m *member, wanted []locking.Request) (*locking.Lock, error) {
+			return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
+		})
 	if h.granted != callers*rounds {
 		t.Errorf("%d of %d got their locks", h.granted, callers*rounds)
 	}
@@ -86,14 +90,15 @@ func testCrowdOnOneName(t *testing.T, f LockerFixture) {
 	const callers, rounds = 12, 8
 	c := newCluster(t, f)
 	policy := retry.Policy{Elapsed: 4 * patience, Delay: time.Millisecond, Jitter: 1}
-	h := c.crowd(c.three(), callers, rounds, func(m *member, wanted []locking.Request) (*locking.Lock, error) {
-		clear(wanted)
-		wanted[0] = writes("hot")
-		for i := range wanted {
-			wanted[i] = wanted[0]
-		}
-		return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
-	})
+	h := c.crowd(c.three(), callers, rounds,
+		func(m *member, wanted []locking.Request) (*locking.Lock, error) {
+			clear(wanted)
+			wanted[0] = writes("hot")
+			for i := range wanted {
+				wanted[i] = wanted[0]
+			}
+			return m.Acquire(t.Context(), m.owner("job"), wanted, policy)
+		})
 	if h.granted != callers*rounds {
 		t.Errorf("%d of %d got their locks", h.granted, callers*rounds)
 	}

@@ -54,7 +54,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture, within ...Within) {
 
 // runGroup runs the tests at once, as many as there are places.
 func runGroup[F any](
-	t *testing.T, tests map[string]func(*testing.T, F), open func(*testing.T) F, within []Within, places chan struct{},
+	t *testing.T, tests map[string]func(*testing.T, F), open func(*testing.T) F, within []Within,
+	places chan struct{},
 ) {
 	var all sync.WaitGroup
 	for name, test := range tests {
@@ -67,7 +68,8 @@ func runGroup[F any](
 	all.Wait()
 }
 
-func runWithin[F any](t *testing.T, test func(*testing.T, F), open func(*testing.T) F, within []Within) {
+func runWithin[F any](t *testing.T, test func(*testing.T, F), open func(*testing.T) F,
+	within []Within) {
 	run := func(t *testing.T) { test(t, open(t)) }
 	for _, w := range within {
 		inner := run

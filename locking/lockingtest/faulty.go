@@ -98,7 +98,9 @@ func (f *Faulty) Server(key string) string { return f.backend.Server(key) }
 
 // Add implements locking.Backend.
 func (f *Faulty) Add(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	return f.do(ctx, OpAdd, key, func(ctx context.Context) error { return f.backend.Add(ctx, key, value, ttl) })
+	return f.do(ctx, OpAdd, key, func(ctx context.Context) error {
+		return f.backend.Add(ctx, key, value, ttl)
+	})
 }
 
 // Get implements locking.Backend.
@@ -116,12 +118,16 @@ func (f *Faulty) Get(ctx context.Context, keys ...string) (values map[string][]b
 
 // Renew implements locking.Backend.
 func (f *Faulty) Renew(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	return f.do(ctx, OpRenew, key, func(ctx context.Context) error { return f.backend.Renew(ctx, key, value, ttl) })
+	return f.do(ctx, OpRenew, key, func(ctx context.Context) error {
+		return f.backend.Renew(ctx, key, value, ttl)
+	})
 }
 
 // Delete implements locking.Backend.
 func (f *Faulty) Delete(ctx context.Context, key string, value []byte) error {
-	return f.do(ctx, OpDelete, key, func(ctx context.Context) error { return f.backend.Delete(ctx, key, value) })
+	return f.do(ctx, OpDelete, key, func(ctx context.Context) error {
+		return f.backend.Delete(ctx, key, value)
+	})
 }
 
 // afterNext has then run once the operation that is being decided about is over.
@@ -154,7 +160,8 @@ func (f *Faulty) note(op Op, n int) {
 	f.counts[op] += n
 }
 
-func (f *Faulty) do(ctx context.Context, op Op, key string, action func(context.Context) error) error {
+func (f *Faulty) do(ctx context.Context, op Op, key string,
+	action func(context.Context) error) error {
 	fault, after := f.next(op, key)
 	if after != nil {
 		defer after()

@@ -122,7 +122,8 @@ func (f *FaultyGrants) Session() uuid.UUID {
 }
 
 // Heartbeat implements locking.Grants.
-func (f *FaultyGrants) Heartbeat(ctx context.Context, session uuid.UUID) (beat locking.Beat, err error) {
+func (f *FaultyGrants) Heartbeat(ctx context.Context,
+	session uuid.UUID) (beat locking.Beat, err error) {
 	err = f.do(ctx, OpBeat, func(ctx context.Context) (err error) {
 		beat, err = f.grants.Heartbeat(ctx, session)
 		return err
@@ -131,7 +132,8 @@ func (f *FaultyGrants) Heartbeat(ctx context.Context, session uuid.UUID) (beat l
 }
 
 // Living implements locking.Sessions.
-func (f *FaultyGrants) Living(ctx context.Context, sessions []uuid.UUID) (living []uuid.UUID, err error) {
+func (f *FaultyGrants) Living(ctx context.Context,
+	sessions []uuid.UUID) (living []uuid.UUID, err error) {
 	err = f.do(ctx, OpLiving, func(ctx context.Context) (err error) {
 		living, err = f.grants.Living(ctx, sessions)
 		return err
@@ -141,11 +143,14 @@ func (f *FaultyGrants) Living(ctx context.Context, sessions []uuid.UUID) (living
 
 // EndSession implements locking.Grants.
 func (f *FaultyGrants) EndSession(ctx context.Context, session uuid.UUID) error {
-	return f.do(ctx, OpEnd, func(ctx context.Context) error { return f.grants.EndSession(ctx, session) })
+	return f.do(ctx, OpEnd, func(ctx context.Context) error {
+		return f.grants.EndSession(ctx, session)
+	})
 }
 
 // Grant implements locking.Grants.
-func (f *FaultyGrants) Grant(ctx context.Context, session uuid.UUID, requests []locking.GrantRequest) (results []locking.GrantResult, err error) {
+func (f *FaultyGrants) Grant(ctx context.Context, session uuid.UUID,
+	requests []locking.GrantRequest) (results []locking.GrantResult, err error) {
 	err = f.do(ctx, OpGrant, func(ctx context.Context) (err error) {
 		results, err = f.grants.Grant(ctx, session, requests)
 		return err
@@ -155,11 +160,14 @@ func (f *FaultyGrants) Grant(ctx context.Context, session uuid.UUID, requests []
 
 // Withdraw implements locking.Grants.
 func (f *FaultyGrants) Withdraw(ctx context.Context, session uuid.UUID, ids []uuid.UUID) error {
-	return f.do(ctx, OpWithdraw, func(ctx context.Context) error { return f.grants.Withdraw(ctx, session, ids) })
+	return f.do(ctx, OpWithdraw, func(ctx context.Context) error {
+		return f.grants.Withdraw(ctx, session, ids)
+	})
 }
 
 // Release implements locking.Grants.
-func (f *FaultyGrants) Release(ctx context.Context, tokens []locking.Token) (stood []bool, err error) {
+func (f *FaultyGrants) Release(ctx context.Context,
+	tokens []locking.Token) (stood []bool, err error) {
 	err = f.do(ctx, OpRelease, func(ctx context.Context) (err error) {
 		stood, err = f.grants.Release(ctx, tokens)
 		return err

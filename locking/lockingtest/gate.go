@@ -28,7 +28,8 @@ func testGateOneWins(t *testing.T, f Fixture) {
 	for round := range 20 {
 		var won atomic.Int64
 		inParallel(12, func(i int) {
-			through, err := replicas[i%3].Gate(t.Context(), fmt.Sprintf("sales@%d", round), time.Minute)
+			through, err := replicas[i%3].Gate(t.Context(), fmt.Sprintf("sales@%d", round),
+				time.Minute)
 			if err != nil {
 				t.Errorf("gate: %v", err)
 			}
@@ -103,7 +104,8 @@ func testGateErrors(t *testing.T, f Fixture) {
 	_, err = a.Gate(t.Context(), "", time.Minute)
 	check(t, "gate without a name", err, locking.ErrBadName)
 	for _, ttl := range []time.Duration{0, time.Second - 1, 31 * 24 * time.Hour, -time.Second} {
-		if _, err := a.Gate(t.Context(), "ttl", ttl); err == nil || errors.Is(err, locking.ErrUnavailable) {
+		if _, err := a.Gate(t.Context(), "ttl", ttl); err == nil ||
+			errors.Is(err, locking.ErrUnavailable) {
 			t.Errorf("%v: %v", ttl, err)
 		}
 	}
@@ -113,7 +115,8 @@ func testGateIsNoLock(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	lock := a.lock(t, "job", "sales")
-	for _, name := range []string{"sales", "path:sales", strings.Repeat("n", 1000), "job with spaces @ 2026-01-01"} {
+	for _, name := range []string{"sales", "path:sales", strings.Repeat("n", 1000),
+		"job with spaces @ 2026-01-01"} {
 		if won, err := a.Gate(t.Context(), name, time.Minute); !won || err != nil {
 			t.Errorf("%.20s: %v, %v", name, won, err)
 		}

@@ -72,7 +72,8 @@ func testPlaceLandsLate(t *testing.T, f LockerFixture) {
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
 	b.grants.Times(OpGrant, Late, 1)
-	_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{writes("m")}, retry.Policy{})
+	_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{writes("m")},
+		retry.Policy{})
 	check(t, "lock", err, locking.ErrUnavailable)
 	b.grants.Land()
 	if len(b.places(t)) != 1 {
@@ -99,9 +100,11 @@ func testAcquireAsksAgain(t *testing.T, f LockerFixture) {
 		free(t, lock)
 	}
 	m.grants.Always(Unavailable)
-	_, err := m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")}, retry.Policy{Attempts: 3, Delay: atOnce})
+	_, err := m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")},
+		retry.Policy{Attempts: 3, Delay: atOnce})
 	var exhausted *retry.ExhaustedError
-	if !errors.As(err, &exhausted) || exhausted.Attempts != 3 || !errors.Is(err, locking.ErrUnavailable) {
+	if !errors.As(err, &exhausted) || exhausted.Attempts != 3 ||
+		!errors.Is(err, locking.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	m.grants.Choose(nil)
@@ -113,7 +116,8 @@ func testWithdrawalFails(t *testing.T, f LockerFixture) {
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := a.gets(t, "blocker", reads("m"))
 	b.grants.Times(OpWithdraw, Unavailable, 1)
-	_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{writes("m")}, retry.Policy{Attempts: 2, Delay: atOnce})
+	_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{writes("m")},
+		retry.Policy{Attempts: 2, Delay: atOnce})
 	checkRefused(t, err, "blocker")
 	if len(b.places(t)) == 0 {
 		t.Error("it was withdrawn all the same")

@@ -137,7 +137,8 @@ func (c *court) yields(session uuid.UUID, r, to locking.GrantRequest) *locking.G
 	return c.blocked(session, r, to, true)
 }
 
-func (c *court) blocked(session uuid.UUID, r, by locking.GrantRequest, waits bool) *locking.GrantBlocker {
+func (c *court) blocked(session uuid.UUID, r, by locking.GrantRequest,
+	waits bool) *locking.GrantBlocker {
 	c.Helper()
 	result := c.grant(session, r)[0]
 	b := result.Blocker
@@ -145,7 +146,8 @@ func (c *court) blocked(session uuid.UUID, r, by locking.GrantRequest, waits boo
 		c.Fatalf("%v was granted, expected %v in its way", r.Requests, by.Requests)
 	}
 	if b.ID != by.ID || b.Holder != by.Owner || b.Waiting != waits || b.Since.IsZero() {
-		c.Errorf("%v was refused by %+v, expected %v of lock %s, waiting: %v", r.Requests, *b, by.Requests, by.ID, waits)
+		c.Errorf("%v was refused by %+v, expected %v of lock %s, waiting: %v", r.Requests, *b,
+			by.Requests, by.ID, waits)
 	}
 	return b
 }

@@ -32,7 +32,8 @@ func testVanished(t *testing.T, f Fixture) {
 		t.Errorf("the cause does not name what was lost: %v", err)
 	}
 	await(t, "event", func() bool { return len(a.seen(locking.EventLost)) == 1 })
-	if got := a.seen(locking.EventLost)[0]; got.Owner != a.owner("job") || got.Resource != path(t, "b") || !errors.Is(got.Err, err) {
+	if got := a.seen(locking.EventLost)[0]; got.Owner != a.owner("job") ||
+		got.Resource != path(t, "b") || !errors.Is(got.Err, err) {
 		t.Errorf("event %+v", got)
 	}
 	checkLost(t, lock.Release(t.Context()), locking.LossVanished)
@@ -63,7 +64,8 @@ func testRestoreVanished(t *testing.T, f Fixture) {
 	lock := a.lock(t, "job", "a", "b")
 	s.vanish(t, "a")
 	await(t, "restoration", func() bool { return len(a.seen(locking.EventRestored)) == 1 })
-	if got := a.seen(locking.EventRestored)[0]; got.Resource != path(t, "a") || got.Owner != a.owner("job") {
+	if got := a.seen(locking.EventRestored)[0]; got.Resource != path(t, "a") ||
+		got.Owner != a.owner("job") {
 		t.Errorf("event %+v", got)
 	}
 	_, err := a.TryAcquire(t.Context(), a.owner("other"), exclusive(t, "a"))
@@ -84,7 +86,8 @@ func testRestoreTaken(t *testing.T, f Fixture) {
 	s.vanish(t, "a")
 	other := b.lock(t, "other", "a")
 	await(t, "notice", func() bool { return len(a.seen(locking.EventTaken)) == 1 })
-	if got := a.seen(locking.EventTaken)[0]; got.Resource != path(t, "a") || got.Holder.Job != "other" {
+	if got := a.seen(locking.EventTaken)[0]; got.Resource != path(t, "a") ||
+		got.Holder.Job != "other" {
 		t.Errorf("event %+v", got)
 	}
 	if lock.Context().Err() != nil {

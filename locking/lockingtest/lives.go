@@ -47,12 +47,15 @@ func testWithoutASession(t *testing.T, f LockerFixture) {
 func testAcquireWaitsForASession(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.hire("replica-1")
-	_, err := m.Acquire(t.Context(), m.owner("impatient"), []locking.Request{writes("a")}, retry.Policy{Elapsed: 5 * time.Millisecond, Delay: time.Millisecond})
+	_, err := m.Acquire(t.Context(), m.owner("impatient"), []locking.Request{writes("a")},
+		retry.Policy{Elapsed: 5 * time.Millisecond, Delay: time.Millisecond})
 	check(t, "lock without a session", err, locking.ErrNoSession)
 	m.grants.Times(OpOpen, Unavailable, 2)
 	done := make(chan outcome, 1)
 	go func() {
-		lock, err := m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")}, retry.Policy{}) // one try
+		// one try
+		lock, err := m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")},
+			retry.Policy{})
 		done <- outcome{lock, err}
 	}()
 	c.run(m)
@@ -85,7 +88,8 @@ func checkSessionLost(t *testing.T, err error) {
 func testLocksEndWithTheirSession(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
-	locks := []*locking.Lock{m.gets(t, "one", writes("a")), m.gets(t, "two", reads("b")), m.gets(t, "three", slot("c", 2))}
+	locks := []*locking.Lock{m.gets(t, "one", writes("a")), m.gets(t, "two", reads("b")),
+		m.gets(t, "three", slot("c", 2))}
 	c.expire(m)
 	for _, lock := range locks {
 		checkSessionLost(t, awaitEnd(t, lock))
@@ -156,7 +160,8 @@ func testReleaseAll(t *testing.T, f LockerFixture) {
 	var names []string
 	for i := range 40 {
 		names = append(names, fmt.Sprint("n", i))
-		locks = append(locks, a.gets(t, "job", []locking.Request{writes(names[i]), reads(names[i])}[i%2]))
+		locks = append(locks, a.gets(t, "job",
+			[]locking.Request{writes(names[i]), reads(names[i])}[i%2]))
 	}
 	other := b.gets(t, "other", writes("other"))
 	free(t, locks[0])
@@ -179,7 +184,8 @@ func testReleaseAll(t *testing.T, f LockerFixture) {
 func testEndOfRun(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	m := c.join("replica-1")
-	locks := []*locking.Lock{m.gets(t, "one", writes("a")), m.gets(t, "two", reads("b"), writes("c"))}
+	locks := []*locking.Lock{m.gets(t, "one", writes("a")),
+		m.gets(t, "two", reads("b"), writes("c"))}
 	holder := c.join("replica-2").gets(t, "holder", reads("d"))
 	waiter := m.waits(t, t.Context(), "waiter", writes("d"))
 	c.awaitPlaces(m, 1)
@@ -205,7 +211,8 @@ func testAfterTheEnd(t *testing.T, f LockerFixture) {
 	m.stop()
 	_, err := m.try(t, "job", writes("a"))
 	check(t, "try", err, locking.ErrNoSession)
-	_, err = m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")}, retry.Policy{Attempts: 2, Delay: time.Millisecond})
+	_, err = m.Acquire(t.Context(), m.owner("job"), []locking.Request{writes("a")},
+		retry.Policy{Attempts: 2, Delay: time.Millisecond})
 	check(t, "wait", err, locking.ErrNoSession)
 	check(t, "release of nothing", m.ReleaseAll(t.Context()), nil)
 	c.checkNothingLeft("a")
@@ -230,7 +237,9 @@ func testLocksOfTheDeadAreFreed(t *testing.T, f LockerFixture) {
 	free(t, o.must(t))
 	if c.store != nil {
 		for i := range 20 {
-			await(t, "removal of an entry", func() bool { return c.entryOf(fmt.Sprint("s/", i)) != nil })
+			await(t, "removal of an entry", func() bool {
+				return c.entryOf(fmt.Sprint("s/", i)) != nil
+			})
 		}
 		check(t, "entry of the living", c.entryOf("k"), nil)
 	}
@@ -266,7 +275,8 @@ func testNamesakesDoNotEndEachOther(t *testing.T, f LockerFixture) {
 	former := first.grants.Session()
 	second := c.join("replica-1", succeeding)
 	lock := second.gets(t, "job", writes("a"))
-	await(t, "another session of the first", func() bool { return first.grants.Session() != former })
+	await(t, "another session of the first",
+		func() bool { return first.grants.Session() != former })
 	c.ready(first)
 	sessions := [2]uuid.UUID{first.grants.Session(), second.grants.Session()}
 	beats := second.grants.Count(OpBeat)

@@ -41,7 +41,8 @@ func testAllOrNothing(t *testing.T, f Fixture) {
 	blocker := b.lock(t, "blocker", "m")
 	_, err := a.TryAcquire(t.Context(), a.owner("job"), exclusive(t, "z", "m", "a"))
 	checkHeld(t, err, "m", "blocker")
-	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; err == nil || err.Error() != want {
+	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %q, expected %q", err, want)
 	}
 	check(t, "release", blocker.Release(t.Context()), nil)
@@ -130,7 +131,8 @@ func testLockWithEndedContext(t *testing.T, f Fixture) {
 func testForeignValues(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
-	values := []string{"", "garbage", "{}", `{"nonce":"x","resource":"path:b","job":"other resource"}`, `{"nonce":7}`, "\x00\xff"}
+	values := []string{"", "garbage", "{}",
+		`{"nonce":"x","resource":"path:b","job":"other resource"}`, `{"nonce":7}`, "\x00\xff"}
 	for _, value := range values {
 		lock := a.lock(t, "job", "a")
 		key := s.replace(t, "a", value)
@@ -149,7 +151,8 @@ func testLongNames(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	names := []string{
-		strings.Repeat("n", 1024), strings.Repeat("n", 1023) + "m", "with space", "with\u00a0space", "größe", `quote"quote`,
+		strings.Repeat("n", 1024), strings.Repeat("n", 1023) + "m", "with space", "with\u00a0space",
+		"größe", `quote"quote`,
 	}
 	lock := a.lock(t, "job", names...)
 	if got := len(s.keys.all()); got != len(names) {
@@ -206,11 +209,13 @@ func testStandAlone(t *testing.T, f Fixture) {
 	slot, err := locking.Slot("api")
 	check(t, "slot", err, nil)
 	for _, refused := range []locking.Request{
-		{Resource: path(t, "read"), Mode: locking.Shared}, {Resource: slot, Mode: locking.Slotted, Slots: 3},
+		{Resource: path(t, "read"), Mode: locking.Shared},
+		{Resource: slot, Mode: locking.Slotted, Slots: 3},
 	} {
 		_, err := a.TryAcquire(t.Context(), a.owner("job"), append(exclusive(t, "a"), refused))
 		var unsupported *locking.UnsupportedError
-		if !errors.As(err, &unsupported) || unsupported.Request != refused || !errors.Is(err, locking.ErrUnsupported) {
+		if !errors.As(err, &unsupported) || unsupported.Request != refused ||
+			!errors.Is(err, locking.ErrUnsupported) {
 			t.Errorf("%v: got %v", refused, err)
 		}
 	}
@@ -233,12 +238,14 @@ func testInspect(t *testing.T, f Fixture) {
 	long := strings.Repeat("n", 1000)
 	other := b.lock(t, "other", long)
 	s.replace(t, "b", "garbage")
-	found, err := b.Inspect(t.Context(), []locking.Resource{path(t, "a"), path(t, "b"), path(t, "c"), path(t, long)})
+	found, err := b.Inspect(t.Context(),
+		[]locking.Resource{path(t, "a"), path(t, "b"), path(t, "c"), path(t, long)})
 	if err != nil || len(found) != 3 {
 		t.Fatalf("%v, %v", found, err)
 	}
 	holder := found[path(t, "a")]
-	if holder.Owner != a.owner("job") || holder.Since.Before(before.Add(-time.Second)) || holder.Since.After(time.Now()) {
+	if holder.Owner != a.owner("job") || holder.Since.Before(before.Add(-time.Second)) ||
+		holder.Since.After(time.Now()) {
 		t.Errorf("a is held by %+v", holder)
 	}
 	if found[path(t, "b")].Known() || found[path(t, long)].Job != "other" {
@@ -291,7 +298,8 @@ func testAcquireWaits(t *testing.T, f Fixture) {
 	blocker := a.lock(t, "blocker", "m")
 	acquired := make(chan error, 1)
 	go func() {
-		lock, err := b.Acquire(t.Context(), b.owner("job"), exclusive(t, "a", "m"), retry.Policy{Attempts: 10_000, Delay: time.Millisecond})
+		lock, err := b.Acquire(t.Context(), b.owner("job"), exclusive(t, "a", "m"),
+			retry.Policy{Attempts: 10_000, Delay: time.Millisecond})
 		if err == nil {
 			err = lock.Release(context.Background())
 		}
@@ -315,10 +323,12 @@ func testAcquireGivesUp(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a, b := s.join(t, "replica-1"), s.join(t, "replica-2")
 	a.lock(t, "blocker", "m")
-	_, err := b.Acquire(t.Context(), b.owner("job"), exclusive(t, "a", "m"), retry.Policy{Attempts: 3, Delay: time.Millisecond})
+	_, err := b.Acquire(t.Context(), b.owner("job"), exclusive(t, "a", "m"),
+		retry.Policy{Attempts: 3, Delay: time.Millisecond})
 	checkHeld(t, err, "m", "blocker")
 	var exhausted *retry.ExhaustedError
-	if !errors.As(err, &exhausted) || exhausted.Attempts != 3 || exhausted.Waited < 2*time.Millisecond {
+	if !errors.As(err, &exhausted) || exhausted.Attempts != 3 ||
+		exhausted.Waited < 2*time.Millisecond {
 		t.Errorf("tries or time missing: %+v", exhausted)
 	}
 	for _, word := range []string{"3 tries", "path:m", "blocker", "replica-1"} {
@@ -327,7 +337,8 @@ func testAcquireGivesUp(t *testing.T, f Fixture) {
 		}
 	}
 	b.faults.Always(Unavailable)
-	_, err = b.Acquire(t.Context(), b.owner("job"), exclusive(t, "x"), retry.Policy{Attempts: 3, Delay: time.Hour})
+	_, err = b.Acquire(t.Context(), b.owner("job"), exclusive(t, "x"),
+		retry.Policy{Attempts: 3, Delay: time.Hour})
 	check(t, "lock without a store", err, locking.ErrUnavailable)
 }
 
@@ -339,7 +350,8 @@ func testAcquireEndsByContext(t *testing.T, f Fixture) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	acquired := make(chan error, 1)
 	go func() {
-		_, err := a.Acquire(ctx, a.owner("job"), exclusive(t, "m"), retry.Policy{Attempts: 2, Delay: time.Hour})
+		_, err := a.Acquire(ctx, a.owner("job"), exclusive(t, "m"),
+			retry.Policy{Attempts: 2, Delay: time.Hour})
 		acquired <- err
 	}()
 	await(t, "first try", func() bool { return a.faults.Count(OpAdd) > 1 })
@@ -361,7 +373,8 @@ func testOwnersAreFreeText(t *testing.T, f Fixture) {
 	if !errors.As(err, &held) {
 		t.Fatal(err)
 	}
-	if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " || got.Run != owner.Run {
+	if got := held.Holder.Owner; got.Replica != strings.Repeat("ü", 100) || got.Job != "a b " ||
+		got.Run != owner.Run {
 		t.Errorf("the holder is %q", got)
 	}
 	check(t, "release", lock.Release(t.Context()), nil)

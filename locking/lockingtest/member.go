@@ -85,7 +85,8 @@ type member struct {
 // hire returns a member that does not run yet.
 func (c *cluster) hire(name string, change ...func(*locking.Options)) *member {
 	c.Helper()
-	m := &member{replica: &replica{name: name}, grants: NewFaultyGrants(c.fixture.GrantsFixture.Connect(c.T))}
+	m := &member{replica: &replica{name: name},
+		grants: NewFaultyGrants(c.fixture.GrantsFixture.Connect(c.T))}
 	o := locking.Options{
 		Grants: m.grants, Session: locking.Session{Replica: name, Version: "1", TTL: memberTTL},
 		Log: zerolog.Nop(), OnEvent: m.note,
@@ -210,7 +211,8 @@ func (m *member) gets(t *testing.T, job string, requests ...locking.Request) *lo
 }
 
 // isRefused checks that job holds one of the requests' resources or a relative.
-func (m *member) isRefused(t *testing.T, by string, requests ...locking.Request) *locking.HeldError {
+func (m *member) isRefused(t *testing.T, by string,
+	requests ...locking.Request) *locking.HeldError {
 	t.Helper()
 	_, err := m.try(t, "refused", requests...)
 	return checkRefused(t, err, by)
@@ -227,11 +229,13 @@ func checkRefused(t *testing.T, err error, by string) *locking.HeldError {
 }
 
 // waits acquires in the background; what became of it comes by the channel.
-func (m *member) waits(t *testing.T, ctx context.Context, job string, requests ...locking.Request) <-chan outcome {
+func (m *member) waits(t *testing.T, ctx context.Context, job string,
+	requests ...locking.Request) <-chan outcome {
 	t.Helper()
 	done := make(chan outcome, 1)
 	go func() {
-		lock, err := m.Acquire(ctx, m.owner(job), requests, retry.Policy{Elapsed: 4 * patience, Delay: atOnce})
+		lock, err := m.Acquire(ctx, m.owner(job), requests,
+			retry.Policy{Elapsed: 4 * patience, Delay: atOnce})
 		done <- outcome{lock, err}
 	}()
 	return done

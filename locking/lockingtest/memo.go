@@ -83,7 +83,8 @@ type answer struct {
 }
 
 // askMemo calls Do in the background.
-func askMemo(ctx context.Context, m *locking.Memo, key string, compute func(context.Context) ([]byte, error)) <-chan answer {
+func askMemo(ctx context.Context, m *locking.Memo, key string,
+	compute func(context.Context) ([]byte, error)) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
 		value, err := m.Do(ctx, key, time.Minute, compute)
@@ -236,7 +237,9 @@ func testMemoPanic(t *testing.T, f Fixture) {
 				t.Errorf("recovered %v", got)
 			}
 		}()
-		_, err := memo.Do(t.Context(), "list", time.Minute, func(context.Context) ([]byte, error) { panic("planned") })
+		_, err := memo.Do(t.Context(), "list", time.Minute, func(context.Context) ([]byte, error) {
+			panic("planned")
+		})
 		t.Errorf("it returned: %v", err)
 	}()
 	s.checkEmpty(t)
@@ -256,13 +259,15 @@ func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	memo := b.memo(t)
 	leaving := askMemo(ctx, memo, "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
-	beside, staying := askMemo(ctx, memo, "list", source.compute), askMemo(t.Context(), memo, "list", source.compute)
+	beside, staying := askMemo(ctx, memo, "list", source.compute),
+		askMemo(t.Context(), memo, "list", source.compute)
 	cancel(stop)
 	err := failure(t, leaving)
 	check(t, "the waiter", err, stop)
 	var held *locking.HeldError
 	var exhausted *retry.ExhaustedError
-	if !errors.As(err, &held) || held.Holder.Replica != "replica-1" || !errors.As(err, &exhausted) || exhausted.Attempts < 1 {
+	if !errors.As(err, &held) || held.Holder.Replica != "replica-1" ||
+		!errors.As(err, &exhausted) || exhausted.Attempts < 1 {
 		t.Errorf("it does not say who computes and how often it asked: %v", err)
 	}
 	if errors.Is(err, locking.ErrUnavailable) {
@@ -273,7 +278,8 @@ func testMemoCancelledWaiter(t *testing.T, f Fixture) {
 	checkAnswer(t, staying, "value 1")
 	checkAnswer(t, computer, "value 1")
 	source.check(t, 1)
-	check(t, "a call that came too late", failure(t, askMemo(ctx, memo, "other", source.compute)), stop)
+	check(t, "a call that came too late", failure(t, askMemo(ctx, memo, "other", source.compute)),
+		stop)
 	source.check(t, 1)
 }
 
@@ -285,7 +291,8 @@ func testMemoCancelledComputer(t *testing.T, f Fixture) {
 	memo, blocked, source := a.memo(t), newBlockedSource(), newSource()
 	computer := askMemo(ctx, memo, "list", blocked.compute)
 	<-blocked.begun
-	beside, other := askMemo(t.Context(), memo, "list", source.compute), askMemo(t.Context(), b.memo(t), "list", source.compute)
+	beside, other := askMemo(t.Context(), memo, "list", source.compute),
+		askMemo(t.Context(), b.memo(t), "list", source.compute)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > 2 })
 	cancel(stop)
 	if err := failure(t, computer); err != stop {
@@ -310,10 +317,13 @@ func testMemoSizes(t *testing.T, f Fixture) {
 	memo, other := a.memo(t), b.memo(t)
 	longest := strings.Repeat("k", 1024)
 	tooLarge := bytes.Repeat([]byte("x"), locking.MaxMemoBytes+1)
-	err := failure(t, askMemo(t.Context(), memo, longest, func(context.Context) ([]byte, error) { return tooLarge, nil }))
+	err := failure(t, askMemo(t.Context(), memo, longest, func(context.Context) ([]byte, error) {
+		return tooLarge, nil
+	}))
 	check(t, "a value that is too large", err, locking.ErrTooLarge)
 	var unshared *locking.UnsharedError
-	if !errors.As(err, &unshared) || unshared.Key != longest || !bytes.Equal(unshared.Value, tooLarge) {
+	if !errors.As(err, &unshared) || unshared.Key != longest ||
+		!bytes.Equal(unshared.Value, tooLarge) {
 		t.Errorf("the error does not hold the value: %.100v", err)
 	}
 	s.checkEmpty(t)
@@ -341,16 +351,20 @@ func testMemoKeys(t *testing.T, f Fixture) {
 	memo := s.join(t, "replica-1").memo(t)
 	source := newSource()
 	good := []string{
-		"a", "a/b", "a%2Fb", "a%252Fb", "/a", "a/", "//", "a//b", "../a", "with space", "größe", "list?sort=name&page=2",
+		"a", "a/b", "a%2Fb", "a%252Fb", "/a", "a/", "//", "a//b", "../a", "with space", "größe",
+		"list?sort=name&page=2",
 		strings.Repeat("n", 1024), strings.Repeat("n", 1023) + "m",
 	}
 	for range 2 {
 		for i, key := range good {
-			checkAnswer(t, askMemo(t.Context(), memo, key, source.compute), fmt.Sprintf("value %d", i+1))
+			checkAnswer(t, askMemo(t.Context(), memo, key, source.compute),
+				fmt.Sprintf("value %d", i+1))
 		}
 	}
-	for _, key := range []string{"", ".", "..", "a\nb", "a\x00", "\xff", strings.Repeat("n", 1025)} {
-		check(t, "a bad key", failure(t, askMemo(t.Context(), memo, key, source.compute)), locking.ErrBadName)
+	for _, key := range []string{"", ".", "..", "a\nb", "a\x00", "\xff",
+		strings.Repeat("n", 1025)} {
+		check(t, "a bad key", failure(t, askMemo(t.Context(), memo, key, source.compute)),
+			locking.ErrBadName)
 	}
 	source.check(t, int64(len(good)))
 	lock := s.join(t, "replica-2").lock(t, "job", "free", "value:free")
@@ -379,7 +393,8 @@ func testMemoNamespaces(t *testing.T, f Fixture) {
 	source := newSource()
 	for i, namespace := range []string{"staging", "production"} {
 		memo := s.join(t, "replica-1", func(o *locking.Options) { o.Namespace = namespace }).memo(t)
-		checkAnswer(t, askMemo(t.Context(), memo, "list", source.compute), fmt.Sprintf("value %d", i+1))
+		checkAnswer(t, askMemo(t.Context(), memo, "list", source.compute),
+			fmt.Sprintf("value %d", i+1))
 	}
 }
 
@@ -388,7 +403,8 @@ func testMemoTTL(t *testing.T, f Fixture) {
 	memo := s.join(t, "replica-1").memo(t)
 	source := newSource()
 	for _, ttl := range []time.Duration{0, -time.Second, time.Second - 1, 30*24*time.Hour + 1} {
-		if _, err := memo.Do(t.Context(), "list", ttl, source.compute); err == nil || !strings.Contains(err.Error(), "list") {
+		if _, err := memo.Do(t.Context(), "list", ttl, source.compute); err == nil ||
+			!strings.Contains(err.Error(), "list") {
 			t.Errorf("%v: got %v, expected an error that names the key", ttl, err)
 		}
 	}

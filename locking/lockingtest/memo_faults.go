@@ -135,7 +135,8 @@ func testMemoUnavailable(t *testing.T, f Fixture) {
 		a.faults.Choose(test.choose)
 		err := failure(t, askMemo(t.Context(), memo, "list", source.compute))
 		check(t, test.name, err, test.want)
-		if unshared := new(locking.UnsharedError); errors.As(err, &unshared) || !strings.Contains(err.Error(), "list") {
+		if unshared := new(locking.UnsharedError); errors.As(err, &unshared) ||
+			!strings.Contains(err.Error(), "list") {
 			t.Errorf("%s: nothing was computed, and the error names the key: %v", test.name, err)
 		}
 	}
@@ -179,7 +180,8 @@ func testMemoEndedRequest(t *testing.T, f Fixture) {
 }
 
 func testMemoUnstored(t *testing.T, f Fixture) {
-	for fault, want := range map[Fault]error{Unavailable: locking.ErrUnavailable, Full: locking.ErrFull, LoseRequest: locking.ErrUnclear} {
+	for fault, want := range map[Fault]error{Unavailable: locking.ErrUnavailable,
+		Full: locking.ErrFull, LoseRequest: locking.ErrUnclear} {
 		s := newStore(t, f)
 		a := s.join(t, "replica-1")
 		source := newSource()
@@ -196,9 +198,12 @@ func testMemoForeign(t *testing.T, f Fixture) {
 	s := newStore(t, f)
 	a := s.join(t, "replica-1")
 	source := newSource()
-	for _, value := range []string{"", "garbage", "memo 1 list", "memo 1 lists\nvalue", "memo 1 lis\nvalue", "memo 2 list\nvalue", "\x00\xff"} {
+	for _, value := range []string{"", "garbage", "memo 1 list", "memo 1 lists\nvalue",
+		"memo 1 lis\nvalue", "memo 2 list\nvalue", "\x00\xff"} {
 		s.put(t, memoValue, value)
-		check(t, "a foreign value", failure(t, askMemo(t.Context(), a.memo(t), "list", source.compute)), locking.ErrForeignValue)
+		check(t, "a foreign value",
+			failure(t, askMemo(t.Context(), a.memo(t), "list", source.compute)),
+			locking.ErrForeignValue)
 		checkValue(t, s, memoValue, value)
 		s.discard(t, memoValue)
 	}
@@ -218,10 +223,11 @@ func testMemoForeign(t *testing.T, f Fixture) {
 
 func testMemoForeignBeside(t *testing.T, f Fixture) {
 	s := newStore(t, f)
-	err := failure(t, askMemo(t.Context(), s.join(t, "replica-1").memo(t), "list", func(context.Context) ([]byte, error) {
-		s.put(t, memoValue, "garbage")
-		return []byte("mine"), nil
-	}))
+	err := failure(t, askMemo(t.Context(), s.join(t, "replica-1").memo(t), "list",
+		func(context.Context) ([]byte, error) {
+			s.put(t, memoValue, "garbage")
+			return []byte("mine"), nil
+		}))
 	check(t, "a foreign value", err, locking.ErrForeignValue)
 	checkUnshared(t, err, "mine")
 	checkValue(t, s, memoValue, "garbage")
@@ -257,7 +263,8 @@ func testMemoLooksAgain(t *testing.T, f Fixture) {
 		if op == OpGet && !done {
 			done = true
 			a.faults.afterNext(func() {
-				if _, err := other.Do(t.Context(), "list", time.Minute, source.compute); err != nil {
+				if _, err := other.Do(t.Context(), "list", time.Minute,
+					source.compute); err != nil {
 					t.Errorf("the other's: %v", err)
 				}
 			})

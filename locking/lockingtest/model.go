@@ -27,10 +27,12 @@ func RunGrantsModel(t *testing.T, f GrantsFixture, sleeps bool) {
 	rapid.Check(struct{ rapid.TB }{t}, func(rt *rapid.T) {
 		m := &model{court: newCourt(t, f), prefix: fmt.Sprint("m", sequences.Add(1))}
 		actions := map[string]func(*rapid.T){
-			"": m.live, "ask": m.ask, "ask again": m.askAgain, "and again": m.askAgain, "release": m.release, "withdraw": m.withdraw,
+			"": m.live, "ask": m.ask, "ask again": m.askAgain, "and again": m.askAgain,
+			"release": m.release, "withdraw": m.withdraw,
 			// Few of these in all, so that many locks come to wait for each other.
 			"fate": func(rt *rapid.T) {
-				rapid.SampledFrom([]func(*rapid.T){m.open, m.lapse, m.end, m.sweep}).Draw(rt, "fate")(rt)
+				rapid.SampledFrom([]func(*rapid.T){m.open, m.lapse, m.end, m.sweep}).
+					Draw(rt, "fate")(rt)
 			},
 			"beat": m.beat,
 		}
@@ -115,7 +117,8 @@ func (m *model) must(t *rapid.T, what string, err error) {
 
 // expect checks the answer to a call for a session: only one that lives gets any.
 func (m *model) expect(t *rapid.T, what string, s *modelSession, err error) {
-	if lost := errors.Is(err, locking.ErrSessionLost); lost != (s.state != living) || err != nil && !lost {
+	if lost := errors.Is(err, locking.ErrSessionLost); lost != (s.state != living) ||
+		err != nil && !lost {
 		t.Fatalf("%s of session %s, which is %s: %v", what, s.Replica, s.state, err)
 	}
 }
@@ -123,7 +126,8 @@ func (m *model) expect(t *rapid.T, what string, s *modelSession, err error) {
 // drawSession draws one that lives, as a rule.
 func (m *model) drawSession(t *rapid.T) *modelSession {
 	drawn := rapid.SampledFrom(m.sessions).Draw(t, "session")
-	if alive := m.firstLiving(); drawn.state != living && alive != nil && rapid.IntRange(0, 5).Draw(t, "dead") > 0 {
+	if alive := m.firstLiving(); drawn.state != living && alive != nil &&
+		rapid.IntRange(0, 5).Draw(t, "dead") > 0 {
 		return alive
 	}
 	return drawn
@@ -131,12 +135,15 @@ func (m *model) drawSession(t *rapid.T) *modelSession {
 
 // drawRequests draws what one lock asks for, from few and related names.
 func (m *model) drawRequests(t *rapid.T) []locking.Request {
-	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"path:*", "path:*/a", "path:*/a", "path:*/a/b", "path:*/c", "slot:*/a"}),
+	names := rapid.SliceOfNDistinct(
+		rapid.SampledFrom([]string{"path:*", "path:*/a", "path:*/a", "path:*/a/b", "path:*/c",
+			"slot:*/a"}),
 		rapid.SampledFrom([]int{0, 1, 1, 1}).Draw(t, "least"), 2, rapid.ID[string]).Draw(t, "names")
 	var requests []locking.Request
 	for _, name := range names {
 		r := locking.Request{Resource: resource(strings.ReplaceAll(name, "*", m.prefix))}
-		r.Mode = rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted, locking.Slotted}).Draw(t, "mode")
+		r.Mode = rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Shared,
+			locking.Slotted, locking.Slotted}).Draw(t, "mode")
 		if r.Mode == locking.Slotted {
 			r.Slots = rapid.SampledFrom([]int{1, 2, 2, 3}).Draw(t, "slots")
 		}
@@ -186,7 +193,9 @@ func (m *model) grant(t *rapid.T, s *modelSession, batch []*modelLock) {
 	for try := range 3 {
 		results := m.grantOnce(t, s, batch)
 		if try == 2 {
-			if diff := cmp.Diff(last, results, cmp.Comparer(func(a, b locking.Resource) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(last, results, cmp.Comparer(func(a, b locking.Resource) bool {
+				return a == b
+			})); diff != "" {
 				t.Fatalf("answered otherwise when asked again: %s", diff)
 			}
 		}
@@ -216,7 +225,8 @@ func (m *model) decide(t *rapid.T, l *modelLock, got locking.GrantResult) {
 	switch {
 	case l.token != 0:
 		if got.Token != l.token || got.Blocker != nil {
-			t.Fatalf("lock %s has token %d, and was answered %d, %+v", l.ID, l.token, got.Token, got.Blocker)
+			t.Fatalf("lock %s has token %d, and was answered %d, %+v", l.ID, l.token, got.Token,
+				got.Blocker)
 		}
 	case len(obstacles) > 0:
 		m.expectBlocker(t, l, got)
@@ -226,7 +236,8 @@ func (m *model) decide(t *rapid.T, l *modelLock, got locking.GrantResult) {
 		}
 	default:
 		if got.Token == 0 || got.Blocker != nil {
-			t.Fatalf("lock %s of %v has nothing in its way, and was answered %d, %+v", l.ID, l.Requests, got.Token, got.Blocker)
+			t.Fatalf("lock %s of %v has nothing in its way, and was answered %d, %+v", l.ID,
+				l.Requests, got.Token, got.Blocker)
 		}
 		m.expectGrowth(t, got.Token, l.Requests)
 		l.token, l.place = got.Token, 0
@@ -241,7 +252,8 @@ func (m *model) obstacles(l *modelLock) (found, holders []*modelLock) {
 	for _, mine := range l.Requests {
 		var inSlots []*modelLock
 		for _, other := range m.locks {
-			waits := other.token == 0 && other.place != 0 && other.session.state == living && (l.place == 0 || other.place < l.place)
+			waits := other.token == 0 && other.place != 0 && other.session.state == living &&
+				(l.place == 0 || other.place < l.place)
 			if other == l || other.token == 0 && !waits {
 				continue
 			}
@@ -268,20 +280,29 @@ func (m *model) obstacles(l *modelLock) (found, holders []*modelLock) {
 func (m *model) expectBlocker(t *rapid.T, l *modelLock, got locking.GrantResult) {
 	obstacles, holders := m.obstacles(l)
 	if got.Token != 0 || got.Blocker == nil {
-		t.Fatalf("lock %s of %v was answered %d, %+v, though lock %s of %v is in its way", l.ID, l.Requests, got.Token, got.Blocker, obstacles[0].ID, obstacles[0].Requests)
+		t.Fatalf("lock %s of %v was answered %d, %+v, though lock %s of %v is in its way", l.ID,
+			l.Requests, got.Token, got.Blocker, obstacles[0].ID, obstacles[0].Requests)
 	}
 	b := *got.Blocker
 	i := slices.IndexFunc(obstacles, func(o *modelLock) bool { return o.ID == b.ID })
-	if i < 0 || b.Holder != obstacles[i].Owner || b.Waiting != (obstacles[i].token == 0) || b.Since.IsZero() {
-		t.Fatalf("lock %s of %v is blocked by %+v, which is no obstacle as it says", l.ID, l.Requests, b)
+	if i < 0 || b.Holder != obstacles[i].Owner || b.Waiting != (obstacles[i].token == 0) ||
+		b.Since.IsZero() {
+		t.Fatalf("lock %s of %v is blocked by %+v, which is no obstacle as it says", l.ID,
+			l.Requests, b)
 	}
 	if b.Waiting && len(holders) > 0 {
-		t.Fatalf("lock %s of %v is blocked by %+v, which waits, though lock %s holds", l.ID, l.Requests, b, holders[0].ID)
+		t.Fatalf("lock %s of %v is blocked by %+v, which waits, though lock %s holds", l.ID,
+			l.Requests, b, holders[0].ID)
 	}
-	onIt := slices.ContainsFunc(obstacles[i].Requests, func(r locking.Request) bool { return r.Resource == b.Resource })
-	related := slices.ContainsFunc(l.Requests, func(r locking.Request) bool { return r.Resource.Related(b.Resource) })
+	onIt := slices.ContainsFunc(obstacles[i].Requests, func(r locking.Request) bool {
+		return r.Resource == b.Resource
+	})
+	related := slices.ContainsFunc(l.Requests, func(r locking.Request) bool {
+		return r.Resource.Related(b.Resource)
+	})
 	if !onIt || !related {
-		t.Fatalf("lock %s of %v is blocked by %+v, which has %v", l.ID, l.Requests, b, obstacles[i].Requests)
+		t.Fatalf("lock %s of %v is blocked by %+v, which has %v", l.ID, l.Requests, b,
+			obstacles[i].Requests)
 	}
 }
 
@@ -289,8 +310,12 @@ func (m *model) expectBlocker(t *rapid.T, l *modelLock, got locking.GrantResult)
 func (m *model) expectGrowth(t *rapid.T, token locking.Token, requests []locking.Request) {
 	for _, former := range m.past {
 		for _, theirs := range former.requests {
-			if token <= former.token && slices.ContainsFunc(requests, func(mine locking.Request) bool { return locking.Conflict(mine, theirs) }) {
-				t.Fatalf("token %d of %v came after token %d of %v", token, requests, former.token, former.requests)
+			if token <= former.token &&
+				slices.ContainsFunc(requests, func(mine locking.Request) bool {
+					return locking.Conflict(mine, theirs)
+				}) {
+				t.Fatalf("token %d of %v came after token %d of %v", token, requests, former.token,
+					former.requests)
 			}
 		}
 	}
@@ -301,7 +326,8 @@ func (m *model) release(t *rapid.T) {
 	if len(m.past) == 0 {
 		t.Skip("no claim is known")
 	}
-	claims := rapid.SliceOfNDistinct(rapid.SampledFrom(m.past), 1, 3, func(c modelClaim) locking.Token { return c.token }).Draw(t, "claims")
+	claims := rapid.SliceOfNDistinct(rapid.SampledFrom(m.past), 1, 3,
+		func(c modelClaim) locking.Token { return c.token }).Draw(t, "claims")
 	tokens := []locking.Token{0}
 	for _, c := range claims {
 		tokens = append(tokens, c.token)
@@ -321,7 +347,8 @@ func (m *model) release(t *rapid.T) {
 
 // holder returns the lock whose claim of this token stands, or nil.
 func (m *model) holder(token locking.Token) *modelLock {
-	i := slices.IndexFunc(m.locks, func(l *modelLock) bool { return token != 0 && l.token == token })
+	i := slices.IndexFunc(m.locks,
+		func(l *modelLock) bool { return token != 0 && l.token == token })
 	if i < 0 {
 		return nil
 	}
@@ -331,7 +358,8 @@ func (m *model) holder(token locking.Token) *modelLock {
 // withdraw names locks of any session to one of them.
 func (m *model) withdraw(t *rapid.T) {
 	s, l := m.drawSession(t), m.drawLock(t)
-	m.must(t, "withdrawal", m.court.Withdraw(m.court.Context(), s.ID, []uuid.UUID{l.ID, uuid.New()}))
+	m.must(t, "withdrawal", m.court.Withdraw(m.court.Context(), s.ID,
+		[]uuid.UUID{l.ID, uuid.New()}))
 	if l.session == s {
 		l.token, l.place = 0, 0
 	}
@@ -360,7 +388,8 @@ func (m *model) beat(t *rapid.T) {
 	slices.SortFunc(waiting, byText)
 	slices.SortFunc(beat.Waiting, byText)
 	if !maps.Equal(beat.Claims, claims) || !slices.Equal(beat.Waiting, waiting) {
-		t.Fatalf("session %s has %v and waits for %v, expected %v and %v", s.Replica, beat.Claims, beat.Waiting, claims, waiting)
+		t.Fatalf("session %s has %v and waits for %v, expected %v and %v", s.Replica, beat.Claims,
+			beat.Waiting, claims, waiting)
 	}
 }
 
@@ -389,7 +418,8 @@ func (m *model) each(s *modelSession, do func(l *modelLock)) {
 // sleep lets time pass. No two times of a sequence are a TTL apart: each sleep
 // adds a nanosecond that is part of none.
 func (m *model) sleep(t *rapid.T) {
-	time.Sleep(time.Duration(rapid.Int64Range(1, (sessionTTL/2+time.Second).Milliseconds()).Draw(t, "ms"))*time.Millisecond + 1)
+	time.Sleep(time.Duration(rapid.Int64Range(1, (sessionTTL/2+time.Second).Milliseconds()).
+		Draw(t, "ms"))*time.Millisecond + 1)
 	for _, s := range m.sessions {
 		if time.Now().After(s.expires) {
 			m.expire(s)
@@ -411,14 +441,16 @@ func (m *model) sweep(t *rapid.T) {
 	m.must(t, "sweep", err)
 	for _, r := range swept {
 		l := m.holder(r.Token)
-		if l == nil || l.session.state != expired || l.ID != r.ID || l.Owner != r.Owner || !slices.Equal(l.Requests, r.Requests) {
+		if l == nil || l.session.state != expired || l.ID != r.ID || l.Owner != r.Owner ||
+			!slices.Equal(l.Requests, r.Requests) {
 			t.Fatalf("swept %+v, which is no claim of an expired session", r)
 		}
 		l.token = 0
 	}
 	for _, l := range m.locks {
 		if l.token != 0 && l.session.state == expired {
-			t.Fatalf("token %d of session %s, which is expired, was not swept", l.token, l.session.Replica)
+			t.Fatalf("token %d of session %s, which is expired, was not swept", l.token,
+				l.session.Replica)
 		}
 	}
 	for _, s := range m.sessions {

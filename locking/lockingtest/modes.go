@@ -62,7 +62,8 @@ func testLockerPairs(t *testing.T, f LockerFixture) {
 				continue
 			}
 			free(t, second)
-		} else if held := checkRefused(t, err, "first"); held.Resource != test.first.Resource || held.Waiting || held.Holder.Replica != "replica-1" {
+		} else if held := checkRefused(t, err,
+			"first"); held.Resource != test.first.Resource || held.Waiting || held.Holder.Replica != "replica-1" {
 			t.Errorf("%v beside %v: %v", test.second, test.first, err)
 		}
 		free(t, first)
@@ -73,7 +74,8 @@ func testLockerPairs(t *testing.T, f LockerFixture) {
 func testLockerSlots(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
-	locks := []*locking.Lock{a.gets(t, "one", slot("api", 3)), b.gets(t, "two", slot("api", 3)), b.gets(t, "three", slot("api", 3))}
+	locks := []*locking.Lock{a.gets(t, "one", slot("api", 3)), b.gets(t, "two", slot("api", 3)),
+		b.gets(t, "three", slot("api", 3))}
 	for range 3 {
 		if _, err := a.try(t, "four", slot("api", 3)); !errors.Is(err, locking.ErrHeld) {
 			t.Errorf("a fourth of three slots: %v", err)
@@ -103,7 +105,8 @@ func testGrantedAllOrNothing(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
 	blocker := b.gets(t, "blocker", writes("m"))
-	held := a.isRefused(t, "blocker", writes("z"), writes("m"), reads("r"), slot("s", 1), writes("a"))
+	held := a.isRefused(t, "blocker", writes("z"), writes("m"), reads("r"), slot("s", 1),
+		writes("a"))
 	if want := "path:m is held by job blocker (run run-of-blocker) on replica-2"; held.Error() != want {
 		t.Errorf("got %q, expected %q", held, want)
 	}
@@ -145,7 +148,8 @@ func testFlatNameCostsOneAdd(t *testing.T, f LockerFixture) {
 	c.needsEntries()
 	a := c.join("replica-1")
 	lock := a.gets(t, "job", writes("flat"))
-	if adds, gets := a.faults.Count(OpAdd), a.faults.Count(OpGet); adds != 1 || gets != 0 || a.grants.Count(OpGrant) != 1 {
+	if adds, gets := a.faults.Count(OpAdd), a.faults.Count(OpGet); adds != 1 || gets != 0 ||
+		a.grants.Count(OpGrant) != 1 {
 		t.Errorf("%d adds, %d gets, %d grants", adds, gets, a.grants.Count(OpGrant))
 	}
 	free(t, lock)
@@ -184,7 +188,8 @@ func testInspectGranted(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
 	lock := a.gets(t, "job", writes("a"), reads("r"))
-	found, err := b.Inspect(t.Context(), []locking.Resource{resource("path:a"), resource("path:r"), resource("path:z")})
+	found, err := b.Inspect(t.Context(),
+		[]locking.Resource{resource("path:a"), resource("path:r"), resource("path:z")})
 	if c.store == nil {
 		check(t, "inspection without stage 1", err, locking.ErrUnavailable)
 	} else if err != nil || len(found) != 1 || found[resource("path:a")].Job != "job" {

@@ -28,7 +28,8 @@ func testOneGrantWins(t *testing.T, f GrantsFixture) {
 	const callers = 16
 	courts := []*court{newCourt(t, f), newCourt(t, f), newCourt(t, f)}
 	s := courts[0].session("one")
-	wanted := []locking.Request{writes("s"), writes("s/t"), reads("s"), slot("s", 1), writes("s/t/u"), reads("s/t/u/v")}
+	wanted := []locking.Request{writes("s"), writes("s/t"), reads("s"), slot("s", 1),
+		writes("s/t/u"), reads("s/t/u/v")}
 	for round := range 10 {
 		won := make(chan locking.GrantRequest, callers)
 		inParallel(callers, func(i int) {
@@ -141,11 +142,14 @@ func (h *hall) enter(token locking.Token, requests []locking.Request) error {
 		for _, b := range theirs {
 			for _, a := range requests {
 				if locking.Conflict(a, b) {
-					return fmt.Errorf("%v was granted (%d) while %v is held (%d)", a, token, b, other)
+					return fmt.Errorf("%v was granted (%d) while %v is held (%d)", a, token, b,
+						other)
 				}
-				if a.Mode == locking.Slotted && b.Mode == locking.Slotted && a.Resource == b.Resource {
+				if a.Mode == locking.Slotted && b.Mode == locking.Slotted &&
+					a.Resource == b.Resource {
 					if slots[a]++; slots[a] >= a.Slots {
-						return fmt.Errorf("%v was granted (%d) while %d are held", a, token, slots[a])
+						return fmt.Errorf("%v was granted (%d) while %d are held", a, token,
+							slots[a])
 					}
 				}
 			}
@@ -183,7 +187,8 @@ func anyRequests() []locking.Request {
 func testGrantContention(t *testing.T, f GrantsFixture) {
 	const callers, rounds = 12, 15
 	courts := []*court{newCourt(t, f), newCourt(t, f), newCourt(t, f)}
-	sessions := []uuid.UUID{courts[0].session("one"), courts[1].session("two"), courts[2].session("three")}
+	sessions := []uuid.UUID{courts[0].session("one"), courts[1].session("two"),
+		courts[2].session("three")}
 	h := newHall()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()
@@ -203,7 +208,8 @@ func testGrantContention(t *testing.T, f GrantsFixture) {
 					}
 					time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 					h.leave(token)
-					if stood, err := c.Release(ctx, []locking.Token{token}); err != nil || !stood[0] {
+					if stood, err := c.Release(ctx, []locking.Token{token}); err != nil ||
+						!stood[0] {
 						t.Errorf("release: %v, %v", stood, err)
 					}
 					break
@@ -261,7 +267,8 @@ func testContentionOfTheDying(t *testing.T, f GrantsFixture) {
 			}
 			h.leave(token)
 			c.expire(s)
-			if _, err := c.Grant(t.Context(), s, []locking.GrantRequest{ask()}); !errors.Is(err, locking.ErrSessionLost) {
+			if _, err := c.Grant(t.Context(), s, []locking.GrantRequest{ask()}); !errors.Is(err,
+				locking.ErrSessionLost) {
 				t.Errorf("grant in an expired session: %v", err)
 			}
 			s = c.session(fmt.Sprint("replica ", i, " ", round))

@@ -37,7 +37,8 @@ func testNeverReserved(t *testing.T, f GrantsFixture) {
 	held := c.granted(one, holder)
 	waiter := briefly(ask(writes("s"), slot("api", 2)), 0)
 	c.refused(one, waiter, holder)
-	for _, r := range []locking.GrantRequest{ask(writes("s/u")), ask(reads("s/v")), ask(slot("api", 2))} {
+	for _, r := range []locking.GrantRequest{ask(writes("s/u")), ask(reads("s/v")),
+		ask(slot("api", 2))} {
 		c.release(c.granted(two, r))
 	}
 	c.release(held)

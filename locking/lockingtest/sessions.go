@@ -41,7 +41,8 @@ func testBeat(t *testing.T, f GrantsFixture) {
 	c.refused(one, waiter, a)
 	beat := c.beat(one)
 	if len(beat.Claims) != 2 || beat.Claims[tokenA] != a.ID || beat.Claims[tokenB] != b.ID {
-		t.Errorf("claims %v, expected %d of %s and %d of %s", beat.Claims, tokenA, a.ID, tokenB, b.ID)
+		t.Errorf("claims %v, expected %d of %s and %d of %s", beat.Claims, tokenA, a.ID, tokenB,
+			b.ID)
 	}
 	if !slices.Equal(beat.Waiting, []uuid.UUID{waiter.ID}) {
 		t.Errorf("waiting %v, expected %s", beat.Waiting, waiter.ID)
@@ -65,8 +66,13 @@ func testLiving(t *testing.T, f GrantsFixture) {
 		t.Helper()
 		got, err := c.Living(t.Context(), []uuid.UUID{ended, expires, uuid.New(), lives})
 		c.must("look at sessions", err)
-		slices.SortFunc(got, func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
-		slices.SortFunc(want, func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) })
+		slices.SortFunc(got, func(a,
+			b uuid.UUID) int {
+			return cmp.Compare(a.String(), b.String())
+		})
+		slices.SortFunc(want, func(a, b uuid.UUID) int {
+			return cmp.Compare(a.String(), b.String())
+		})
 		if !slices.Equal(got, want) {
 			t.Errorf("%v live, expected %v", got, want)
 		}
@@ -100,7 +106,8 @@ func testOpenAgain(t *testing.T, f GrantsFixture) {
 func testSessionWithoutTTL(t *testing.T, f GrantsFixture) {
 	c := newCourt(t, f)
 	for _, ttl := range []time.Duration{0, -time.Second} {
-		if err := c.OpenSession(t.Context(), locking.Session{ID: uuid.New(), Replica: "one", TTL: ttl}); err == nil {
+		if err := c.OpenSession(t.Context(),
+			locking.Session{ID: uuid.New(), Replica: "one", TTL: ttl}); err == nil {
 			t.Errorf("a session of %s was opened", ttl)
 		}
 	}
@@ -255,12 +262,14 @@ func testReleaseByAnExpiredSession(t *testing.T, f GrantsFixture) {
 func testSweep(t *testing.T, f GrantsFixture) {
 	c := newCourt(t, f)
 	one, two, living := c.session("one"), c.session("two"), c.session("living")
-	locks := []locking.GrantRequest{ask(writes("a"), reads("b"), slot("c", 7)), ask(reads("b")), ask()}
+	locks := []locking.GrantRequest{ask(writes("a"), reads("b"), slot("c", 7)), ask(reads("b")),
+		ask()}
 	var want []locking.Released
 	for i, r := range locks {
 		r.Owner = locking.Owner{Replica: "replica", Job: "größe", Run: r.ID.String()}
 		token := c.granted([]uuid.UUID{one, two, one}[i], r)
-		want = append(want, locking.Released{ID: r.ID, Token: token, Owner: r.Owner, Requests: r.Requests})
+		want = append(want, locking.Released{ID: r.ID, Token: token, Owner: r.Owner,
+			Requests: r.Requests})
 	}
 	if c.grant(two, waiting(ask(writes("a"))))[0].Blocker == nil {
 		t.Error("a name was locked twice")
@@ -279,14 +288,16 @@ func testSweep(t *testing.T, f GrantsFixture) {
 	if again := c.sweep(); len(again) != 0 {
 		t.Errorf("swept again: %+v", again)
 	}
-	if stood, err := c.Release(t.Context(), []locking.Token{want[0].Token}); err != nil || stood[0] {
+	if stood, err := c.Release(t.Context(), []locking.Token{want[0].Token}); err != nil ||
+		stood[0] {
 		t.Errorf("release of a swept claim: %v, %v", stood, err)
 	}
 	c.granted(living, ask(writes("a"), writes("b"), writes("c")))
 }
 
 func sameReleased(a, b locking.Released) bool {
-	return a.ID == b.ID && a.Token == b.Token && a.Owner == b.Owner && slices.Equal(a.Requests, b.Requests)
+	return a.ID == b.ID && a.Token == b.Token && a.Owner == b.Owner &&
+		slices.Equal(a.Requests, b.Requests)
 }
 
 func testSweepSparesTheLiving(t *testing.T, f GrantsFixture) {

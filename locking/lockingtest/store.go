@@ -109,7 +109,9 @@ func (r *replica) note(e locking.Event) {
 func (r *replica) seen(kind locking.EventKind) []locking.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.events), func(e locking.Event) bool { return e.Kind != kind })
+	return slices.DeleteFunc(slices.Clone(r.events), func(e locking.Event) bool {
+		return e.Kind != kind
+	})
 }
 
 // start runs the replica's renewals until the test ends.
@@ -201,7 +203,8 @@ func exclusive(t *testing.T, names ...string) []locking.Request {
 	t.Helper()
 	var requests []locking.Request
 	for _, name := range names {
-		requests = append(requests, locking.Request{Resource: path(t, name), Mode: locking.Exclusive})
+		requests = append(requests,
+			locking.Request{Resource: path(t, name), Mode: locking.Exclusive})
 	}
 	return requests
 }

@@ -62,15 +62,18 @@ func (m *member) tries() int {
 func testGivesUpItsTurn(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	a, b := c.join("replica-1"), c.join("replica-2")
-	for _, pair := range [][2]locking.Request{{writes("m"), writes("m")}, {writes("m"), writes("m/x")}, {reads("m"), writes("m")}} {
+	for _, pair := range [][2]locking.Request{{writes("m"), writes("m")},
+		{writes("m"), writes("m/x")}, {reads("m"), writes("m")}} {
 		blocker := a.gets(t, "blocker", pair[0])
-		_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{pair[1], writes("a")}, retry.Policy{Attempts: 3, Delay: atOnce})
+		_, err := b.Acquire(t.Context(), b.owner("waiter"), []locking.Request{pair[1], writes("a")},
+			retry.Policy{Attempts: 3, Delay: atOnce})
 		checkRefused(t, err, "blocker")
 		var exhausted *retry.ExhaustedError
 		if !errors.As(err, &exhausted) || exhausted.Attempts != 3 || exhausted.Waited < 2*atOnce {
 			t.Errorf("tries or time missing: %v", err)
 		}
-		for _, word := range []string{"3 tries in ", "path:m is held by", "job blocker", "run-of-blocker", "on replica-1"} {
+		for _, word := range []string{"3 tries in ", "path:m is held by", "job blocker",
+			"run-of-blocker", "on replica-1"} {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("%q is missing in %v", word, err)
 			}
@@ -113,11 +116,14 @@ func testWhoWaitsGoesFirst(t *testing.T, f LockerFixture) {
 	done := b.waits(t, ctx, "elder", writes("s"))
 	c.awaitPlaces(b, 1)
 	held := a.isRefused(t, "elder", writes("s/other"))
-	if want := "path:s is waited for by job elder (run run-of-elder) on replica-2, which goes first"; !held.Waiting || held.Error() != want {
+	if want :=
+		"path:s is waited for by job elder (run run-of-elder) on replica-2, which goes first"; !held.Waiting || held.Error() != want {
 		t.Errorf("got %q, waiting: %v; expected %q", held, held.Waiting, want)
 	}
-	_, err := a.Acquire(t.Context(), a.owner("younger"), []locking.Request{writes("s/other")}, retry.Policy{Attempts: 2, Delay: atOnce})
-	if err == nil || !strings.Contains(err.Error(), "gave up after 2 tries in ") || !strings.Contains(err.Error(), held.Error()) {
+	_, err := a.Acquire(t.Context(), a.owner("younger"), []locking.Request{writes("s/other")},
+		retry.Policy{Attempts: 2, Delay: atOnce})
+	if err == nil || !strings.Contains(err.Error(), "gave up after 2 tries in ") ||
+		!strings.Contains(err.Error(), held.Error()) {
 		t.Errorf("got %v", err)
 	}
 	cancel()
@@ -169,7 +175,8 @@ func testWaiterPollsTheBlockersEntry(t *testing.T, f LockerFixture) {
 	polled := b.faults.Count(OpGet)
 	await(t, "polling", func() bool { return b.faults.Count(OpGet) > polled+20 })
 	if asked, adds := b.grants.Count(OpGrant), b.faults.Count(OpAdd); asked != 1 || adds != 1 {
-		t.Errorf("the grants were asked %d times, and %d entries added, while the blocker's entry stood", asked, adds)
+		t.Errorf("the grants were asked %d times, and %d entries added, while the blocker's "+
+			"entry stood", asked, adds)
 	}
 	if err := c.entryOf("s"); err == nil {
 		t.Error("who waits has an entry")
@@ -286,7 +293,8 @@ func testForeignEntryDoesNotBlockForEver(t *testing.T, f LockerFixture) {
 	c := newCluster(t, f)
 	c.needsEntries()
 	a := c.join("replica-1")
-	for _, value := range []string{"", "garbage", `{"nonce":"x","resource":"path:other"}`, "\x00\xff"} {
+	for _, value := range []string{"", "garbage", `{"nonce":"x","resource":"path:other"}`,
+		"\x00\xff"} {
 		check(t, "add", c.Add(t.Context(), "test:path:m", []byte(value), lease), nil)
 		held := a.isRefused(t, "", writes("m"))
 		if held.Holder.Known() || !strings.Contains(held.Error(), "unknown") {

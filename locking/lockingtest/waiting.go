@@ -46,7 +46,9 @@ func waitingTests() map[string]func(*testing.T, GrantsFixture) {
 		"SlotsEnoughDoesNot":   {slot("s/t", 2), slot("s/t", 2)},
 		"OtherNameDoesNotWait": {writes("s/t"), writes("s/tt")},
 	} {
-		tests[name] = func(t *testing.T, f GrantsFixture) { testDoesNotYield(t, f, pair[0], pair[1]) }
+		tests[name] = func(t *testing.T, f GrantsFixture) {
+			testDoesNotYield(t, f, pair[0], pair[1])
+		}
 	}
 	return tests
 }
@@ -62,7 +64,8 @@ type queue struct {
 func newQueue(t *testing.T, f GrantsFixture, wanted ...locking.Request) *queue {
 	t.Helper()
 	c := newCourt(t, f)
-	q := &queue{court: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")), waiter: waiting(ask(wanted...))}
+	q := &queue{court: c, one: c.session("one"), two: c.session("two"), holder: ask(writes("s/t")),
+		waiter: waiting(ask(wanted...))}
 	q.held = c.granted(c.session("three"), q.holder)
 	c.refused(q.one, q.waiter, q.holder)
 	return q

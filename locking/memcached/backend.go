@@ -54,12 +54,16 @@ const (
 
 // Options say which servers there are and how they are talked to.
 type Options struct {
-	Servers []string      // host:port, or the path of a Unix socket; the same list in the same order on all replicas
-	Timeout time.Duration // of connecting, of an answer, and of waiting for a connection; 0 means 500 ms
-	MaxIdle int           // connections kept to each server, and requests at a time; 0 means 32
+	// host:port, or the path of a Unix socket; the same list in the same order on all replicas
+	Servers []string
+	// of connecting, of an answer, and of waiting for a connection; 0 means 500 ms
+	Timeout time.Duration
+	MaxIdle int // connections kept to each server, and requests at a time; 0 means 32
 
-	TLS            *tls.Config // for servers started with -Z; nil: none. Without a ServerName each server is to prove the host it is configured by
-	User, Password string      // for servers started with -Y; both or neither, without spaces
+	// for servers started with -Z; nil: none. Without a ServerName each server is to prove the host
+	// it is configured by
+	TLS            *tls.Config
+	User, Password string // for servers started with -Y; both or neither, without spaces
 }
 
 // Backend is a locking.Backend on memcached. Its methods may be called
@@ -80,7 +84,8 @@ func New(o Options) (*Backend, error) {
 		}
 	}
 	if o.Timeout < 0 || o.MaxIdle < 0 {
-		return nil, fmt.Errorf("memcached: timeout %s and max idle %d can't be negative", o.Timeout, o.MaxIdle)
+		return nil, fmt.Errorf("memcached: timeout %s and max idle %d can't be negative", o.Timeout,
+			o.MaxIdle)
 	}
 	if err := checkUser(o.User, o.Password); err != nil {
 		return nil, err
@@ -92,7 +97,8 @@ func New(o Options) (*Backend, error) {
 		o.MaxIdle = defaultMaxIdle
 	}
 	return &Backend{pool: &pool{
-		servers: newServers(o.Servers), dialer: dialer{tls: o.TLS, user: o.User, password: o.Password},
+		servers: newServers(o.Servers),
+		dialer:  dialer{tls: o.TLS, user: o.User, password: o.Password},
 		timeout: o.Timeout, places: make(chan struct{}, o.MaxIdle),
 	}}, nil
 }
@@ -102,7 +108,8 @@ func checkServer(address string) error {
 		return nil
 	}
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return fmt.Errorf("memcached: found server %q, expected host:port or the path of a socket", address)
+		return fmt.Errorf("memcached: found server %q, expected host:port or the path of a socket",
+			address)
 	}
 	return nil
 }
@@ -113,11 +120,14 @@ func checkUser(user, password string) error {
 	const longest = 250 // a line has 255 bytes
 	switch {
 	case (user == "") != (password == ""):
-		return errors.New("memcached: found only one of user and password, expected both or neither")
+		return errors.New(
+			"memcached: found only one of user and password, expected both or neither")
 	case len(user)+len(password) > longest:
-		return fmt.Errorf("memcached: found a user and password of more than %d bytes together", longest)
+		return fmt.Errorf("memcached: found a user and password of more than %d bytes together",
+			longest)
 	case strings.Contains(user, ":") || strings.ContainsFunc(user+password, isSpace):
-		return errors.New("memcached: found a user with a colon, or a user or password with a space or control character")
+		return errors.New("memcached: found a user with a colon, or a user or password with a " +
+			"space or control character")
 	}
 	return nil
 }

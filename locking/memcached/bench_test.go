@@ -33,7 +33,8 @@ func BenchmarkLock(b *testing.B) {
 	client := memcache.New(server.Addr())
 	client.MaxIdleConns = benchWorkers
 	b.Cleanup(func() { client.Close() })
-	alone, granted, without := newLocker(b, backend), grantedLocker(b, backend), grantedLocker(b, nil)
+	alone, granted, without := newLocker(b, backend), grantedLocker(b, backend),
+		grantedLocker(b, nil)
 	makers := []struct {
 		name string
 		pair func(b *testing.B, owner string, n int) func() error
@@ -56,7 +57,9 @@ func BenchmarkLock(b *testing.B) {
 		}
 		for _, m := range makers {
 			b.Run(fmt.Sprintf("%d/%dworkers/%s", n, benchWorkers, m.name), func(b *testing.B) {
-				inParallel(b, func(worker int64) func() error { return m.pair(b, fmt.Sprint("w", worker), n) })
+				inParallel(b, func(worker int64) func() error {
+					return m.pair(b, fmt.Sprint("w", worker), n)
+				})
 			})
 		}
 		for _, m := range makers {
@@ -87,7 +90,8 @@ func inParallel(b *testing.B, worker func(n int64) func() error) {
 func grantedLocker(b *testing.B, backend locking.Backend) *locking.Locker {
 	b.Helper()
 	locker, err := locking.New(backend, locking.Options{
-		Namespace: "granted", Lease: lease, Grants: memory.NewGrants(), Session: locking.Session{Replica: "replica-1"}, Log: zerolog.Nop(),
+		Namespace: "granted", Lease: lease, Grants: memory.NewGrants(),
+		Session: locking.Session{Replica: "replica-1"}, Log: zerolog.Nop(),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -117,7 +121,8 @@ func lockPair(b *testing.B, locker *locking.Locker, owner string, n int) func() 
 		names = append(names, fmt.Sprintf("%s_t%d", owner, i))
 	}
 	requests := tables(b, names...)
-	who := locking.Owner{Replica: "replica-1", Job: "rollup-sales", Run: "01900000-0000-7000-8000-000000000000"}
+	who := locking.Owner{Replica: "replica-1", Job: "rollup-sales",
+		Run: "01900000-0000-7000-8000-000000000000"}
 	return func() error {
 		lock, err := locker.Acquire(b.Context(), who, requests, patient)
 		if err != nil {
@@ -135,7 +140,9 @@ func barePair(client *memcache.Client, owner string, n int) func() error {
 	}
 	value := make([]byte, 180)
 	return func() error {
-		return retry.Do(context.Background(), patient, func(context.Context) error { return addGetDelete(client, keys, value) },
+		return retry.Do(context.Background(), patient, func(context.Context) error {
+			return addGetDelete(client, keys, value)
+		},
 			retry.If(func(err error) bool { return errors.Is(err, memcache.ErrNotStored) }))
 	}
 }
@@ -167,7 +174,9 @@ func addGetDelete(client *memcache.Client, keys []string, value []byte) error {
 func BenchmarkMemo(b *testing.B) {
 	skipWithShort(b)
 	server := servertest.NewMemcached(b)
-	memo, err := locking.NewMemo(newLocker(b, open(b, memcached.Options{Servers: []string{server.Addr()}, MaxIdle: benchWorkers})), locking.Owner{})
+	memo, err := locking.NewMemo(
+		newLocker(b, open(b, memcached.Options{Servers: []string{server.Addr()},
+			MaxIdle: benchWorkers})), locking.Owner{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -202,7 +211,9 @@ var errComputed = errors.New("the value was not stored")
 // memoHit returns a call that is answered by a stored value.
 func memoHit(b *testing.B, memo *locking.Memo, worker int64, size int) func() error {
 	key := fmt.Sprintf("%d/%d", size, worker)
-	if _, err := memo.Do(b.Context(), key, time.Hour, func(context.Context) ([]byte, error) { return make([]byte, size), nil }); err != nil {
+	if _, err := memo.Do(b.Context(), key, time.Hour, func(context.Context) ([]byte, error) {
+		return make([]byte, size), nil
+	}); err != nil {
 		b.Error(err)
 	}
 	never := func(context.Context) ([]byte, error) { return nil, errComputed }

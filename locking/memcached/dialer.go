@@ -42,7 +42,8 @@ type AuthError struct {
 // Error says what to look at.
 func (e *AuthError) Error() string {
 	if !e.Given {
-		return fmt.Sprintf("it asks for a user and a password (-Y), and none are configured: %s", e.Reply)
+		return fmt.Sprintf("it asks for a user and a password (-Y), and none are configured: %s",
+			e.Reply)
 	}
 	return fmt.Sprintf("it does not take the configured user and password (-Y): %s", e.Reply)
 }
@@ -98,15 +99,18 @@ func (d *dialer) config(address string) *tls.Config {
 // none stores it; so it is stored as ended, for nobody to read.
 func (d *dialer) authenticate(conn net.Conn) error {
 	value := d.user + " " + d.password
-	if _, err := fmt.Fprintf(conn, "set holdfast:auth 0 -1 %d\r\n%s\r\n", len(value), value); err != nil {
+	if _, err := fmt.Fprintf(conn, "set holdfast:auth 0 -1 %d\r\n%s\r\n", len(value),
+		value); err != nil {
 		return fmt.Errorf("authentication: %w", err)
 	}
 	const longest = 512
-	reply, err := bufio.NewReaderSize(conn, longest).ReadSlice('\n') // one line: nothing follows that nobody asked for
+	// one line: nothing follows that nobody asked for
+	reply, err := bufio.NewReaderSize(conn, longest).ReadSlice('\n')
 	line := printable(reply)
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return &ReplyError{Command: "authentication", Found: fmt.Sprintf("a line of more than %d bytes", longest)}
+		return &ReplyError{Command: "authentication",
+			Found: fmt.Sprintf("a line of more than %d bytes", longest)}
 	case errors.Is(err, io.EOF):
 		return &ReplyError{Command: "authentication", Found: closed}
 	case err != nil:
@@ -122,7 +126,8 @@ func (d *dialer) authenticate(conn net.Conn) error {
 // bound makes what waits for conn fail when ctx ends, until the function that
 // it returns is called. That returns an error if ctx has ended meanwhile.
 func bound(ctx context.Context, conn net.Conn) (release func() error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) }) // it fails where the connection is closed already
+	// it fails where the connection is closed already
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) })
 	return func() error {
 		if !stop() {
 			return context.Cause(ctx)

@@ -39,18 +39,22 @@ var eventLines = map[EventKind]struct {
 	level zerolog.Level
 	text  string
 }{
-	EventUnreachable:  {zerolog.WarnLevel, "memcached can't be reached, going on without it until it can"},
-	EventBack:         {zerolog.InfoLevel, "memcached answers again"},
-	EventRestarted:    {zerolog.WarnLevel, "memcached restarted, its locks are gone until their holders renew them"},
-	EventFlushed:      {zerolog.WarnLevel, "memcached was flushed, its locks are gone until their holders renew them"},
+	EventUnreachable: {zerolog.WarnLevel,
+		"memcached can't be reached, going on without it until it can"},
+	EventBack: {zerolog.InfoLevel, "memcached answers again"},
+	EventRestarted: {zerolog.WarnLevel,
+		"memcached restarted, its locks are gone until their holders renew them"},
+	EventFlushed: {zerolog.WarnLevel,
+		"memcached was flushed, its locks are gone until their holders renew them"},
 	EventFlushRefused: {zerolog.InfoLevel, "memcached refused a flush, its locks stand"},
 	EventEvicted:      {zerolog.WarnLevel, "memcached evicted entries, locks may be among them"},
-	EventReassigned:   {zerolog.WarnLevel, "memcached dropped entries while it moved memory, locks may be among them"},
-	EventFull:         {zerolog.WarnLevel, "memcached is full and refuses entries"},
-	EventCrowded:      {zerolog.WarnLevel, "memcached has too many connections and refuses some"},
-	EventUnsafe:       {zerolog.WarnLevel, "memcached setting is unsafe for locks"},
-	EventAdvice:       {zerolog.InfoLevel, "memcached setting could be better"},
-	EventMended:       {zerolog.InfoLevel, "memcached setting is mended"},
+	EventReassigned: {zerolog.WarnLevel,
+		"memcached dropped entries while it moved memory, locks may be among them"},
+	EventFull:    {zerolog.WarnLevel, "memcached is full and refuses entries"},
+	EventCrowded: {zerolog.WarnLevel, "memcached has too many connections and refuses some"},
+	EventUnsafe:  {zerolog.WarnLevel, "memcached setting is unsafe for locks"},
+	EventAdvice:  {zerolog.InfoLevel, "memcached setting could be better"},
+	EventMended:  {zerolog.InfoLevel, "memcached setting is mended"},
 }
 
 func (e Event) log(log zerolog.Logger, server string) {

@@ -59,7 +59,8 @@ func TestAmbiguousAdd(t *testing.T) {
 			}
 			// The locker makes a lock of it either way.
 			proxy.OnRequest(once("add ", test.fate))
-			lock, err := newLocker(t, b).TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
+			lock, err := newLocker(t, b).
+				TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +107,8 @@ func TestAddThatLandsLate(t *testing.T) {
 }
 
 func TestSwapsSurviveABrokenConnection(t *testing.T) {
-	for name, fate := range map[string]servertest.Fate{"before": servertest.Cut, "after": servertest.CutReply} {
+	for name, fate := range map[string]servertest.Fate{"before": servertest.Cut,
+		"after": servertest.CutReply} {
 		for _, prefix := range []string{"gets ", "cas "} {
 			t.Run(prefix+name, func(t *testing.T) {
 				_, proxy, b := throughProxy(t)
@@ -152,7 +154,8 @@ func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
 	if err := b.Add(t.Context(), "k", []byte("1"), lease); err != nil {
 		t.Fatal(err)
 	}
-	for name, fate := range map[string]servertest.Fate{"renewal": servertest.LoseReply, "delete": servertest.Drop} {
+	for name, fate := range map[string]servertest.Fate{"renewal": servertest.LoseReply,
+		"delete": servertest.Drop} {
 		proxy.OnRequest(once("cas ", fate))
 		var err error
 		if name == "renewal" {
@@ -165,7 +168,8 @@ func TestSwapsWhoseRepliesTimeOut(t *testing.T) {
 		}
 	}
 	proxy.OnRequest(once("gets ", servertest.Drop))
-	if err := b.Renew(t.Context(), "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnavailable) {
+	if err := b.Renew(t.Context(), "k", []byte("1"), lease); !errors.Is(err,
+		locking.ErrUnavailable) {
 		t.Errorf("got %v: nothing was changed, so it was unavailable", err)
 	}
 }
@@ -176,7 +180,8 @@ func TestRestartBreaksPooledConnections(t *testing.T) {
 	skipWithShort(t)
 	const workers = 16
 	server := servertest.NewMemcached(t)
-	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second, MaxIdle: workers})
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second,
+		MaxIdle: workers})
 	locker := newLocker(t, b)
 	for round := range 3 {
 		if round > 0 {
@@ -188,7 +193,8 @@ func TestRestartBreaksPooledConnections(t *testing.T) {
 		for i := range workers {
 			all.Go(func() {
 				for n := range 10 {
-					lock, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, fmt.Sprintf("t%d-%d", i, n)))
+					lock, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "job"},
+						tables(t, fmt.Sprintf("t%d-%d", i, n)))
 					if err != nil {
 						t.Errorf("round %d: %v", round, err)
 						return
@@ -223,7 +229,8 @@ func TestServerThatIsDown(t *testing.T) {
 	if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrHeld) {
 		t.Errorf("lock: %v", err)
 	}
-	if _, err := locker.Gate(t.Context(), "sales", time.Minute); !errors.Is(err, locking.ErrUnavailable) {
+	if _, err := locker.Gate(t.Context(), "sales", time.Minute); !errors.Is(err,
+		locking.ErrUnavailable) {
 		t.Errorf("gate: %v", err)
 	}
 	if err := server.Start(t.Context()); err != nil {
@@ -260,7 +267,8 @@ func TestServerThatIsPaused(t *testing.T) {
 	}
 	all.Wait()
 	abandoned := func() int { return runtime.NumGoroutine() - before }
-	for end := time.Now().Add(10 * time.Second); abandoned() > 20; time.Sleep(time.Millisecond) { // until the callers' have unwound
+	for end := time.Now().Add(10 * time.Second); abandoned() > 20; time.Sleep(time.Millisecond) {
+		// until the callers' have unwound
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines are left of 50 requests with 4 at a time", abandoned())
 		}
@@ -289,7 +297,8 @@ func TestContextEndsARequest(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	if err := b.Add(ctx, "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnclear) || !errors.Is(err, stop) {
+	if err := b.Add(ctx, "k", []byte("1"), lease); !errors.Is(err, locking.ErrUnclear) ||
+		!errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 	if err := server.Resume(); err != nil {
@@ -318,10 +327,12 @@ func TestFullServer(t *testing.T) {
 	}
 	wanted := []string{"c", "d", "e", "f", "g", "h"}
 	_, err = locker.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, wanted...))
-	if !errors.Is(err, locking.ErrFull) || errors.Is(err, locking.ErrHeld) || errors.Is(err, locking.ErrUnavailable) {
+	if !errors.Is(err, locking.ErrFull) || errors.Is(err, locking.ErrHeld) ||
+		errors.Is(err, locking.ErrUnavailable) {
 		t.Errorf("lock: %v", err)
 	}
-	if found, err := locker.Inspect(t.Context(), resources(t, wanted...)); err != nil || len(found) != 0 {
+	if found, err := locker.Inspect(t.Context(), resources(t, wanted...)); err != nil ||
+		len(found) != 0 {
 		t.Errorf("left behind: %v, %v", found, err)
 	}
 	for _, key := range keys[:8] {
@@ -362,14 +373,17 @@ func TestItemLimitOfTheServer(t *testing.T) {
 	skipWithShort(t)
 	small := connect(t, servertest.NewMemcached(t, "-I", "512k").Addr())
 	for size, want := range map[int]error{400_000: nil, 600_000: locking.ErrTooLarge} {
-		if err := small.Add(t.Context(), fmt.Sprintf("k%d", size), make([]byte, size), lease); !errors.Is(err, want) {
+		if err := small.Add(t.Context(), fmt.Sprintf("k%d", size), make([]byte, size),
+			lease); !errors.Is(err, want) {
 			t.Errorf("%d bytes into 512 KiB: got %v, expected %v", size, err, want)
 		}
 	}
 	large := connect(t, servertest.NewMemcached(t, "-I", "4m").Addr())
 	for extra, want := range []error{nil, locking.ErrTooLarge} {
-		if err := large.Add(t.Context(), fmt.Sprintf("k%d", extra), make([]byte, locking.MaxValueBytes+extra), lease); !errors.Is(err, want) {
-			t.Errorf("%d bytes more than the limit into 4 MiB: got %v, expected %v", extra, err, want)
+		if err := large.Add(t.Context(), fmt.Sprintf("k%d", extra),
+			make([]byte, locking.MaxValueBytes+extra), lease); !errors.Is(err, want) {
+			t.Errorf("%d bytes more than the limit into 4 MiB: got %v, expected %v", extra, err,
+				want)
 		}
 	}
 }
@@ -396,12 +410,14 @@ func throughProxy(t *testing.T) (*servertest.Memcached, *servertest.Proxy, *memc
 	skipWithShort(t)
 	server := servertest.NewMemcached(t)
 	proxy := servertest.NewProxy(t, server.Addr())
-	return server, proxy, open(t, memcached.Options{Servers: []string{proxy.Addr()}, Timeout: short})
+	return server, proxy, open(t,
+		memcached.Options{Servers: []string{proxy.Addr()}, Timeout: short})
 }
 
 func newLocker(t testing.TB, b locking.Backend) *locking.Locker {
 	t.Helper()
-	locker, err := locking.New(b, locking.Options{Namespace: "test", Lease: lease, Log: zerolog.Nop()})
+	locker, err := locking.New(b,
+		locking.Options{Namespace: "test", Lease: lease, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

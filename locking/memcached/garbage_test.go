@@ -93,13 +93,15 @@ var replies = map[string]struct {
 func TestServersThatBabble(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)}, Timeout: short})
+			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},
+				Timeout: short})
 			want := locking.ErrUnclear
 			if reply.refused {
 				want = locking.ErrUnavailable
 			}
 			err := b.Add(t.Context(), "k", []byte("1"), lease)
-			if !errors.Is(err, want) || errors.Is(err, locking.ErrUnclear) == reply.refused || errors.Is(err, locking.ErrNotStored) {
+			if !errors.Is(err, want) || errors.Is(err, locking.ErrUnclear) == reply.refused ||
+				errors.Is(err, locking.ErrNotStored) {
 				t.Errorf("add: got %v, expected %v", err, want)
 			}
 			_, getErr := b.Get(t.Context(), "k")
@@ -119,14 +121,17 @@ func TestServersThatBabble(t *testing.T) {
 func TestLocksOnServersThatBabble(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)}, Timeout: short})
+			b := open(t, memcached.Options{Servers: []string{babbler(t, reply.text, reply.hangUp)},
+				Timeout: short})
 			alone := newLocker(t, b)
 			_, err := alone.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
-			if !errors.Is(err, locking.ErrUnclear) && !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrHeld) {
+			if !errors.Is(err, locking.ErrUnclear) && !errors.Is(err, locking.ErrUnavailable) ||
+				errors.Is(err, locking.ErrHeld) {
 				t.Errorf("alone: %v", err)
 			}
 			granted, err := locking.New(b, locking.Options{
-				Namespace: "n", Lease: lease, Grants: memory.NewGrants(), Session: locking.Session{Replica: "a"}, Log: zerolog.Nop(),
+				Namespace: "n", Lease: lease, Grants: memory.NewGrants(),
+				Session: locking.Session{Replica: "a"}, Log: zerolog.Nop(),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -136,11 +141,13 @@ func TestLocksOnServersThatBabble(t *testing.T) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			lock, err := granted.TryAcquire(t.Context(), locking.Owner{Job: "job"}, tables(t, "a", "b"))
+			lock, err := granted.TryAcquire(t.Context(), locking.Owner{Job: "job"},
+				tables(t, "a", "b"))
 			if err != nil {
 				t.Fatalf("with grants, after %s: %v", time.Since(start), err)
 			}
-			if _, err := granted.TryAcquire(t.Context(), locking.Owner{Job: "other"}, tables(t, "b")); !errors.Is(err, locking.ErrHeld) {
+			if _, err := granted.TryAcquire(t.Context(), locking.Owner{Job: "other"},
+				tables(t, "b")); !errors.Is(err, locking.ErrHeld) {
 				t.Errorf("a second lock: %v", err)
 			}
 			if err := lock.Release(t.Context()); err != nil {

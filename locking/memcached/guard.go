@@ -35,7 +35,8 @@ func (g *guard) read(data []byte) error {
 		if data[end-1] == '\n' {
 			size := valueSize(g.line)
 			if size > locking.MaxValueBytes+len("\r\n") {
-				return fmt.Errorf("a value of %d bytes was announced, expected at most %d", size, locking.MaxValueBytes)
+				return fmt.Errorf("a value of %d bytes was announced, expected at most %d", size,
+					locking.MaxValueBytes)
 			}
 			g.value, g.line = size, g.line[:0]
 		}

@@ -32,7 +32,8 @@ func TestGuardCountsOnlyHeaders(t *testing.T) {
 			var g guard
 			var err error
 			for rest := test.reply; rest != "" && err == nil; {
-				n := min(len(rest), rapid.SampledFrom([]int{1, 2, 3, 7, 100, 4096, 1 << 20}).Draw(t, "bytes"))
+				n := min(len(rest), rapid.SampledFrom([]int{1, 2, 3, 7, 100, 4096, 1 << 20}).
+					Draw(t, "bytes"))
 				err = g.read([]byte(rest[:n]))
 				rest = rest[n:]
 				if len(rest) > 100_000 {

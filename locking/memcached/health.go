@@ -51,10 +51,11 @@ type Usage struct {
 // Counts are what a server has counted since it started or was told to begin
 // anew.
 type Counts struct {
-	Flushes            uint64 `json:"flushes"` // also those that -F refused
-	Evictions          uint64 `json:"evictions"`
-	SlabEvictions      uint64 `json:"slab_evictions"` // entries dropped while memory was moved between sizes
-	OutOfMemory        uint64 `json:"out_of_memory"`  // entries that it had no room for
+	Flushes   uint64 `json:"flushes"` // also those that -F refused
+	Evictions uint64 `json:"evictions"`
+	// entries dropped while memory was moved between sizes
+	SlabEvictions      uint64 `json:"slab_evictions"`
+	OutOfMemory        uint64 `json:"out_of_memory"` // entries that it had no room for
 	RefusedConnections uint64 `json:"refused_connections"`
 }
 
@@ -73,7 +74,9 @@ type Seen struct {
 
 // Complaints returns the settings with the verdict.
 func (h Health) Complaints(v Verdict) []Setting {
-	return slices.DeleteFunc(slices.Clone(h.Settings), func(s Setting) bool { return s.Verdict != v })
+	return slices.DeleteFunc(slices.Clone(h.Settings), func(s Setting) bool {
+		return s.Verdict != v
+	})
 }
 
 // UnsafeError says that servers are not fit to keep locks: their settings are
@@ -94,7 +97,8 @@ func (e *UnsafeError) Error() string {
 		for _, s := range h.Complaints(Unsafe) {
 			settings = append(settings, s.String())
 		}
-		parts = append(parts, fmt.Sprintf("memcached %s: %s", h.Server, strings.Join(settings, "; ")))
+		parts = append(parts, fmt.Sprintf("memcached %s: %s", h.Server,
+			strings.Join(settings, "; ")))
 	}
 	return "not safe for locks: " + strings.Join(parts, ". ")
 }

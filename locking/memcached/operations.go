@@ -127,7 +127,8 @@ func (b *Backend) swap(ctx context.Context, key string, value []byte, with memca
 
 // swapVersion is swap for a version of the item that was found to hold value.
 // If the connection breaks meanwhile it looks again, once.
-func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, version uint64, with memcache.Item) error {
+func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, version uint64,
+	with memcache.Item) error {
 	with.Key, with.CasID = key, version
 	send := func(c *memcache.Client) error { return c.CompareAndSwap(&with) }
 	err := b.run(ctx, send)
@@ -148,7 +149,8 @@ func (b *Backend) swapVersion(ctx context.Context, key string, value []byte, ver
 }
 
 // compare returns the version of the item if it holds value.
-func (b *Backend) compare(ctx context.Context, key string, value []byte) (version uint64, err error) {
+func (b *Backend) compare(ctx context.Context, key string,
+	value []byte) (version uint64, err error) {
 	found, err := b.get(ctx, []string{key})
 	if err != nil {
 		return 0, err

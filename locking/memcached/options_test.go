@@ -24,7 +24,8 @@ func TestOptions(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := memcached.New(test.options)
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			if (err == nil) != (test.want == "") || err != nil &&
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, expected %q", err, test.want)
 			}
 		})

@@ -41,7 +41,8 @@ func (p *pool) take(ctx context.Context) (*slot, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", locking.ErrUnavailable, context.Cause(ctx))
 	case <-timer.C:
-		return nil, fmt.Errorf("%w: all %d places were taken for %s", locking.ErrUnavailable, cap(p.places), p.timeout)
+		return nil, fmt.Errorf("%w: all %d places were taken for %s", locking.ErrUnavailable,
+			cap(p.places), p.timeout)
 	}
 }
 
@@ -89,7 +90,8 @@ type slot struct {
 }
 
 func newSlot(p *pool) *slot {
-	s := &slot{client: memcache.NewFromSelector(p.servers), dialer: &p.dialer, generation: p.generation, conns: map[*conn]struct{}{}}
+	s := &slot{client: memcache.NewFromSelector(p.servers), dialer: &p.dialer,
+		generation: p.generation, conns: map[*conn]struct{}{}}
 	s.client.Timeout, s.client.MaxIdleConns, s.client.DialContext = p.timeout, 1, s.dial
 	return s
 }

@@ -41,7 +41,8 @@ func TestConnectionInUseIsRenewedOnItsReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := b.pool.idle[0]; len(s.conns) != 0 || s.generation != b.pool.generation {
-		t.Errorf("%d connections of generation %d in pool of generation %d", len(s.conns), s.generation, b.pool.generation)
+		t.Errorf("%d connections of generation %d in pool of generation %d", len(s.conns),
+			s.generation, b.pool.generation)
 	}
 }
 

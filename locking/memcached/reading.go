@@ -10,8 +10,9 @@ import (
 
 // reading is what a server said of itself at one moment.
 type reading struct {
-	pid      int64
-	started  int64 // by its own clock, in seconds; with pid it tells one life of a server from the next
+	pid int64
+	// by its own clock, in seconds; with pid it tells one life of a server from the next
+	started  int64
 	uptime   time.Duration
 	version  string
 	usage    Usage
@@ -42,11 +43,15 @@ var counted = map[counter][]string{
 
 // statistics and settings are what is kept of the two replies.
 var (
-	statistics = names("pid", "uptime", "time", "version", "curr_connections", "curr_items", "bytes", "limit_maxbytes",
-		"cmd_flush", "evictions", "slab_reassign_evictions_nomem", "slab_reassign_busy_deletes", "store_no_memory",
+	statistics = names("pid", "uptime", "time", "version", "curr_connections", "curr_items",
+		"bytes", "limit_maxbytes",
+		"cmd_flush", "evictions", "slab_reassign_evictions_nomem", "slab_reassign_busy_deletes",
+		"store_no_memory",
 		"rejected_connections", "listen_disabled_num")
-	settingNames = names("evictions", "flush_enabled", "slab_reassign", "cas_enabled", "item_size_max", "maxconns",
-		"auth_enabled_ascii", "temp_lru", "temporary_ttl", "idle_timeout", "udpport", "inter", "domain_socket")
+	settingNames = names("evictions", "flush_enabled", "slab_reassign", "cas_enabled",
+		"item_size_max", "maxconns",
+		"auth_enabled_ascii", "temp_lru", "temporary_ttl", "idle_timeout", "udpport", "inter",
+		"domain_socket")
 )
 
 func names(list ...string) map[string]bool {
@@ -98,7 +103,8 @@ func parse(stats, settings map[string]string) (reading, error) {
 	p := parser{stats: stats}
 	uptime := p.number("uptime", true)
 	r := reading{
-		pid: p.number("pid", true), started: p.number("time", true) - uptime, uptime: time.Duration(min(uptime, maxUptime)) * time.Second,
+		pid: p.number("pid", true), started: p.number("time", true) - uptime,
+		uptime:  time.Duration(min(uptime, maxUptime)) * time.Second,
 		version: stats["version"], settings: settings, counters: map[counter]uint64{},
 		usage: Usage{
 			Connections: p.number("curr_connections", false), Items: p.number("curr_items", false),
@@ -132,7 +138,8 @@ func (p *parser) number(name string, needed bool) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if (err != nil || n < 0) && p.err == nil {
-		p.err = &ReplyError{Command: "stats", Found: fmt.Sprintf("%s %q, expected a number", name, text)}
+		p.err = &ReplyError{Command: "stats",
+			Found: fmt.Sprintf("%s %q, expected a number", name, text)}
 	}
 	return n
 }

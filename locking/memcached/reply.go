@@ -79,9 +79,11 @@ func (r *statReader) line(command string) ([]byte, error) {
 	case err == nil:
 		return bytes.TrimRight(line, "\r\n"), nil
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, &ReplyError{Command: command, Found: fmt.Sprintf("a line of more than %d bytes", maxLine)}
+		return nil, &ReplyError{Command: command,
+			Found: fmt.Sprintf("a line of more than %d bytes", maxLine)}
 	case errors.Is(err, io.EOF) && r.limit.N <= 0:
-		return nil, &ReplyError{Command: command, Found: fmt.Sprintf("more than %d bytes", maxReply)}
+		return nil, &ReplyError{Command: command,
+			Found: fmt.Sprintf("more than %d bytes", maxReply)}
 	case errors.Is(err, io.EOF):
 		return nil, &ReplyError{Command: command, Found: closed}
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	plainStats    = "STAT pid 7\r\nSTAT uptime 5\r\nSTAT time 1005\r\nSTAT version 1.6.18\r\nEND\r\n"
+	plainStats = "STAT pid 7\r\nSTAT uptime 5\r\nSTAT time 1005\r\nSTAT version " +
+		"1.6.18\r\nEND\r\n"
 	plainSettings = "STAT evictions off\r\nEND\r\n"
 )
 
@@ -101,10 +102,12 @@ func TestServersThatAreNoMemcached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := speaker(t, test.say)
-			watch := watchOf(t, open(t, memcached.Options{Servers: []string{address}, Timeout: time.Minute}))
+			watch := watchOf(t, open(t,
+				memcached.Options{Servers: []string{address}, Timeout: time.Minute}))
 			watch.Look(t.Context())
 			h := watch.Servers()[0]
-			if h.State != memcached.StateUnreachable || !strings.Contains(h.Error, test.want) || !strings.HasPrefix(h.Error, "memcached "+address+": ") {
+			if h.State != memcached.StateUnreachable || !strings.Contains(h.Error, test.want) ||
+				!strings.HasPrefix(h.Error, "memcached "+address+": ") {
 				t.Errorf("%s: %s\nexpected %s", h.State, h.Error, test.want)
 			}
 			if strings.ContainsFunc(h.Error, unicode.IsControl) {
@@ -131,9 +134,11 @@ func TestServersThatAreSlow(t *testing.T) {
 		"nothing": saying(""), "half": saying(plainStats), "a byte now and then": trickle,
 	} {
 		t.Run(name, func(t *testing.T) {
-			watch := watchOf(t, open(t, memcached.Options{Servers: []string{speaker(t, say)}, Timeout: short}))
+			watch := watchOf(t, open(t,
+				memcached.Options{Servers: []string{speaker(t, say)}, Timeout: short}))
 			watch.Look(t.Context())
-			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable || !strings.Contains(h.Error, context.DeadlineExceeded.Error()) {
+			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable ||
+				!strings.Contains(h.Error, context.DeadlineExceeded.Error()) {
 				t.Errorf("%s: %s", h.State, h.Error)
 			}
 			if err := watch.Check(); err != nil {
@@ -145,8 +150,11 @@ func TestServersThatAreSlow(t *testing.T) {
 
 // TestWhatAServerSaysIsShownAsText has one that would write on the terminal.
 func TestWhatAServerSaysIsShownAsText(t *testing.T) {
-	stats := strings.Replace(plainStats, "1.6.18", "1.6.18\x1b[2J\xff\u202e"+strings.Repeat("x", 1000), 1)
-	watch := watchOf(t, open(t, memcached.Options{Servers: []string{speaker(t, saying(stats+plainSettings))}, Timeout: time.Minute}))
+	stats := strings.Replace(plainStats, "1.6.18",
+		"1.6.18\x1b[2J\xff\u202e"+strings.Repeat("x", 1000), 1)
+	watch := watchOf(t,
+		open(t, memcached.Options{Servers: []string{speaker(t, saying(stats+plainSettings))},
+			Timeout: time.Minute}))
 	watch.Look(t.Context())
 	h := watch.Servers()[0]
 	if !strings.HasPrefix(h.Version, "1.6.18 [2J? xxx") || len(h.Version) > 200 {
@@ -166,11 +174,13 @@ func TestAnswersToAPassword(t *testing.T) {
 		"close":        {hangingUp(""), "found a connection that it closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{speaker(t, test.say)}, Timeout: time.Minute, User: user, Password: password})
+			b := open(t, memcached.Options{Servers: []string{speaker(t, test.say)},
+				Timeout: time.Minute, User: user, Password: password})
 			err := b.Ping(t.Context())
 			var reply *memcached.ReplyError
 			var dial *memcached.DialError
-			if !errors.As(err, &reply) || !errors.As(err, &dial) || !strings.Contains(err.Error(), test.want) {
+			if !errors.As(err, &reply) || !errors.As(err, &dial) ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("ping: %v", err)
 			}
 			refused(t, b, test.want)
@@ -179,7 +189,8 @@ func TestAnswersToAPassword(t *testing.T) {
 }
 
 func FuzzReply(f *testing.F) {
-	for _, seed := range []string{plainStats + plainSettings, "END\r\n", "STAT a\r\nSTAT  \r\nSTAT\r\n", "STAT pid 7", strings.Repeat("STAT x y\r\n", 10_000)} {
+	for _, seed := range []string{plainStats + plainSettings, "END\r\n",
+		"STAT a\r\nSTAT  \r\nSTAT\r\n", "STAT pid 7", strings.Repeat("STAT x y\r\n", 10_000)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -188,7 +199,8 @@ func FuzzReply(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.Version == "" || h.Usage.Items < 0 || len(h.Settings) == 0 || strings.ContainsFunc(h.Version, unicode.IsControl) {
+		if h.Version == "" || h.Usage.Items < 0 || len(h.Settings) == 0 ||
+			strings.ContainsFunc(h.Version, unicode.IsControl) {
 			t.Errorf("%q was taken as %+v", said, h)
 		}
 	})

@@ -59,7 +59,8 @@ func notSent(err error) bool {
 // answered reports whether err is what a server said.
 func answered(err error) bool {
 	for _, answer := range []error{
-		memcache.ErrCacheMiss, memcache.ErrCASConflict, memcache.ErrNotStored, memcache.ErrMalformedKey,
+		memcache.ErrCacheMiss, memcache.ErrCASConflict, memcache.ErrNotStored,
+		memcache.ErrMalformedKey,
 	} {
 		if errors.Is(err, answer) {
 			return true
@@ -80,7 +81,8 @@ func saysRefused(err error) bool {
 	const from = "memcache: unexpected response line from "
 	_, text, _ := strings.Cut(err.Error(), from)
 	_, line, _ := strings.Cut(text, ": ")
-	return strings.HasPrefix(line, `"ERROR\r\n`) || strings.HasPrefix(line, `"CLIENT_ERROR `) || strings.HasPrefix(line, `"SERVER_ERROR `)
+	return strings.HasPrefix(line, `"ERROR\r\n`) || strings.HasPrefix(line, `"CLIENT_ERROR `) ||
+		strings.HasPrefix(line, `"SERVER_ERROR `)
 }
 
 // saysFull reports whether a server had no room: "out of memory storing

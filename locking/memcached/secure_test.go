@@ -22,8 +22,10 @@ const (
 func withPassword(t *testing.T, flags ...string) *servertest.Memcached {
 	t.Helper()
 	skipWithShort(t)
-	file := servertest.PublicFile(t, "users", fmt.Appendf(nil, "other:other\n%s:%s\n", user, password))
-	return servertest.NewGuardedMemcached(t, servertest.Guard{User: user, Password: password}, append(flags, "-Y", file)...)
+	file := servertest.PublicFile(t, "users",
+		fmt.Appendf(nil, "other:other\n%s:%s\n", user, password))
+	return servertest.NewGuardedMemcached(t, servertest.Guard{User: user, Password: password},
+		append(flags, "-Y", file)...)
 }
 
 // withTLS returns a server that speaks TLS only, and what a client of it needs.
@@ -38,7 +40,8 @@ func withTLS(t *testing.T, flags ...string) (*servertest.Memcached, *tls.Config)
 		t.Fatal(err)
 	}
 	config := &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{pair}}
-	flags = append(flags, "-Z", "-o", "ssl_chain_cert="+certificate+",ssl_key="+key+",ssl_ca_cert="+authority.File)
+	flags = append(flags, "-Z", "-o",
+		"ssl_chain_cert="+certificate+",ssl_key="+key+",ssl_ca_cert="+authority.File)
 	return servertest.NewGuardedMemcached(t, servertest.Guard{TLS: config}, flags...), config
 }
 
@@ -54,7 +57,8 @@ func works(t *testing.T, server *servertest.Memcached, o memcached.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "other"}, tables(t, "b")); !errors.Is(err, locking.ErrHeld) {
+		if _, err := locker.TryAcquire(t.Context(), locking.Owner{Job: "other"},
+			tables(t, "b")); !errors.Is(err, locking.ErrHeld) {
 			t.Errorf("a second lock: %v", err)
 		}
 		if err := lock.Release(t.Context()); err != nil {
@@ -90,7 +94,8 @@ func TestTLSWithPassword(t *testing.T) {
 	authority := servertest.NewAuthority(t)
 	certificate, key := authority.Issue(t, "127.0.0.1")
 	config := &tls.Config{RootCAs: authority.Pool}
-	server := servertest.NewGuardedMemcached(t, servertest.Guard{TLS: config, User: user, Password: password},
+	server := servertest.NewGuardedMemcached(t,
+		servertest.Guard{TLS: config, User: user, Password: password},
 		"-Y", file, "-Z", "-o", "ssl_chain_cert="+certificate+",ssl_key="+key)
 	works(t, server, memcached.Options{TLS: config, User: user, Password: password})
 }
@@ -106,7 +111,8 @@ func refused(t *testing.T, b *memcached.Backend, want string) {
 		"ping": b.Ping(t.Context()), "get": err, "add": b.Add(t.Context(), "k", []byte("v"), lease),
 		"renew": b.Renew(t.Context(), "k", []byte("v"), lease), "delete": b.Delete(t.Context(), "k", []byte("v")),
 	} {
-		if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, locking.ErrUnavailable) || errors.Is(err, locking.ErrUnclear) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected unavailable and %q", name, err, want)
 		}
 		if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "wrong") {
@@ -128,8 +134,10 @@ func TestPasswordsThatAreNotTaken(t *testing.T) {
 	refused(t, open(t, memcached.Options{Servers: address, Timeout: 5 * time.Second}),
 		"it asks for a user and a password (-Y), and none are configured")
 	for _, wrong := range [][2]string{{user, "wrong"}, {"wrong", password}, {"other", password}} {
-		b := open(t, memcached.Options{Servers: address, Timeout: 5 * time.Second, User: wrong[0], Password: wrong[1]})
-		refused(t, b, "it does not take the configured user and password (-Y): CLIENT_ERROR authentication failure")
+		b := open(t, memcached.Options{Servers: address, Timeout: 5 * time.Second, User: wrong[0],
+			Password: wrong[1]})
+		refused(t, b, "it does not take the configured user and password (-Y): CLIENT_ERROR "+
+			"authentication failure")
 		var auth *memcached.AuthError
 		if err := b.Ping(t.Context()); !errors.As(err, &auth) || !auth.Given {
 			t.Errorf("ping: %v", err)
@@ -142,7 +150,8 @@ func TestPasswordsThatAreNotTaken(t *testing.T) {
 func TestPasswordThatNobodyAsksFor(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, "-M", "-F", "-o", "no_slab_reassign")
-	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second, User: user, Password: password})
+	b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second,
+		User: user, Password: password})
 	if err := b.Add(t.Context(), "k", []byte("v"), lease); err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +177,15 @@ func TestTLSThatFails(t *testing.T) {
 		"another authority": {server, &tls.Config{RootCAs: strange.Pool, Certificates: config.Certificates},
 			"TLS: tls: failed to verify certificate: x509: certificate signed by unknown authority"},
 		"another name": {server, &tls.Config{RootCAs: config.RootCAs, Certificates: config.Certificates, ServerName: "cache.example"},
-			"TLS: tls: failed to verify certificate: x509: certificate is not valid for any names, but wanted to match cache.example"},
+			"TLS: tls: failed to verify certificate: x509: certificate is not valid for any " +
+				"names, but wanted to match cache.example"},
 		"TLS 1.2 without the client's certificate": {server, &tls.Config{RootCAs: config.RootCAs, MaxVersion: tls.VersionTLS12}, "TLS: remote error: tls: handshake failure"},
 		"TLS with a server that has none":          {plain, config, "TLS: tls: first record does not look like a TLS handshake"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			refused(t, open(t, memcached.Options{Servers: []string{test.server.Addr()}, Timeout: 5 * time.Second, TLS: test.tls}), test.want)
+			refused(t, open(t, memcached.Options{Servers: []string{test.server.Addr()},
+				Timeout: 5 * time.Second, TLS: test.tls}), test.want)
 		})
 	}
 }
@@ -191,7 +202,8 @@ func TestTLSThatFailsLater(t *testing.T) {
 		"without TLS":                      {nil, "a server that expects TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second, TLS: test.tls})
+			b := open(t, memcached.Options{Servers: []string{server.Addr()},
+				Timeout: 5 * time.Second, TLS: test.tls})
 			if err := b.Ping(t.Context()); !errors.Is(err, locking.ErrUnavailable) {
 				t.Errorf("ping: %v", err)
 			}
@@ -200,7 +212,8 @@ func TestTLSThatFailsLater(t *testing.T) {
 			}
 			watch := watchOf(t, b)
 			watch.Look(t.Context())
-			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable || !strings.Contains(h.Error, test.want) {
+			if h := watch.Servers()[0]; h.State != memcached.StateUnreachable ||
+				!strings.Contains(h.Error, test.want) {
 				t.Errorf("watched as %s: %s, expected %q", h.State, h.Error, test.want)
 			}
 		})
@@ -211,7 +224,8 @@ func TestUsersThatCannotBe(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"user", ""}, {"", "secret"}, {"a:b", "secret"}, {"a b", "secret"}, {"a", "secret\n"}, {"a", "secret\x7f"}, {"a", strings.Repeat("secret", 50)},
 	} {
-		_, err := memcached.New(memcached.Options{Servers: []string{"h:1"}, User: pair[0], Password: pair[1]})
+		_, err := memcached.New(memcached.Options{Servers: []string{"h:1"}, User: pair[0],
+			Password: pair[1]})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", pair, err)
 		}

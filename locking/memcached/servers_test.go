@@ -26,7 +26,8 @@ func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 			t.Fatalf("%s goes to %v (%v), expected %v", key, got, err, want)
 		}
 	}
-	if socket := newServers(addresses)[2]; socket.Network() != "unix" || socket.String() != addresses[2] {
+	if socket := newServers(addresses)[2]; socket.Network() != "unix" ||
+		socket.String() != addresses[2] {
 		t.Errorf("socket: %s %s", socket.Network(), socket)
 	}
 	if _, err := newServers(nil).PickServer("k"); err != memcache.ErrNoServers {
@@ -36,7 +37,8 @@ func TestServersChooseAsGomemcacheDoes(t *testing.T) {
 
 func TestFingerprintTellsListsApart(t *testing.T) {
 	seen := map[string][]string{}
-	for _, list := range [][]string{{"a:1"}, {"b:1"}, {"a:1", "b:1"}, {"b:1", "a:1"}, {"a:1", "b:1", "c:1"}} {
+	for _, list := range [][]string{{"a:1"}, {"b:1"}, {"a:1", "b:1"}, {"b:1", "a:1"},
+		{"a:1", "b:1", "c:1"}} {
 		mark := Fingerprint(list)
 		if other, twice := seen[mark]; twice || len(mark) != 16 || mark != Fingerprint(list) {
 			t.Errorf("%q is %q, as %q", list, mark, other)

@@ -20,7 +20,8 @@ func TestLifetimesStayWithinTheProtocol(t *testing.T) {
 		line, _, _ := strings.Cut(string(request), "\r\n")
 		mu.Lock()
 		defer mu.Unlock()
-		if words := strings.Fields(line); len(words) > 3 && (words[0] == "add" || words[0] == "cas") {
+		if words := strings.Fields(line); len(words) > 3 &&
+			(words[0] == "add" || words[0] == "cas") {
 			sent = append(sent, words[0]+" "+words[3])
 		}
 		return servertest.Pass

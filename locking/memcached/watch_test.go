@@ -31,7 +31,8 @@ func recommended(t *testing.T) []string {
 	var flags []string
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(line, "#") || slices.Contains([]string{"logfile", "-p", "-u", "-P"}, words[0]) {
+		if len(words) == 0 || strings.HasPrefix(line, "#") ||
+			slices.Contains([]string{"logfile", "-p", "-u", "-P"}, words[0]) {
 			continue
 		}
 		flags = append(flags, words...)
@@ -42,11 +43,13 @@ func recommended(t *testing.T) []string {
 func TestRecommendedFlagsAreSafe(t *testing.T) {
 	skipWithShort(t)
 	server := servertest.NewMemcached(t, recommended(t)...)
-	watch := watchOf(t, open(t, memcached.Options{Servers: []string{server.Addr()}, Timeout: 5 * time.Second, MaxIdle: 64}))
+	watch := watchOf(t, open(t, memcached.Options{Servers: []string{server.Addr()},
+		Timeout: 5 * time.Second, MaxIdle: 64}))
 	watch.Look(t.Context())
 	complaints(t, watch, memcached.Unsafe)
 	complaints(t, watch, memcached.Advice)
-	if h := watch.Servers()[0]; h.State != memcached.StateSafe || len(h.Events) != 0 || h.Usage.LimitBytes != 128<<20 {
+	if h := watch.Servers()[0]; h.State != memcached.StateSafe || len(h.Events) != 0 ||
+		h.Usage.LimitBytes != 128<<20 {
 		t.Errorf("%+v", h)
 	}
 	if err := watch.Check(); err != nil {
@@ -63,8 +66,10 @@ func TestDefaultFlagsAreNot(t *testing.T) {
 	complaints(t, watch, memcached.Advice)
 	var unsafe *memcached.UnsafeError
 	err := watch.Check()
-	want := fmt.Sprintf("not safe for locks: memcached %s: evictions is on, expected off: start it with -M; "+
-		"flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, expected no: start it with -o no_slab_reassign", server.Addr())
+	want := fmt.Sprintf("not safe for locks: memcached %s: evictions is on, expected off: start "+
+		"it with -M; "+
+		"flush_enabled is yes, expected no: start it with -F; slab_reassign is yes, expected no: "+
+		"start it with -o no_slab_reassign", server.Addr())
 	if !errors.As(err, &unsafe) || err.Error() != want {
 		t.Errorf("check: %v\nexpected %s", err, want)
 	}
@@ -90,8 +95,11 @@ func TestFlagsThatMatter(t *testing.T) {
 			watch := watchOf(t, connect(t, server.Addr()))
 			watch.Look(t.Context())
 			h := watch.Servers()[0]
-			at := slices.IndexFunc(h.Settings, func(s memcached.Setting) bool { return s.Name == test.want.Name })
-			if at < 0 || h.Settings[at].Value != test.want.Value || h.Settings[at].Verdict != test.want.Verdict {
+			at := slices.IndexFunc(h.Settings, func(s memcached.Setting) bool {
+				return s.Name == test.want.Name
+			})
+			if at < 0 || h.Settings[at].Value != test.want.Value ||
+				h.Settings[at].Verdict != test.want.Verdict {
 				t.Errorf("%s: %+v, expected %+v", h.Error, h.Settings, test.want)
 			}
 		})
@@ -136,14 +144,16 @@ func TestWhatBefallsAServer(t *testing.T) {
 			for range 3 {
 				watch.Look(t.Context())
 			}
-			if told := log.about(string(test.want)); len(told) != 1 || told[0]["server"] != server.Addr() {
+			if told := log.about(string(test.want)); len(told) != 1 ||
+				told[0]["server"] != server.Addr() {
 				t.Errorf("%d lines in the log: %v", len(told), told)
 			}
 			h := watch.Servers()[0]
 			if h.Events[0].Kind != test.want || test.seen(h.Seen) == 0 {
 				t.Errorf("events %+v, seen %+v", h.Events, h.Seen)
 			}
-			if test.want != memcached.EventRestarted && h.Seen.Restarts != 0 || h.Seen.Outages != 0 {
+			if test.want != memcached.EventRestarted && h.Seen.Restarts != 0 ||
+				h.Seen.Outages != 0 {
 				t.Errorf("seen too much: %+v", h.Seen)
 			}
 		})
@@ -165,7 +175,10 @@ func TestSlabReassignment(t *testing.T) {
 		watch.Look(t.Context())
 		return watch.Servers()[0].Seen.SlabEvictions > 0
 	})
-	if h := watch.Servers()[0]; h.Counts.Evictions != 0 || !slices.ContainsFunc(h.Events, func(e memcached.Event) bool { return e.Kind == memcached.EventReassigned }) {
+	if h := watch.Servers()[0]; h.Counts.Evictions != 0 ||
+		!slices.ContainsFunc(h.Events, func(e memcached.Event) bool {
+			return e.Kind == memcached.EventReassigned
+		}) {
 		t.Errorf("counts %+v, events %+v", h.Counts, h.Events)
 	}
 	safe := servertest.NewMemcached(t, "-M", "-m", "4", "-o", "no_slab_reassign")
@@ -183,7 +196,8 @@ func TestResetStatisticsAreNoRestart(t *testing.T) {
 	events := len(watch.Servers()[0].Events)
 	say(t, server, "stats reset\r\n", "RESET\r\n")
 	watch.Look(t.Context())
-	if h := watch.Servers()[0]; len(h.Events) != events || h.Seen != (memcached.Seen{}) || h.Counts.Evictions != 0 {
+	if h := watch.Servers()[0]; len(h.Events) != events || h.Seen != (memcached.Seen{}) ||
+		h.Counts.Evictions != 0 {
 		t.Errorf("events %+v, seen %+v, counts %+v", h.Events, h.Seen, h.Counts)
 	}
 }
@@ -231,7 +245,8 @@ func TestServerThatComesAndGoes(t *testing.T) {
 	if h := watch.Servers()[0]; h.Seen != (memcached.Seen{Outages: 2}) {
 		t.Errorf("seen %+v, expected two outages and no restart", h.Seen)
 	}
-	for kind, want := range map[string]int{"unreachable": 2, "back": 2, "unsafe": 3, "restarted": 0, "mended": 0} {
+	for kind, want := range map[string]int{"unreachable": 2, "back": 2, "unsafe": 3, "restarted": 0,
+		"mended": 0} {
 		if told := log.about(kind); len(told) != want {
 			t.Errorf("%s is told %d times, expected %d: %v", kind, len(told), want, told)
 		}
@@ -244,7 +259,8 @@ func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 	skipWithShort(t)
 	well := servertest.NewMemcached(t, recommended(t)...)
 	first, second := listen(t), listen(t)
-	b := open(t, memcached.Options{Servers: []string{first.Addr().String(), well.Addr(), second.Addr().String()}, Timeout: time.Hour})
+	b := open(t, memcached.Options{Servers: []string{first.Addr().String(), well.Addr(),
+		second.Addr().String()}, Timeout: time.Hour})
 	watch := watchOf(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	looked := make(chan struct{})
@@ -259,7 +275,9 @@ func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	await(t, "the answer of the third", func() bool { return watch.Servers()[1].State == memcached.StateSafe })
+	await(t, "the answer of the third", func() bool {
+		return watch.Servers()[1].State == memcached.StateSafe
+	})
 	cancel()
 	<-looked
 	for _, i := range []int{0, 2} { // the watch's end is no outage
@@ -271,7 +289,8 @@ func TestSeveralServersAreAskedAtOnce(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	silent := listen(t)
-	watch := watchOf(t, open(t, memcached.Options{Servers: []string{silent.Addr().String()}, Timeout: time.Hour}))
+	watch := watchOf(t, open(t, memcached.Options{Servers: []string{silent.Addr().String()},
+		Timeout: time.Hour}))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		if conn, err := silent.Accept(); err == nil {

@@ -31,7 +31,8 @@ type watched struct {
 func newWatched(s server, n needs) *watched {
 	return &watched{
 		server: s, needs: n, untold: map[EventKind]uint64{}, toldAt: map[EventKind]time.Time{},
-		health: Health{Server: s.String(), State: StateUnknown, Settings: []Setting{}, Events: []Event{}},
+		health: Health{Server: s.String(), State: StateUnknown, Settings: []Setting{},
+			Events: []Event{}},
 	}
 }
 
@@ -44,7 +45,8 @@ func (w *watched) fail(now time.Time, err error) (news []Event) {
 		h.Seen.Outages++
 		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()})
 	} else if silent(err) != silent(h.err) {
-		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()}) // it is another trouble now
+		// it is another trouble now
+		news = append(news, Event{Kind: EventUnreachable, At: now, Error: err.Error()})
 	}
 	h.Error, h.err = err.Error(), err
 	return w.keep(news)
@@ -53,7 +55,8 @@ func (w *watched) fail(now time.Time, err error) (news []Event) {
 // silent reports whether a server just did not answer. Otherwise it did, with
 // what makes it unfit.
 func silent(err error) bool {
-	for _, lost := range []error{os.ErrDeadlineExceeded, context.DeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE} {
+	for _, lost := range []error{os.ErrDeadlineExceeded, context.DeadlineExceeded,
+		syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, lost) {
 			return true
 		}
@@ -77,10 +80,12 @@ func (w *watched) take(now time.Time, r reading) (news []Event) {
 	news = append(news, turned(now, h.Settings, settings)...)
 
 	h.State, h.Asked, h.Error, h.err = StateSafe, now, "", nil
-	h.Version, h.StartedAt, h.Usage, h.Settings = r.version, time.Unix(r.started, 0).UTC(), r.usage, settings
+	h.Version, h.StartedAt, h.Usage, h.Settings = r.version, time.Unix(r.started, 0).UTC(), r.usage,
+		settings
 	h.Counts = Counts{
-		Flushes: r.counters[flushes], Evictions: r.counters[evictions], SlabEvictions: r.counters[reassigns],
-		OutOfMemory: r.counters[outOfMemory], RefusedConnections: r.counters[refused],
+		Flushes: r.counters[flushes], Evictions: r.counters[evictions],
+		SlabEvictions: r.counters[reassigns],
+		OutOfMemory:   r.counters[outOfMemory], RefusedConnections: r.counters[refused],
 	}
 	if len(h.Complaints(Unsafe)) > 0 {
 		h.State = StateUnsafe
@@ -114,8 +119,10 @@ func (w *watched) grown(now time.Time, r reading) (news []Event) {
 		event   EventKind
 		total   *uint64
 	}{
-		{flushes, flushed, total}, {evictions, EventEvicted, &seen.Evictions}, {reassigns, EventReassigned, &seen.SlabEvictions},
-		{outOfMemory, EventFull, &seen.OutOfMemory}, {refused, EventCrowded, &seen.RefusedConnections},
+		{flushes, flushed, total}, {evictions, EventEvicted, &seen.Evictions},
+		{reassigns, EventReassigned, &seen.SlabEvictions},
+		{outOfMemory, EventFull, &seen.OutOfMemory},
+		{refused, EventCrowded, &seen.RefusedConnections},
 	} {
 		before, after := w.last.counters[kind.counter], r.counters[kind.counter]
 		if after < before { // an operator's `stats reset`
@@ -139,7 +146,8 @@ func turned(now time.Time, before, after []Setting) (news []Event) {
 	}
 	for _, s := range after {
 		was, known := verdicts[s.Name]
-		kind := map[Verdict]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice, Good: EventMended}[s.Verdict]
+		kind := map[Verdict]EventKind{Unsafe: EventUnsafe, Advice: EventAdvice,
+			Good: EventMended}[s.Verdict]
 		if was != s.Verdict && (known || s.Verdict != Good) {
 			news = append(news, Event{Kind: kind, At: now, Setting: &s})
 		}

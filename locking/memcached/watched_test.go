@@ -30,7 +30,8 @@ func recommended() map[string]string {
 // answer is a reading of a server whose settings are the recommended ones but
 // for changes.
 func answer(counters map[counter]uint64, changes ...string) reading {
-	r := reading{pid: 7, started: 1000, version: "1.6.18", counters: counters, settings: recommended()}
+	r := reading{pid: 7, started: 1000, version: "1.6.18", counters: counters,
+		settings: recommended()}
 	for i := 0; i < len(changes); i += 2 {
 		r.settings[changes[i]] = changes[i+1]
 	}
@@ -156,13 +157,16 @@ func TestNews(t *testing.T) {
 func TestSeenIsSummedUp(t *testing.T) {
 	w := newTestWatched()
 	w.take(begin, answer(map[counter]uint64{evictions: 100}))
-	w.take(begin.Add(time.Second), answer(map[counter]uint64{evictions: 103, reassigns: 2, outOfMemory: 5, refused: 1, flushes: 1}))
+	w.take(begin.Add(time.Second),
+		answer(map[counter]uint64{evictions: 103, reassigns: 2, outOfMemory: 5, refused: 1,
+			flushes: 1}))
 	w.fail(begin.Add(2*time.Second), errors.New("gone"))
 	w.fail(begin.Add(3*time.Second), errors.New("gone"))
 	second := answer(map[counter]uint64{evictions: 4, flushes: 1}, "flush_enabled", "yes")
 	second.pid = 8
 	w.take(begin.Add(4*time.Second), second)
-	want := Seen{Outages: 1, Restarts: 1, Flushes: 1, RefusedFlushes: 1, Evictions: 7, SlabEvictions: 2, OutOfMemory: 5, RefusedConnections: 1}
+	want := Seen{Outages: 1, Restarts: 1, Flushes: 1, RefusedFlushes: 1, Evictions: 7,
+		SlabEvictions: 2, OutOfMemory: 5, RefusedConnections: 1}
 	if diff := cmp.Diff(want, w.health.Seen); diff != "" {
 		t.Errorf("seen (-want +got):\n%s", diff)
 	}
@@ -178,17 +182,20 @@ func TestHealthOverAnOutage(t *testing.T) {
 	}
 	w.take(begin, answer(nil))
 	w.take(begin.Add(5*time.Second), answer(nil))
-	if h := w.health; h.State != StateSafe || !h.Since.Equal(begin) || !h.Asked.Equal(begin.Add(5*time.Second)) || h.StartedAt.Unix() != 1000 {
+	if h := w.health; h.State != StateSafe || !h.Since.Equal(begin) ||
+		!h.Asked.Equal(begin.Add(5*time.Second)) || h.StartedAt.Unix() != 1000 {
 		t.Errorf("answering: %+v", h)
 	}
 	w.fail(begin.Add(10*time.Second), errors.New("gone"))
 	w.fail(begin.Add(15*time.Second), errors.New("gone away"))
 	h := w.health
-	if h.State != StateUnreachable || !h.Since.Equal(begin.Add(10*time.Second)) || h.Error != "gone away" || h.Version != "1.6.18" || len(h.Settings) == 0 {
+	if h.State != StateUnreachable || !h.Since.Equal(begin.Add(10*time.Second)) ||
+		h.Error != "gone away" || h.Version != "1.6.18" || len(h.Settings) == 0 {
 		t.Errorf("gone: %+v", h)
 	}
 	w.take(begin.Add(20*time.Second), answer(nil, "evictions", "on"))
-	if h := w.health; h.State != StateUnsafe || !h.Since.Equal(begin.Add(20*time.Second)) || h.Error != "" || h.err != nil {
+	if h := w.health; h.State != StateUnsafe || !h.Since.Equal(begin.Add(20*time.Second)) ||
+		h.Error != "" || h.err != nil {
 		t.Errorf("back: %+v", h)
 	}
 }
@@ -200,7 +207,8 @@ func TestOnlyTheLastEventsAreKept(t *testing.T) {
 		w.take(begin.Add(time.Duration(2*i+1)*time.Second), answer(nil))
 	}
 	events := w.health.Events
-	if len(events) != keptEvents || events[0].Kind != EventBack || !events[0].At.Equal(begin.Add(39*time.Second)) || events[1].Kind != EventUnreachable {
+	if len(events) != keptEvents || events[0].Kind != EventBack ||
+		!events[0].At.Equal(begin.Add(39*time.Second)) || events[1].Kind != EventUnreachable {
 		t.Errorf("%d events, the first two are %+v", len(events), events[:2])
 	}
 }
@@ -251,7 +259,8 @@ func TestVerdicts(t *testing.T) {
 				if s.Verdict != Good {
 					got = append(got, string(s.Verdict)+" "+s.Name)
 				}
-				if complete := s.Want != "" && s.Mend != "" && s.Why != ""; complete != (s.Verdict != Good) {
+				if complete := s.Want != "" && s.Mend != "" &&
+					s.Why != ""; complete != (s.Verdict != Good) {
 					t.Errorf("%+v says too much or too little", s)
 				}
 			}

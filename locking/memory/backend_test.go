@@ -40,7 +40,8 @@ func TestKeysThatRanOutDontPileUp(t *testing.T) {
 		b := memory.New()
 		most := 0
 		for i := range 20_000 {
-			if err := b.Add(t.Context(), fmt.Sprintf("firing %d", i)[7:], nil, time.Second); err != nil {
+			if err := b.Add(t.Context(), fmt.Sprintf("firing %d", i)[7:], nil,
+				time.Second); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -49,7 +49,8 @@ func (g *Grants) begin(ctx context.Context) (now time.Time, end func(), err erro
 }
 
 // Grant implements locking.Grants.
-func (g *Grants) Grant(ctx context.Context, id uuid.UUID, requests []locking.GrantRequest) ([]locking.GrantResult, error) {
+func (g *Grants) Grant(ctx context.Context, id uuid.UUID,
+	requests []locking.GrantRequest) ([]locking.GrantResult, error) {
 	now, end, err := g.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,8 @@ func (g *Grants) Grant(ctx context.Context, id uuid.UUID, requests []locking.Gra
 func (g *Grants) decide(s *session, r locking.GrantRequest, now time.Time) locking.GrantResult {
 	p := g.parties[r.ID]
 	if p == nil {
-		p = &party{id: r.ID, owner: r.Owner, requests: slices.Clone(r.Requests), session: s, age: g.age + 1}
+		p = &party{id: r.ID, owner: r.Owner, requests: slices.Clone(r.Requests), session: s,
+			age: g.age + 1}
 	}
 	if p.token != 0 {
 		return locking.GrantResult{Token: p.token} // the reply was lost
@@ -159,7 +161,8 @@ func (g *Grants) Sweep(ctx context.Context) ([]locking.Released, error) {
 		}
 		s.state = ended
 		for _, p := range s.parties {
-			swept = append(swept, locking.Released{ID: p.id, Token: p.token, Owner: p.owner, Requests: p.requests})
+			swept = append(swept, locking.Released{ID: p.id, Token: p.token, Owner: p.owner,
+				Requests: p.requests})
 			g.dismiss(p)
 		}
 	}

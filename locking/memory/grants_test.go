@@ -131,7 +131,8 @@ func (m *model) release(t *rapid.T) {
 		t.Skip("nothing is held")
 	}
 	h := rapid.SampledFrom(m.holds).Draw(t, "holder")
-	if stood, err := m.grants.Release(t.Context(), []locking.Token{h.token}); err != nil || !stood[0] {
+	if stood, err := m.grants.Release(t.Context(), []locking.Token{h.token}); err != nil ||
+		!stood[0] {
 		t.Fatalf("release of %d: %v, %v", h.token, stood, err)
 	}
 	m.holds = without(m.holds, h.ID)
@@ -151,19 +152,24 @@ func (m *model) withdraw(t *rapid.T) {
 func (m *model) compare(t *rapid.T) {
 	beat, err := m.grants.Heartbeat(t.Context(), m.session)
 	if err != nil || len(beat.Claims) != len(m.holds) || len(beat.Waiting) != len(m.waiting) {
-		t.Fatalf("%d claims and %d waiting (%v), expected %d and %d", len(beat.Claims), len(beat.Waiting), err, len(m.holds), len(m.waiting))
+		t.Fatalf("%d claims and %d waiting (%v), expected %d and %d", len(beat.Claims),
+			len(beat.Waiting), err, len(m.holds), len(m.waiting))
 	}
 }
 
 // anyRequests draws from few names, so that conflicts are common.
 func anyRequests(t *rapid.T) []locking.Request {
 	var requests []locking.Request
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "a/b", "a/b/c", "a/d", "ab", "e"}), 1, 3, rapid.ID).Draw(t, "names") {
+	for _, name := range rapid.SliceOfNDistinct(
+		rapid.SampledFrom([]string{"a", "a/b", "a/b/c", "a/d", "ab", "e"}), 1, 3, rapid.ID).Draw(t,
+		"names") {
 		resource, err := locking.Path(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := locking.Request{Resource: resource, Mode: rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted}).Draw(t, "mode")}
+		r := locking.Request{Resource: resource,
+			Mode: rapid.SampledFrom([]locking.Mode{locking.Exclusive, locking.Shared,
+				locking.Slotted}).Draw(t, "mode")}
 		if r.Mode == locking.Slotted {
 			r.Slots = rapid.IntRange(1, 3).Draw(t, "slots")
 		}
@@ -213,8 +219,10 @@ func crowded(b *testing.B, held int) (*memory.Grants, uuid.UUID) {
 	g := memory.NewGrants()
 	s := open(b, g, "one", time.Hour)
 	hold := func(name string, mode locking.Mode) {
-		r := locking.GrantRequest{ID: uuid.New(), Requests: []locking.Request{request(b, name, mode)}}
-		if results, err := g.Grant(b.Context(), s, []locking.GrantRequest{r}); err != nil || results[0].Token == 0 {
+		r := locking.GrantRequest{ID: uuid.New(),
+			Requests: []locking.Request{request(b, name, mode)}}
+		if results, err := g.Grant(b.Context(), s, []locking.GrantRequest{r}); err != nil ||
+			results[0].Token == 0 {
 			b.Fatalf("%s: %+v, %v", name, results, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 func TestGrantsAnswerAsTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grants := memory.NewGrants()
-		lockingtest.RunGrantsModel(t, lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return grants }}, true)
+		lockingtest.RunGrantsModel(t,
+			lockingtest.GrantsFixture{Connect: func(*testing.T) locking.Grants { return grants }},
+			true)
 	})
 }

@@ -29,7 +29,8 @@ type stake struct {
 }
 
 func (s *stake) blocker() *locking.GrantBlocker {
-	return &locking.GrantBlocker{ID: s.id, Resource: s.Resource, Holder: s.owner, Since: s.since, Waiting: s.token == 0}
+	return &locking.GrantBlocker{ID: s.id, Resource: s.Resource, Holder: s.owner, Since: s.since,
+		Waiting: s.token == 0}
 }
 
 // names knows, for each name, what is held and waited for there, and anywhere
@@ -118,7 +119,8 @@ func (n names) holder(r locking.Request) *stake {
 	if at := n[r.Resource]; at != nil {
 		holders := &at.here.holders
 		found := holders.first(r)
-		if r.Mode == locking.Slotted && found != nil && found.Mode == locking.Slotted && holders.other.Len() < r.Slots {
+		if r.Mode == locking.Slotted && found != nil && found.Mode == locking.Slotted &&
+			holders.other.Len() < r.Slots {
 			found = nil // then all that hold here have slots, and one is free
 		}
 		if found == nil {

@@ -95,7 +95,8 @@ func measureOrder(b *testing.B, locker *locking.Locker, policy retry.Policy, hel
 }
 
 // serve returns which waiter got the lock first, by age, and how long it lay free.
-func serve(b *testing.B, locker *locking.Locker, policy retry.Policy, held time.Duration) (first int, idle time.Duration) {
+func serve(b *testing.B, locker *locking.Locker, policy retry.Policy,
+	held time.Duration) (first int, idle time.Duration) {
 	wanted := []locking.Request{request(b, uuid.NewString(), locking.Exclusive)}
 	lock, err := locker.TryAcquire(b.Context(), locking.Owner{}, wanted)
 	if err != nil {

@@ -52,7 +52,8 @@ func (g *Grants) OpenSession(ctx context.Context, s locking.Session) error {
 			}
 		}
 	}
-	g.sessions[s.ID] = &session{Session: s, expires: now.Add(s.TTL), parties: map[uuid.UUID]*party{}}
+	g.sessions[s.ID] = &session{Session: s, expires: now.Add(s.TTL),
+		parties: map[uuid.UUID]*party{}}
 	g.watch(now.Add(s.TTL))
 	return nil
 }

@@ -30,9 +30,11 @@ CREATE TABLE IF NOT EXISTS orders (
     id INTEGER PRIMARY KEY, region TEXT NOT NULL, scheduled_at TEXT NOT NULL, amount INTEGER NOT NULL)`
 	insertOrder = `INSERT INTO orders (region, scheduled_at, amount) VALUES (?, ?, ?)`
 	createSales = `
-CREATE TABLE IF NOT EXISTS %s (one INTEGER PRIMARY KEY CHECK (one = 1), orders INTEGER NOT NULL, amount INTEGER NOT NULL)`
+CREATE TABLE IF NOT EXISTS %s (one INTEGER PRIMARY KEY CHECK (one = 1), orders INTEGER NOT NULL,
+    amount INTEGER NOT NULL)`
 	replaceSales = `
-INSERT INTO %s (one, orders, amount) SELECT 1, count(*), coalesce(sum(amount), 0) FROM orders WHERE region = ?
+INSERT INTO %s (one, orders, amount) SELECT 1, count(*), coalesce(sum(amount), 0) FROM orders
+    WHERE region = ?
 ON CONFLICT (one) DO UPDATE SET orders = excluded.orders, amount = excluded.amount
 RETURNING orders, amount`
 )
@@ -48,10 +50,14 @@ type TakeParams struct {
 func (p TakeParams) Validate() error {
 	var problems []jobs.ParamProblem
 	if len(p.Regions) == 0 || !allKnown(p.Regions) {
-		problems = append(problems, jobs.ParamProblem{Key: "regions", Message: fmt.Sprintf("found %q, expected some of %q", p.Regions, regions)})
+		problems = append(problems,
+			jobs.ParamProblem{Key: "regions",
+				Message: fmt.Sprintf("found %q, expected some of %q", p.Regions, regions)})
 	}
 	if p.Orders < 1 || p.Orders > 1000 {
-		problems = append(problems, jobs.ParamProblem{Key: "orders", Message: fmt.Sprintf("found %d, expected 1 to 1000", p.Orders)})
+		problems = append(problems,
+			jobs.ParamProblem{Key: "orders",
+				Message: fmt.Sprintf("found %d, expected 1 to 1000", p.Orders)})
 	}
 	if len(problems) > 0 {
 		return &jobs.ParamsError{Problems: problems}
@@ -62,7 +68,9 @@ func (p TakeParams) Validate() error {
 var regions = []string{"north", "south"}
 
 func allKnown(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(regions, name) })
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.Contains(regions, name)
+	})
 }
 
 // takeOrders inserts orders. It names them by the run's scheduled time, which is the same
@@ -74,7 +82,8 @@ func takeOrders(ctx context.Context, run *jobs.Run, p TakeParams) error {
 		}
 		for _, region := range p.Regions {
 			for i := range p.Orders {
-				if _, err := tx.ExecContext(ctx, insertOrder, region, run.ScheduledAt.Format(time.RFC3339), 10+i); err != nil {
+				if _, err := tx.ExecContext(ctx, insertOrder, region,
+					run.ScheduledAt.Format(time.RFC3339), 10+i); err != nil {
 					return fmt.Errorf("order from %s: %w", region, err)
 				}
 			}
@@ -93,7 +102,9 @@ type RefreshParams struct {
 // table's name.
 func (p RefreshParams) Validate() error {
 	if !allKnown([]string{p.Region}) {
-		return &jobs.ParamsError{Problems: []jobs.ParamProblem{{Key: "region", Message: fmt.Sprintf("found %q, expected one of %q", p.Region, regions)}}}
+		return &jobs.ParamsError{Problems: []jobs.ParamProblem{
+			{Key: "region", Message: fmt.Sprintf("found %q, expected one of %q", p.Region,
+				regions)}}}
 	}
 	return nil
 }
@@ -108,7 +119,8 @@ func refreshSales(ctx context.Context, run *jobs.Run, p RefreshParams) error {
 			}
 		}
 		var orders, amount int64
-		if err := tx.QueryRowContext(ctx, fmt.Sprintf(replaceSales, table), p.Region).Scan(&orders, &amount); err != nil {
+		if err := tx.QueryRowContext(ctx, fmt.Sprintf(replaceSales, table), p.Region).
+			Scan(&orders, &amount); err != nil {
 			return fmt.Errorf("sales of %s: %w", p.Region, err)
 		}
 		// Kept with the run, and shown with it.

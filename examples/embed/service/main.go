@@ -42,7 +42,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	replica, err := holdfast.New(config, holdfast.WithHandlers(sales.Handlers()...), holdfast.WithLog(log, os.Stderr))
+	replica, err := holdfast.New(config, holdfast.WithHandlers(sales.Handlers()...),
+		holdfast.WithLog(log, os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,8 @@ func run(ctx context.Context, args []string) error {
 	if err := replica.Open(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	log.Info().Stringer("address", listener.Addr()).Str("page", replica.AdminAddr()).Msg("service started")
+	log.Info().Stringer("address", listener.Addr()).Str("page", replica.AdminAddr()).
+		Msg("service started")
 
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return serve(ctx, listener, replica) })

@@ -18,7 +18,9 @@ func operate(mux *http.ServeMux, replica *holdfast.Replica) {
 
 	mux.HandleFunc("POST /refresh/{region}", func(w http.ResponseWriter, r *http.Request) {
 		// The same key is the same run, however often the request is sent.
-		run, err := operations.Trigger(r.Context(), by(r), jobs.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"), Key: r.FormValue("key")})
+		run, err := operations.Trigger(r.Context(), by(r),
+			jobs.TriggerRequest{Job: "refresh-sales-" + r.PathValue("region"),
+				Key: r.FormValue("key")})
 		answer(w, run.ID, err)
 	})
 	mux.HandleFunc("POST /close", func(w http.ResponseWriter, r *http.Request) {

@@ -43,7 +43,8 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := replicas.Start(ctx, replicas.Spec{
-		Program: program, Args: []string{"-listen", own}, Name: "one", Dir: dir, Env: []string{asProgram + "=1"},
+		Program: program, Args: []string{"-listen", own}, Name: "one", Dir: dir,
+		Env:    []string{asProgram + "=1"},
 		Config: strings.Replace(string(config), "sqlite://", "sqlite://"+dir+"/", 1),
 	})
 	if err != nil {
@@ -52,7 +53,8 @@ func TestExample(t *testing.T) {
 	if err := p.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if status, body := get(ctx, t, "http://"+own+"/ready"); status != http.StatusOK || body != "ready\n" {
+	if status, body := get(ctx, t, "http://"+own+"/ready"); status != http.StatusOK ||
+		body != "ready\n" {
 		t.Errorf("the service's own address: %d, %q", status, body)
 	}
 	for _, job := range []string{"take-orders", "refresh-sales-north"} {
@@ -90,13 +92,15 @@ func operateIt(ctx context.Context, t *testing.T, p *replicas.Process, own strin
 	if first != http.StatusOK || again != http.StatusOK || run != same {
 		t.Errorf("triggered twice with a key: %d %q, %d %q", first, run, again, same)
 	}
-	for path, want := range map[string]int{"/refresh/west": http.StatusNotFound, "/open?user=anna": http.StatusNotFound} {
+	for path, want := range map[string]int{"/refresh/west": http.StatusNotFound,
+		"/open?user=anna": http.StatusNotFound} {
 		if status, body := send(ctx, t, http.MethodPost, own+path); status != want {
 			t.Errorf("%s: %d %q, want %d", path, status, body, want)
 		}
 	}
 	for _, path := range []string{"/close?user=anna", "/open?user=anna"} {
-		if status, body := send(ctx, t, http.MethodPost, own+path); status != http.StatusOK || body != "job take-orders\n" {
+		if status, body := send(ctx, t, http.MethodPost, own+path); status != http.StatusOK ||
+			body != "job take-orders\n" {
 			t.Errorf("%s: %d %q", path, status, body)
 		}
 	}
