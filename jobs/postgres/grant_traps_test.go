@@ -679,7 +679,7 @@ func TestOneWhoIsKeptFromAFenceTakesItsPlace(t *testing.T) {
 	s := newStage(t)
 	session := s.locks(s.a, "a")
 	s.fences("path:a", "path:a/b")
-	s.a.lockTimeout = "200ms"
+	s.a.lockTimeout = "3s" // also the time for all that follows once it waits
 	share := "SELECT FROM holdfast.fences WHERE resource = 'path:a' FOR SHARE"
 	before := s.inTransaction(t, share)
 	parent := s.grant(s.a, session, waits(wish(t, "path:a")))
