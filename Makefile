@@ -3,11 +3,11 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/scheduler
 # The packages that wait most come first: the others are compiled meanwhile.
-PACKAGES ?= ./internal/clustertest ./jobs/postgres ./...
+PACKAGES ?= ./internal/test/clustertest ./jobs/postgres ./...
 RUNS ?= 5
 FUZZTIME ?= 30s
 
-# testrun runs go test, and leaves no process and no file behind: go doc ./internal/testrun
+# testrun runs go test, and leaves no process and no file behind: go doc ./internal/test/testrun
 TESTRUN := bin/testrun
 # Lint runs vet. Tests need neither symbol tables nor debug information, which take
 # long to write. SQLite is translated C: with the race detector it takes six times
@@ -69,7 +69,7 @@ tools: ## install the servers that tests need, or say what is missing
 
 # With the tests' flags: the packages that both need are compiled once.
 testrun:
-	@GOGC=400 $(GO) build $(BUILDFLAGS) -o $(TESTRUN) ./internal/testrun
+	@GOGC=400 $(GO) build $(BUILDFLAGS) -o $(TESTRUN) ./internal/test/testrun
 
 ##@ Measure
 

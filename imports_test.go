@@ -28,20 +28,10 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":                      {"jobs/sqlite"},
 	"github.com/spf13/cobra":                  {""},
 	"github.com/goccy/go-yaml":                {"configs"},
-	module + "/internal/servertest":           nil, // tests, examples and other internals only
-	module + "/internal/soak":                 nil,
-	module + "/internal/testrun":              nil,
-	module + "/internal/replicas":             nil,
-	module + "/internal/browsertest":          nil,
 	"github.com/chromedp/chromedp":            nil,
-	module + "/jobs/jobstest":                 nil,
-	module + "/locking/lockingtest":           nil,
 	"github.com/google/go-cmp":                nil,
 	"pgregory.net/rapid":                      nil,
 	"github.com/anishathalye/porcupine":       nil,
-	module + "/internal/lockhistory":          nil,
-	module + "/internal/simstore":             nil,
-	module + "/internal/simulation":           nil,
 	"testing":                                 nil,
 	"github.com/rs/zerolog/log":               nil, // the global logger: for nobody
 	"github.com/jackc/pgx/v5/stdlib":          nil,
@@ -59,9 +49,6 @@ var onlyIn = map[string][]string{
 	"github.com/jackc/pgx/v5/pgxpool":         {"jobs/postgres"},
 	"github.com/jackc/pgx/v5/pgconn":          {"jobs/postgres"},
 	"github.com/bradfitz/gomemcache/memcache": {"locking/memcached"},
-	module + "/metrics":                       {""},
-	module + "/tracing":                       {""},
-	module + "/internal/collectortest":        nil,
 }
 
 // beneathOnly are the folders in which libraries of several packages may be imported,
@@ -74,6 +61,7 @@ var beneathOnly = map[string][]string{
 	"go.opentelemetry.io/otel/exporters": {"internal/tracing"},
 	"go.opentelemetry.io/proto":          nil, // tests only
 	"google.golang.org/":                 nil,
+	module + "/internal/test/":           nil,
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -82,11 +70,9 @@ func TestImportsPointOneWay(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() &&
-			(slices.Contains([]string{"examples", "internal/fleet", "internal/lockhistory",
-				"internal/replicas", "internal/simstore", "internal/simulation", "internal/soak",
-				"internal/testrun"}, path) || strings.HasPrefix(entry.Name(), ".") && path != "." || strings.HasSuffix(path, "test")) {
-			return filepath.SkipDir // they use everything, and nothing uses them
+		hidden := strings.HasPrefix(entry.Name(), ".") && path != "."
+		if entry.IsDir() && (hidden || slices.Contains([]string{"examples", "internal/test"}, path)) {
+			return filepath.SkipDir // they use everything, and only tests use them
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil

@@ -18,7 +18,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast"
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/collectortest"
+	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -3,8 +3,8 @@ package admin
 import (
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 func TestAttemptsConformance(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
 // finding is what axe-core has to say against a page.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/holdfast-dev/holdfast/internal/browsertest"
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 // tab opens a tab in which answers with an error are no error on the console:

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 func send(handler http.Handler, method, path string,

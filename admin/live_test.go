@@ -10,7 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/browsertest"
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // What the tests of this package share.

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/holdfast-dev/holdfast/internal/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
 )
 
 // hasty is a server whose pages ask again each second, sooner than options may

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/speedtest"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 // FuzzParse holds that every file is either taken, and then complete and shown

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/speedtest"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
 )

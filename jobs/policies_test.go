@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/retry"
 )

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/simstore"
-	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
+	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memory"

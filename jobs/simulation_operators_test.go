@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/simstore"
-	"github.com/holdfast-dev/holdfast/internal/simulation"
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
+	"github.com/holdfast-dev/holdfast/internal/test/simulation"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

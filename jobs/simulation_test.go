@@ -15,9 +15,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/simstore"
-	"github.com/holdfast-dev/holdfast/internal/simulation"
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
+	"github.com/holdfast-dev/holdfast/internal/test/simulation"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

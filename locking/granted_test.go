@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 	"github.com/holdfast-dev/holdfast/retry"
 )

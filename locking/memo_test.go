@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/holdfast-dev/holdfast/internal/speedtest"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 func TestNames(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/holdfast-dev/holdfast/internal/speedtest"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 )
 
 func TestTable(t *testing.T) {

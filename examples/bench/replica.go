@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/replicas"
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 )
 
 // result is what the nodes did, in all and a second.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 

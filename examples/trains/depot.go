@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 )
 
 // depot fills the queue, starts the processes, and reads the locations.

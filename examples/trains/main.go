@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 )
 
 func main() {

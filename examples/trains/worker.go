@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/retry"
 )

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-dev/holdfast/internal/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // transactionRate is pgbench's, a second: much less than it could do, so that

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/postgres"
 )

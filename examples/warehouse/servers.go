@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 const deadlockTimeout = "100ms"

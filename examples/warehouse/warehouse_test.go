@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast"
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -19,7 +19,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/holdfast-dev/holdfast/internal/fleet"
+	"github.com/holdfast-dev/holdfast/internal/test/fleet"
 )
 
 func main() {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdfast-dev/holdfast/internal/simstore"
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
+	"github.com/holdfast-dev/holdfast/internal/test/simstore"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 

@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/holdfast-dev/holdfast/internal/collectortest"
+	"github.com/holdfast-dev/holdfast/internal/test/collectortest"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 func TestStartsExcludeWhateverTheDatabasesDefaultIsolation(t *testing.T) {

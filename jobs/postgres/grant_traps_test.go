@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 

@@ -3,8 +3,8 @@ package postgres
 import (
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/lockingtest"
 )
 
 func TestGrantsAnswerAsTheModel(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/locking"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // A replica that stops in the middle of a migration must not hold tables locked:

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 )
 
 // A session that expires between the statements of a start leaves a run that

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // turns counts what a store sends.

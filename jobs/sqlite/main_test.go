@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/holdfast-dev/holdfast/internal/soak"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
 )
 
 func TestMain(m *testing.M) {

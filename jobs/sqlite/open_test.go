@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/jobs/jobstest"
 	"github.com/holdfast-dev/holdfast/jobs/sqlite"
 )
 

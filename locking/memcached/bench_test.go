@@ -12,7 +12,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 	"github.com/holdfast-dev/holdfast/locking/memory"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )

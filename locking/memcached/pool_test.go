@@ -8,7 +8,7 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/locking"
 )
 

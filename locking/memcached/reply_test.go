@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/holdfast-dev/holdfast/internal/speedtest"
+	"github.com/holdfast-dev/holdfast/internal/test/speedtest"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 

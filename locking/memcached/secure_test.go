@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 	"github.com/holdfast-dev/holdfast/locking"
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )

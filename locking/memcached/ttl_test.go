@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
 // TestLifetimesStayWithinTheProtocol reads what reaches the server: 0 would be for ever, and more

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-dev/holdfast/internal/test/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking"
-	"github.com/holdfast-dev/holdfast/locking/lockingtest"
 	"github.com/holdfast-dev/holdfast/locking/memory"
 )
 

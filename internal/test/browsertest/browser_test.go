@@ -1,0 +1,185 @@
+package browsertest_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+)
+
+const (
+	childVariable = "BROWSERTEST_CHILD" // set to what the child does at its end
+	stops         = "stop"              // it stops the browser
+	waits         = "wait"              // it waits to be killed
+
+	goneLimit = time.Minute // for the processes of a browser to end
+)
+
+var shared browsertest.Browser
+
+func TestMain(m *testing.M) {
+	end := os.Getenv(childVariable)
+	code := m.Run()
+	if end == waits && code == 0 {
+		select {} // its parent kills it
+	}
+	if err := shared.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// TestChild is what the test binary runs as a child: it opens a page and says so.
+func TestChild(t *testing.T) {
+	if os.Getenv(childVariable) == "" {
+		t.Skip("runs in a child of TestNothingOutlivesTheTests")
+	}
+	shared.Tab(t)
+	fmt.Println("ready")
+}
+
+// TestNothingOutlivesTheTests ends test binaries that have a browser: in good order,
+// and by each signal that a person, a CI system or the kernel ends them with.
+func TestNothingOutlivesTheTests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a browser")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere the processes are not looked for")
+	}
+	t.Run("in good order", func(t *testing.T) {
+		child, folder := startChild(t, stops)
+		if err := child.Wait(); err != nil {
+			t.Error(err)
+		}
+		awaitGone(t, folder)
+		if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) > 0 {
+			t.Errorf("files are left: %q, %v", left, err)
+		}
+	})
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			child, folder := startChild(t, waits)
+			if running := using(t, folder); len(running) < 3 {
+				t.Errorf("the browser has the processes %q, expected it and its children", running)
+			}
+			if err := child.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := child.Wait(); err == nil {
+				t.Error("the child ended by itself")
+			}
+			awaitGone(t, folder)
+		})
+	}
+}
+
+// startChild returns once the child has a page open. All files of its browser are
+// in the folder.
+func startChild(t *testing.T, end string) (child *exec.Cmd, folder string) {
+	t.Helper()
+	// chromium has a socket there, whose path is at most 108 bytes
+	folder, err := os.MkdirTemp("", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	child = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=5m")
+	child.Env = append(os.Environ(), childVariable+"="+end, "TMPDIR="+folder)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	lines := bufio.NewScanner(output)
+	for lines.Scan() && lines.Text() != "ready" {
+		said = append(said, lines.Text())
+	}
+	if lines.Text() != "ready" {
+		t.Fatalf("the child ended: %v\n%s", child.Wait(), strings.Join(said, "\n"))
+	}
+	return child, folder
+}
+
+// awaitGone returns when no process uses the folder.
+func awaitGone(t *testing.T, folder string) {
+	t.Helper()
+	for deadline := time.Now().Add(goneLimit); ; time.Sleep(10 * time.Millisecond) {
+		left := using(t, folder)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the processes %q are left", left)
+		}
+	}
+}
+
+// using returns the processes with arguments that name the folder.
+func using(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range files {
+		arguments, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(arguments, []byte(folder)) { // an error: it has ended
+			found = append(found, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return found
+}
+
+// TestTabsAreApart opens two tabs of one browser: neither has the other's cookies, and
+// each has the focus.
+func TestTabsAreApart(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<link rel=icon href=data:,><input id=field>")
+	}))
+	defer site.Close()
+	tabs := []context.Context{shared.Tab(t), shared.Tab(t)}
+	for i, tab := range tabs {
+		browsertest.Visit(t, tab, site.URL)
+		browsertest.Evaluate[string](t, tab, fmt.Sprintf(`document.cookie = "tab%d=yes"`, i))
+		if err := chromedp.Do(tab, chromedp.Focus("#field")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, tab := range tabs {
+		if got, want := browsertest.Evaluate[string](t, tab, "document.cookie"),
+			fmt.Sprintf("tab%d=yes", i); got != want {
+			t.Errorf("tab %d has the cookies %q, expected %q", i, got, want)
+		}
+		if !browsertest.Evaluate[bool](t, tab,
+			`document.hasFocus() && document.activeElement.id == "field"`) {
+			t.Errorf("tab %d has not the focus", i)
+		}
+	}
+}

@@ -1,0 +1,409 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	hashing "github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/internal/test/browsertest"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+)
+
+const (
+	balancerFile = "../../../configs/haproxy.cfg"
+	ready        = "ready" // its backend of replicas that can start runs
+	operator     = "anna"
+	passphrase   = "correct horse battery"
+	soon         = time.Second
+	tries        = 3 // of what is timed: on a busy machine not each is in time
+)
+
+// balanced is three replicas behind the HAProxy of configs, over TLS, and a
+// browser before it.
+type balanced struct {
+	*cluster
+	proxy   *servertest.HAProxy
+	browser context.Context
+}
+
+// newBalanced starts all of it. The replicas are a, b and c, which HAProxy calls
+// one, two and three.
+func newBalanced(t *testing.T, s settings) *balanced {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a browser, HAProxy, PostgreSQL and memcached")
+	}
+	hash, err := hashing.New(passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.admin = fmt.Sprintf(", trusted_proxy: {networks: [127.0.0.1/32]}, users: [{name: %s, role: "+
+		"operator, password_hash: %q}]", operator, hash)
+	b := &balanced{cluster: newCluster(t, s)}
+	b.start("a", "b", "c")
+	var servers []string
+	for _, name := range []string{"a", "b", "c"} {
+		servers = append(servers, strings.TrimPrefix(b.replicas[name].URL, "http://"))
+	}
+	b.proxy = servertest.NewBalancer(t, balancerFile, certificateAndKey(t), ready, servers...)
+	b.browser = browsertest.Start(t, chromedp.Flag("ignore-certificate-errors", true))
+	return b
+}
+
+// certificateAndKey returns a file with both, as HAProxy reads them.
+func certificateAndKey(t *testing.T) string {
+	t.Helper()
+	certificate, key := servertest.NewAuthority(t).Issue(t, "127.0.0.1")
+	var both []byte
+	for _, file := range []string{certificate, key} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, text...)
+	}
+	return servertest.PublicFile(t, "both.pem", both)
+}
+
+// tab opens a tab. A stream that dies with its replica is an error there, and
+// meant.
+func (b *balanced) tab(expected ...string) context.Context {
+	b.t.Helper()
+	return browsertest.Tab(b.t, b.browser,
+		append(expected, "net::ERR_INCOMPLETE_CHUNKED_ENCODING")...)
+}
+
+// only has what is asked from now on answered by one replica.
+func (b *balanced) only(replica string) {
+	b.t.Helper()
+	if err := b.proxy.Only(ready,
+		map[string]string{"a": "one", "b": "two", "c": "three", "": ""}[replica]); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// open opens a page in a tab and expects it from a replica.
+func (b *balanced) open(tab context.Context, path, replica string) {
+	b.t.Helper()
+	browsertest.Visit(b.t, tab, b.proxy.URL()+path)
+	if from := browsertest.Evaluate[string](b.t, tab, servedBy); from != replica {
+		b.t.Fatalf("%s is from replica %q, expected %q", path, from, replica)
+	}
+}
+
+const servedBy = `(document.querySelector(".from bdi")?.textContent ?? "")`
+
+// signIn fills in the form.
+func (b *balanced) signIn(tab context.Context) {
+	b.t.Helper()
+	browsertest.Visit(b.t, tab, b.proxy.URL()+"/")
+	err := chromedp.Do(tab, chromedp.SendKeys("#user", operator),
+		chromedp.SendKeys("#password", passphrase), chromedp.Submit("#password"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	browsertest.Until(b.t, tab,
+		`location.pathname == "/" && document.readyState == "complete" && document.querySelector(".account") != null`)
+}
+
+// cookie returns the sign-in as the browser keeps it.
+func (b *balanced) cookie(tab context.Context) *network.Cookie {
+	b.t.Helper()
+	kept, err := chromedp.Call(tab, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	at := slices.IndexFunc(kept.Cookies, func(c *network.Cookie) bool {
+		return strings.Contains(c.Name, "holdfast")
+	})
+	if at < 0 {
+		b.t.Fatal("the browser has no cookie")
+	}
+	return kept.Cookies[at]
+}
+
+// action posts JSON from within a page, as whoever has signed in there, and returns
+// when it was answered.
+func (b *balanced) action(tab context.Context, path, body string) time.Time {
+	b.t.Helper()
+	answer := browsertest.Await[struct {
+		Status int
+		Text   string
+		At     int64
+	}](b.t, tab, fmt.Sprintf(
+		`fetch(%q, {method: "POST", body: %q, headers: {"Content-Type": "application/json"}})
+		.then(async (r) => ({status: r.status, text: await r.text(), at: Date.now()}))`, path, body))
+	if answer.Status != http.StatusOK {
+		b.t.Fatalf("%s: %d %s", path, answer.Status, answer.Text)
+	}
+	return time.UnixMilli(answer.At)
+}
+
+// actionOn posts JSON to a replica itself, as the balancer would, with a sign-in of
+// another, and returns when it was answered.
+func (b *balanced) actionOn(replica string, cookie *network.Cookie, path, body string) time.Time {
+	b.t.Helper()
+	status, answer := b.post(b.replicas[replica], path, body, "Content-Type", "application/json",
+		"X-Forwarded-Proto", "https", "Cookie", cookie.Name+"="+cookie.Value)
+	if status != http.StatusOK {
+		b.t.Fatalf("%s of %s: %d %s", path, replica, status, answer)
+	}
+	return time.Now()
+}
+
+// TestThreeReplicasAreOne signs in on one, acts on another and sees it on the
+// third.
+func TestThreeReplicasAreOne(t *testing.T) {
+	t.Parallel()
+	var table string
+	for i := range tries {
+		table += ledgerJob(fmt.Sprintf("hold-%d", i), fmt.Sprintf("t%d", i), "", "gate: hold")
+	}
+	b := newBalanced(t, settings{refresh: "1h", jobs: table}) // what is shown is told by the stream
+	tab := b.tab()
+
+	b.only("a")
+	b.signIn(tab)
+	cookie := b.cookie(tab)
+	if cookie.Name != "__Host-holdfast" || !cookie.Secure || !cookie.HTTPOnly ||
+		cookie.SameSite != network.CookieSameSiteStrict {
+		t.Errorf("the cookie is %+v", cookie)
+	}
+	b.only("c")
+	began := time.Now()
+	b.open(tab, "/", "c")
+	busy := time.Since(began) // a tenth of a second, where nothing else goes on
+	var took []time.Duration
+	for i := range tries {
+		job := fmt.Sprintf("hold-%d", i)
+		b.watch(tab, "c", fmt.Sprintf(`#live a[href="/jobs/%s"]`, job))
+		acted := b.actionOn("b", cookie, "/api/v1/jobs/"+job+"/trigger", `{"reason": "a test"}`)
+		took = append(took, b.shown(tab).Sub(acted))
+	}
+	slices.Sort(took)
+	t.Logf("the third replica showed what was done on the second after %s; a page took %s", took,
+		busy)
+	if took[0] > soon+3*busy {
+		t.Errorf("the third replica showed what was done on the second after %s, expected %s at "+
+			"most, where a page takes %s", took, soon, busy)
+	}
+
+	held := b.begun("hold-0", 0)
+	b.watch(tab, "c", `#live .badge.cancelled`)
+	b.actionOn("b", cookie, "/api/v1/runs/"+held.ID+"/cancel", `{}`)
+	b.expect(b.awaitEnd(held.ID), "cancelled", "cancelled")
+	b.shown(tab)
+	b.expectActions("trigger b", "trigger b", "trigger b", "cancel b")
+	b.audit()
+}
+
+// expectActions holds who did what, and through which replica: the youngest first
+// in the log.
+func (b *balanced) expectActions(want ...string) {
+	b.t.Helper()
+	lines, err := ask[struct{ Actor, Via, Action, Replica string }](b.ctx, b.cluster,
+		`SELECT actor, via, action, replica FROM holdfast.audit ORDER BY at, id`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var got []string
+	for _, l := range lines {
+		if l.Actor != operator {
+			b.t.Errorf("%s was done by %q (%s)", l.Action, l.Actor, l.Via)
+		}
+		got = append(got, l.Action+" "+l.Replica)
+	}
+	if !slices.Equal(got, want) {
+		b.t.Errorf("in the audit log is %q, expected %q", got, want)
+	}
+}
+
+// TestAReplicaDiesUnderWhoWatches: the page goes on from another, says who is
+// gone, and nobody need sign in again.
+func TestAReplicaDiesUnderWhoWatches(t *testing.T) {
+	t.Parallel()
+	b := newBalanced(t, settings{jobs: ledgerJob("hold", "t", "", "gate: hold")})
+	tab := b.tab("Failed to load resource: net::ERR_") // its connections break with the replica
+	b.only("a")
+	b.signIn(tab)
+	b.only("c")
+	b.open(tab, "/replicas", "c")
+	b.only("") // as it is in life: c is one of three
+	if err := b.replicas["c"].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Until(t, tab,
+		`["a", "b"].includes(`+servedBy+`) && [...document.querySelectorAll(".badge.died, .badge.silent")].length == 1`)
+	if hidden := browsertest.Evaluate[bool](t, tab, `document.querySelector(".offline").hidden`); !hidden {
+		t.Error("the page goes on, and says that it does not")
+	}
+	browsertest.Visit(t, tab, b.proxy.URL()+"/")
+	browsertest.Until(t, tab,
+		`/c died .* is not back/.test(document.querySelector("#notices")?.parentElement.textContent)`)
+	for range 4 { // whoever answers knows them
+		browsertest.Visit(t, tab, b.proxy.URL()+"/audit")
+		if who := browsertest.Evaluate[string](t, tab,
+			`document.querySelector(".account bdi")?.textContent ?? ""`); who != operator {
+			t.Errorf("the page knows %q", who)
+		}
+	}
+	b.action(tab, "/api/v1/jobs/hold/trigger", `{}`)
+	if held := b.begun("hold", 0); held.Replica == "c" {
+		t.Error("the dead replica runs the job")
+	}
+}
+
+// TestStoreIsAwayBehindABalancer: no replica is ready then, and the page is shown
+// all the same, as what it is; it goes on by itself.
+func TestStoreIsAwayBehindABalancer(t *testing.T) {
+	t.Parallel()
+	pg, url := ownPostgres(t)
+	b := newBalanced(t, settings{url: url, jobs: ledgerJob("hold", "t", "", "")})
+	tab := b.tab("status of 503") // of what is stale
+	b.signIn(tab)
+	for _, name := range []string{"a", "b", "c"} { // each keeps what it showed
+		b.only(name)
+		b.open(tab, "/", name)
+	}
+	b.only("")
+	if err := pg.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Until(t, tab, `document.querySelector("main.stale") != null`)
+	b.awaitDown()
+	browsertest.Visit(t, tab, b.proxy.URL()+"/")
+	if text := browsertest.Evaluate[string](t, tab, `document.body.textContent`); !strings.Contains(text, "PostgreSQL does not answer") || !strings.Contains(text, "Below is what") {
+		t.Errorf("while no replica is ready the page is %q", text)
+	}
+	if err := pg.Start(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	browsertest.Until(t, tab,
+		`document.querySelector("main") != null && document.querySelector("main.stale") == null && `+servedBy+` != ""`)
+}
+
+// awaitDown waits until no replica is ready, as HAProxy sees it.
+func (b *balanced) awaitDown() {
+	b.t.Helper()
+	b.await("no replica is ready", func(context.Context) (bool, error) {
+		up, err := b.proxy.Up(ready)
+		return up == 0, err
+	})
+}
+
+// TestEveryPageOfAClusterIsSound follows every link from the overview on, one of
+// each kind, as somebody who has signed in: no error on the console, nothing that
+// the content policy refuses.
+func TestEveryPageOfAClusterIsSound(t *testing.T) {
+	t.Parallel()
+	limit := soak.Pick(10, 1000) // pages
+	b := newBalanced(t, settings{wait: "{attempts: 0, elapsed: 1h, delay: 50ms, backoff: constant}",
+		jobs: ledgerJob("hold", "t", "group: loads", "gate: hold") +
+			ledgerJob("wait", "t", "", "") + ledgerJob("burning", "w", "", "panics: true") +
+			ledgerJob("nightly", "n", `schedule: "0 3 * * *"`, "")})
+	tab := b.tab()
+	b.signIn(tab)
+	for _, job := range []string{"hold", "burning"} {
+		b.action(tab, "/api/v1/jobs/"+job+"/trigger", `{}`)
+	}
+	b.begun("hold", 0)
+	b.action(tab, "/api/v1/jobs/wait/trigger", `{}`)
+	b.awaitRun("job = 'wait' AND state = 'waiting' AND blocker IS NOT NULL")
+	b.awaitRun("job = 'burning' AND state = 'failed'")
+	b.action(tab, "/api/v1/jobs/burning/pause", `{}`)
+
+	shapes := map[string]bool{}
+	pages := []string{"/"}
+	for i := 0; i < min(len(pages), limit); i++ {
+		browsertest.Visit(t, tab, b.proxy.URL()+pages[i])
+		if status := browsertest.Evaluate[int](t, tab,
+			`performance.getEntriesByType("navigation")[0].responseStatus`); status != 200 {
+			t.Errorf("%s: %d", pages[i], status)
+		}
+		for _, link := range b.links(tab) {
+			if shape := b.shape(link); !shapes[shape] {
+				shapes[shape] = true
+				pages = append(pages, link)
+			}
+		}
+	}
+	wanted := soak.Pick([]string{"/locks", "/jobs/NAME", "/replicas"},
+		[]string{"/locks", "/jobs/NAME", "/jobs/NAME/explain", "/runs/ID", "/replicas", "/audit",
+			"/api/v1/runs/ID", "/api/v1/jobs/NAME"})
+	for _, want := range wanted {
+		if !shapes[want] {
+			t.Errorf("no page leads to %s", want)
+		}
+	}
+	t.Logf("%d pages: %s", len(pages), strings.Join(pages, " "))
+}
+
+// links are the addresses of the site that the page leads to, by links and forms.
+func (b *balanced) links(tab context.Context) []string {
+	b.t.Helper()
+	return browsertest.Evaluate[[]string](b.t, tab,
+		`[...document.querySelectorAll("a[href], form[method=get]")].map((e) => new URL(e.getAttribute("href") ?? e.getAttribute("action"), location)).filter((u) => u.origin == location.origin).map((u) => u.pathname + u.search)`)
+}
+
+// shape is what an address has in common with others of its kind: the path with
+// names left out, and which parameters there are.
+func (b *balanced) shape(address string) string {
+	path, query, _ := strings.Cut(address, "?")
+	parts := strings.Split(path, "/")
+	for i, part := range parts[:len(parts)-1] {
+		switch part {
+		case "jobs", "groups":
+			parts[i+1] = "NAME"
+		case "runs", "replicas", "webhooks":
+			parts[i+1] = "ID"
+		}
+	}
+	var names []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.TrimSuffix(strings.Join(parts, "/")+"?"+strings.Join(slices.Compact(names), "&"),
+		"?")
+}
+
+// watch has a page note when it shows what the selector names, from that replica;
+// it must not yet.
+func (b *balanced) watch(tab context.Context, replica, selector string) {
+	b.t.Helper()
+	shown := fmt.Sprintf(`%s == %q && document.querySelector(%q) != null`, servedBy, replica,
+		selector)
+	early := browsertest.Evaluate[bool](b.t, tab, `(() => {
+		const shown = () => `+shown+`;
+		if (shown()) return true;
+		window.shownAt = 0;
+		const observer = new MutationObserver(() => {
+			if (!shown()) return;
+			window.shownAt = Date.now();
+			observer.disconnect();
+		});
+		observer.observe(document.documentElement, {subtree: true, childList: true, attributes: true, characterData: true});
+		return false;
+	})()`)
+	if early {
+		b.t.Fatalf("the page shows %s before it can", selector)
+	}
+}
+
+// shown waits until the page shows what is watched for, and returns when it did.
+func (b *balanced) shown(tab context.Context) time.Time {
+	b.t.Helper()
+	browsertest.Until(b.t, tab, `window.shownAt > 0`)
+	return time.UnixMilli(browsertest.Evaluate[int64](b.t, tab, `window.shownAt`))
+}

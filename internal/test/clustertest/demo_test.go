@@ -1,0 +1,83 @@
+package clustertest
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// TestDemo looks at the demonstration as a visitor does: three pages that show
+// the same, holders that move, and nothing left when it is stopped.
+func TestDemo(t *testing.T) {
+	preparedServer(t)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), clusterLimit)
+	defer cancel()
+	dir, temp := t.TempDir(), t.TempDir()
+	p := startProgram(ctx, t, dir, []string{"TMPDIR=" + temp}, "demo", "--listen", "127.0.0.1:0")
+	var pages []*replicas.Process
+	lines := regexp.MustCompile(`(?m)^(replica-[abc]): (http://127\.0\.0\.1:\d+)$`)
+	p.await("three addresses", func() (bool, error) {
+		pages = nil
+		for _, match := range lines.FindAllStringSubmatch(p.read(p.out), -1) {
+			pages = append(pages, &replicas.Process{Name: match[1], URL: match[2]})
+		}
+		return len(pages) == 3, nil
+	})
+	for _, page := range pages {
+		if text := fetch(ctx, t, page.URL+"/"); !strings.Contains(text, "rollup-sales") ||
+			!strings.Contains(text, page.Name) {
+			t.Errorf("page of %s: %q", page.Name, text)
+		}
+	}
+	holders := map[string]map[string]bool{} // by table: the replicas that were seen to hold it
+	p.await("tables move between replicas, on every page", func() (bool, error) {
+		return moved(ctx, pages, holders)
+	})
+	p.await("a run that was in another's way is told of", func() (bool, error) {
+		var runs []jobs.Record
+		err := pages[0].Get(ctx, "/api/v1/runs?state=skipped,waiting", &runs)
+		return len(runs) > 0 && runs[0].BlockedBy != nil, err
+	})
+	p.stop()
+	left, err := os.ReadDir(temp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v behind (%v)", left, err)
+	}
+}
+
+// moved notes who holds what, by the page whose turn it is, and reports
+// whether a table was seen with two replicas.
+func moved(ctx context.Context, pages []*replicas.Process,
+	holders map[string]map[string]bool) (bool, error) {
+	seen := false
+	for _, page := range pages {
+		var locks []admin.Lock
+		if err := page.Get(ctx, "/api/v1/locks", &locks); err != nil {
+			return false, err
+		}
+		for _, lock := range locks {
+			key := page.Name + " " + lock.Resource
+			if holders[key] == nil {
+				holders[key] = map[string]bool{}
+			}
+			holders[key][lock.Holder.Replica] = true
+		}
+	}
+	for _, page := range pages {
+		seen = false
+		for key, replicas := range holders {
+			seen = seen || strings.HasPrefix(key, page.Name+" ") && len(replicas) > 1
+		}
+		if !seen {
+			return false, nil
+		}
+	}
+	return seen, nil
+}

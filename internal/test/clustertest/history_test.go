@@ -1,0 +1,337 @@
+package clustertest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+)
+
+// The size of the history that TestLongHistory asks for, unless the environment
+// says otherwise: HOLDFAST_JOBS=10000 HOLDFAST_RUNS=10000000 is what the pages
+// are made for. HOLDFAST_HISTORY names a database that is kept, and filled only
+// while it has no runs.
+const (
+	fewJobs = 300
+	fewRuns = 2_000
+	// Times are compared with slowest where there are more than in a soak.
+	soakRuns = 20_000
+	// slowest is how long an answer may take, once the history is long.
+	slowest = 300 * time.Millisecond
+)
+
+// history is a long past of many jobs, and how to ask for it.
+type history struct {
+	*cluster
+	jobs, runs int
+	base       string // of the page
+	middle     string // the id of a run in the middle
+	times      []timing
+}
+
+// timing is how long one address took to answer.
+type timing struct {
+	path    string
+	bytes   int
+	p50, at time.Duration // at the most
+}
+
+// TestLongHistory asks a replica for every page and its twin, with every
+// combination of parameters, each with what much and what little is of.
+func TestLongHistory(t *testing.T) {
+	t.Parallel()
+	h := &history{jobs: fromEnvironment(t, "HOLDFAST_JOBS", fewJobs),
+		runs: fromEnvironment(t, "HOLDFAST_RUNS", soak.Pick(fewRuns, soakRuns))}
+	h.cluster = newCluster(t, settings{stock: true, url: os.Getenv("HOLDFAST_HISTORY"),
+		jobs: manyJobs(h.jobs), history: "8760h", refresh: "1h"})
+	if h.runs > soakRuns { // it may take more than a test has
+		h.ctx = t.Context()
+	}
+	h.start("a") // which writes the jobs
+	if err := h.replicas["a"].Stop(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.fill()
+	h.start("a")
+	h.base = h.replicas["a"].URL
+	h.middle = askOne[string](h.cluster,
+		`SELECT id::text FROM holdfast.runs WHERE created_at > (SELECT min(created_at) + (max(created_at) - min(created_at)) / 2 FROM holdfast.runs) ORDER BY created_at, id LIMIT 1`)
+	// The combinations of parameters are a soak's: here a sample of them.
+	every := soak.Pick(17, 1)
+	for i, path := range h.addresses() {
+		if i%every == 0 {
+			h.time(path)
+		}
+	}
+	h.tell()
+}
+
+func fromEnvironment(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// manyJobs is a cron table of jobs that are due once a day each, at all hours,
+// in 40 groups; they lock 500 tables of 20 schemas and, a tenth of them, one
+// semaphore.
+func manyJobs(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "  - {name: job-%05d, description: \"Moves things from here to there, "+
+			"number %d\", schedule: \"%d %d * * *\", timezone: Europe/Berlin, handler: sql, "+
+			"group: group-%d, tables: [s%d.t%d]",
+			i, i, i%60, i/60%24, i%40, i%20, i%500)
+		if i%10 == 0 {
+			text.WriteString(", resources: [{name: vendor-api, slots: 5}]")
+		}
+		text.WriteString(", params: {statement: SELECT 1}}\n")
+	}
+	return text.String()
+}
+
+// longPast is a month of runs, evenly over the jobs, of which a fortieth did not
+// end well; some of the youngest go on and wait. Ids are of the instants, as the
+// scheduler makes them.
+const longPast = `
+INSERT INTO holdfast.sessions (id, replica, version, ttl, started_at, renewed_at, expires_at)
+SELECT ('00000000-0000-7000-8000-00000000000' || n)::uuid, 'replica-' || n, 'test', '1 day', t - interval '1 day', t, t + interval '30 days' FROM generate_series(0, 2) n, clock_timestamp() t;
+INSERT INTO holdfast.runs (id, job, scheduled_at, attempt, state, session, replica, token, created_at, started_at, finished_at, reason, detail, blocker, error)
+SELECT (lpad(to_hex((extract(epoch FROM t) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
+    'job-' || lpad((n::bigint * 7919 %% %[1]d)::text, 5, '0'), t, CASE WHEN state IN ('waiting', 'skipped', 'missed') THEN 0 ELSE 1 END, state,
+    ('00000000-0000-7000-8000-00000000000' || n %% 3)::uuid, CASE WHEN n < 50 THEN 'long-gone' ELSE 'replica-' || n %% 3 END,
+    CASE WHEN state NOT IN ('waiting', 'skipped', 'missed') THEN nextval('holdfast.tokens') END, t,
+    CASE WHEN state NOT IN ('waiting', 'skipped', 'missed') THEN t END, CASE WHEN state NOT IN ('waiting', 'running') THEN t + n %% 90 * interval '1 second' END,
+    CASE state WHEN 'skipped' THEN CASE WHEN n %% 3 = 0 THEN 'overlap' ELSE 'lock_held' END WHEN 'waiting' THEN 'lock_held' WHEN 'missed' THEN 'misfire'
+        WHEN 'lost' THEN 'session_lost' WHEN 'cancelled' THEN 'cancelled' WHEN 'timed_out' THEN 'timeout' WHEN 'failed' THEN CASE WHEN n %% 200000 = 3 THEN 'panic' ELSE '' END ELSE '' END,
+    '', CASE WHEN state IN ('skipped', 'waiting') THEN jsonb_build_object('resource', 'table:s' || n %% 20 || '/t' || n %% 500, 'holder',
+        jsonb_build_object('replica', 'replica-1', 'job', 'job-' || lpad((n %% %[1]d)::text, 5, '0'), 'run_id', gen_random_uuid())) END,
+    CASE WHEN state = 'failed' THEN 'vendor api: 503 Service Unavailable' ELSE '' END
+FROM (SELECT n, now - interval '29 days' + n * (interval '29 days' / %[2]d) AS t, CASE
+        WHEN n > %[2]d - 300 THEN 'waiting' WHEN n > %[2]d - 500 THEN 'running' WHEN n %% 1000000 = 7 THEN 'cancelled' WHEN n %% 50000 = 9 THEN 'timed_out'
+        WHEN n %% 10000 = 1 THEN 'lost' WHEN n %% 5000 = 2 THEN 'missed' WHEN n %% 200 = 3 THEN 'failed' WHEN n %% 50 = 5 THEN 'skipped' ELSE 'succeeded' END AS state
+    FROM generate_series(1, %[2]d) n, (SELECT clock_timestamp() AS now OFFSET 0) c) past;
+INSERT INTO holdfast.waits (run, session, since) SELECT id, session, created_at FROM holdfast.runs WHERE state = 'waiting';
+INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, session, created_at FROM holdfast.runs WHERE state = 'running';
+INSERT INTO holdfast.grants SELECT d.resource, token, 'shared', 0 FROM holdfast.runs r CROSS JOIN LATERAL (
+    SELECT e ->> 'resource' FROM holdfast.definitions d, jsonb_array_elements(d.resources) e WHERE d.job = r.job AND e ->> 'resource' LIKE 'table:%%') d (resource) WHERE state = 'running';
+INSERT INTO holdfast.outputs (run, output) SELECT id, repeat('a line of a log' || E'\n', 50) FROM holdfast.runs WHERE state = 'failed' AND created_at > now() - interval '2 days';
+INSERT INTO holdfast.audit SELECT gen_random_uuid(), now() - n * interval '25 seconds', 'operator-' || n %% 7, 'page', 'replica-' || n %% 3, CASE WHEN n %% 5000 = 0 THEN 'release' ELSE 'pause' END,
+    'job job-' || lpad((n %% %[1]d)::text, 5, '0'), 'as agreed', NULL, '' FROM generate_series(1, %[2]d / 100) n;
+INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until) SELECT gen_random_uuid(), 'job-' || lpad((n %% %[1]d)::text, 5, '0'),
+    'job-' || lpad((n * 31 %% %[1]d)::text, 5, '0'), 'table:s' || n %% 20 || '/t' || n %% 500, 'running', t - interval '1 minute', t
+    FROM generate_series(1, %[2]d / 50) n, LATERAL (SELECT now() - interval '29 days' + n * (interval '29 days' / (%[2]d / 50)) AS t) past;
+INSERT INTO holdfast.pauses (id, kind, name, paused_at, paused_by, reason) SELECT gen_random_uuid(), 'job', 'job-' || lpad(n::text, 5, '0'), now(), 'ada', 'as agreed' FROM generate_series(0, 9) n`
+
+// indexesOfRuns are those that are made anew, once the runs are there.
+const indexesOfRuns = `
+SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'holdfast.runs'::regclass AND NOT indisprimary`
+
+// fill writes the past, unless it is there.
+func (h *history) fill() {
+	h.t.Helper()
+	if askOne[bool](h.cluster,
+		`SELECT count(*) > $1 FROM (SELECT FROM holdfast.runs LIMIT $1 + 1) r`, h.runs/2) {
+		return
+	}
+	began := time.Now()
+	indexes, err := ask[struct{ Name, Definition string }](h.ctx, h.cluster, indexesOfRuns)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	statements := []string{"ALTER TABLE holdfast.runs DISABLE TRIGGER USER"}
+	for _, index := range indexes {
+		statements = append(statements, "DROP INDEX "+index.Name)
+	}
+	statements = append(statements, fmt.Sprintf(longPast, h.jobs, h.runs))
+	for _, index := range indexes {
+		statements = append(statements, index.Definition)
+	}
+	statements = append(statements, "ALTER TABLE holdfast.runs ENABLE TRIGGER USER")
+	for _, statement := range []string{strings.Join(statements, ";\n"), "VACUUM ANALYZE"} {
+		// each by itself one transaction
+		if _, err := h.db.Exec(h.ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.t.Logf("%d runs of %d jobs were written in %s", h.runs, h.jobs,
+		time.Since(began).Round(time.Second))
+}
+
+// parameter is one of an address, as a query: with a value of which there is
+// much, and with one of which there is little or nothing.
+type parameter struct{ much, little string }
+
+// addresses are the pages with each combination of their parameters.
+func (h *history) addresses() []string {
+	ran, failed := h.aRun("state = 'succeeded'"), h.aRun("state = 'failed'")
+	job := func(path string) string { return "/jobs/job-00007" + path }
+	hour := "from=" + h.instant("20 days") + "&until=" + h.instant("19 days 23 hours")
+	week := "from=" + h.instant("7 days")
+	pages := []string{
+		"/", "/locks", "/replicas", job(""), "/jobs/job-00000", job("/explain"),
+		job("/explain?at=" + h.instant("3 days")), "/runs/" + ran, "/runs/" + failed,
+		"/jobs?limit=1000", "/runs?limit=1000", "/audit?limit=1000", "/jobs?text=nothing",
+		"/jobs?state=running", "/jobs?state=skipped",
+		"/runs?state=skipped,failed,waiting", "/runs?state=running",
+		"/runs?resource=slot%3Avendor-api", "/runs?resource=slot%3Avendor-api&state=failed",
+		"/runs?replica=replica-1&state=failed&resource=s7%2Ft7",
+		"/runs?job=none&state=failed&reason=panic",
+	}
+	pages = append(pages, combined("/jobs", parameter{"text=here", "text=number+77"},
+		parameter{"group=group-7", "group=none"},
+		parameter{"state=succeeded", "state=timed_out"}, parameter{"source=config", "source=store"},
+		parameter{"paused=no", "paused=yes"},
+		parameter{"after=job-00200", "before=job-00200"})...)
+	pages = append(pages, combined("/runs", parameter{"job=job-00007", "job=none"},
+		parameter{"state=succeeded", "state=cancelled"},
+		parameter{"reason=lock_held", "reason=panic"},
+		parameter{"replica=replica-1", "replica=long-gone"},
+		parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour},
+		parameter{"before=" + h.middle, "after=" + h.middle})...)
+	pages = append(pages, combined("/audit", parameter{"actor=operator-3", "actor=nobody"},
+		parameter{"action=pause", "action=drain"},
+		parameter{"target=job+job-00007", "target=run+x"})...)
+	for _, page := range []string{"/locks/timeline", "/locks/contention"} {
+		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"},
+			parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
+	}
+	pages = append(pages, combined("/locks/forecast",
+		parameter{"resource=s7", "resource=s7%2Ft7"})...)
+	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
+	var all []string
+	for _, page := range pages {
+		all = append(all, page, twin(page))
+	}
+	// The twin of /locks is a list; the tree has its own.
+	return append(all, combined("/api/v1/locks/tree", parameter{"text=t7", "text=nothing"},
+		parameter{"state=waiting", "state=held"}, parameter{"under=s7", "under=s7%2Ft7"})...)
+}
+
+func twin(page string) string {
+	if page == "/" {
+		return "/api/v1/overview"
+	}
+	return "/api/v1" + page
+}
+
+// combined returns the path with each combination of the parameters: of those
+// with much, and of those with little.
+func combined(path string, parameters ...parameter) []string {
+	var all []string
+	for chosen := range 1 << len(parameters) {
+		var much, little []string
+		for i, p := range parameters {
+			if chosen>>i&1 == 1 {
+				much, little = append(much, p.much), append(little, p.little)
+			}
+		}
+		if len(much) == 0 {
+			all = append(all, path)
+			continue
+		}
+		all = append(all, path+"?"+strings.Join(much, "&"), path+"?"+strings.Join(little, "&"))
+	}
+	return all
+}
+
+func (h *history) aRun(condition string) string {
+	return askOne[string](h.cluster,
+		`SELECT id::text FROM holdfast.runs WHERE `+condition+` ORDER BY created_at DESC, id DESC LIMIT 1`)
+}
+
+func (h *history) instant(ago string) string {
+	return askOne[time.Time](h.cluster, `SELECT clock_timestamp() - $1::interval`, ago).UTC().
+		Format("2006-01-02T15:04:05Z")
+}
+
+// time asks once, and a few times more what is not quick.
+func (h *history) time(path string) {
+	h.t.Helper()
+	var took []time.Duration
+	var size int
+	for len(took) == 0 || h.runs > soakRuns && took[0] > slowest/6 && len(took) < 5 {
+		began := time.Now()
+		status, body := h.get(h.base + path)
+		took, size = append(took, time.Since(began)), len(body)
+		if status != http.StatusOK {
+			h.t.Errorf("%s: %d after %s: %.300s", path, status,
+				time.Since(began).Round(time.Millisecond), body)
+			break
+		}
+	}
+	slices.Sort(took)
+	h.times = append(h.times, timing{path, size, took[len(took)/2], took[len(took)-1]})
+}
+
+func (h *history) get(address string) (int, string) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// tell says how long each kind of address took, and which took too long.
+func (h *history) tell() {
+	h.t.Helper()
+	kinds := make(map[string][]timing)
+	for _, took := range h.times {
+		path, query, narrowed := strings.Cut(took.path, "?")
+		if narrowed && len(query) > 0 {
+			path += "?"
+		}
+		kinds[path] = append(kinds[path], took)
+	}
+	var lines []string
+	for kind, all := range kinds {
+		slices.SortFunc(all, func(a, b timing) int { return cmp.Compare(a.p50, b.p50) })
+		worst := slices.MaxFunc(all, func(a, b timing) int { return cmp.Compare(a.at, b.at) })
+		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+		lines = append(lines, fmt.Sprintf("%-60s %5d addresses, p50 %7.1f ms, slowest p50 %7.1f "+
+			"ms, max %7.1f ms: %s", kind, len(all),
+			ms(all[len(all)/2].p50), ms(all[len(all)-1].p50), ms(worst.at), all[len(all)-1].path))
+	}
+	slices.Sort(lines)
+	h.t.Logf("%d jobs, %d runs:\n%s", h.jobs, h.runs, strings.Join(lines, "\n"))
+	if h.runs <= soakRuns { // which says nothing
+		return
+	}
+	slices.SortFunc(h.times, func(a, b timing) int { return cmp.Compare(b.p50, a.p50) })
+	for _, took := range h.times {
+		if took.p50 > slowest {
+			h.t.Errorf("%s (%d bytes): %s, at most %s", took.path, took.bytes,
+				took.p50.Round(time.Millisecond), took.at.Round(time.Millisecond))
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+	"github.com/holdfast-dev/holdfast/internal/test/soak"
+)
+
+const (
+	stepLimit = time.Minute     // for a firing of the victim to come to its step
+	waitLimit = 2 * time.Minute // for the other job to start: then the test ends
+)
+
+// TestKillAtEachStep kills the replicas of firings at each step between the gate and the
+// release, and measures how long another job then waits for their tables. It waits until the
+// session of the dead replica has expired, at most one sweep more, and never for the lease.
+func TestKillAtEachStep(t *testing.T) {
+	t.Parallel()
+	// A busy machine delays everything by seconds. So the short test has a lease that nobody
+	// takes for the expiry of a session, and the long one measures by the defaults.
+	kills, limit := soak.Pick(len(killSteps), 200), soak.Pick(time.Minute, 20*time.Second)
+	lease := soak.Pick("10m", "30s")
+	atOnce := soak.Pick(len(killSteps), 20)
+	c := newCluster(t, settings{
+		heartbeat: "5s", expires: "15s", lease: lease, jobs: heirs(kills), limit: 15 * time.Minute,
+		wait: "{attempts: 0, elapsed: 10m, delay: 250ms, backoff: constant}",
+	})
+	c.start("survivor")
+	victims := make([]*victim, kills)
+	all, ctx := errgroup.WithContext(c.ctx)
+	all.SetLimit(atOnce)
+	for i := range victims {
+		v := &victim{
+			cluster: c, step: killSteps[i%len(killSteps)], name: fmt.Sprintf("v%03d", i),
+			spec: c.spec(""), killed: make(chan struct{}),
+		}
+		victims[i] = v
+		all.Go(func() error {
+			if err := v.measure(ctx); err != nil {
+				return fmt.Errorf("%s, %s: %w", v.name, v.step.name, err)
+			}
+			return nil
+		})
+	}
+	err := all.Wait()
+	for _, v := range victims {
+		if v.process != nil {
+			c.replicas[v.name] = v.process // for its log to be looked through
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range victims {
+		v.check(t, limit)
+	}
+	logWaits(t, victims)
+	c.auditRule(ledgerRules[0]) // not that of completions: these jobs write and end apart
+}
+
+// heirs are jobs that want the tables of the victims, one job for each.
+func heirs(n int) string {
+	var table string
+	for i := range n {
+		name := fmt.Sprintf("v%03d", i)
+		table += ledgerJob("heir-"+name, tablesOf(name), "", "")
+	}
+	return table
+}
+
+func tablesOf(victim string) string { return fmt.Sprintf("%[1]s_a, %[1]s_b, %[1]s_c", victim) }
+
+// victim is a replica that is killed at a step of a firing. It alone knows the firing's job.
+type victim struct {
+	cluster *cluster
+	step    killStep
+	name    string
+	spec    replicas.Spec
+	process *replicas.Process
+
+	armed     atomic.Bool
+	once      sync.Once
+	killed    chan struct{} // closed when it was killed
+	killedAt  time.Time
+	killError error
+
+	expires time.Time // of its session
+	next    run       // the run that wanted its tables
+}
+
+func (v *victim) job() string { return "job-" + v.name }
+
+// measure starts the replica, waits until it was killed at its step, and then until a run
+// of another job that wants its tables has started.
+func (v *victim) measure(ctx context.Context) (err error) {
+	address, err := url.Parse(v.cluster.url)
+	if err != nil {
+		return err
+	}
+	store, err := v.proxy(address.Host, v.step.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	locks, err := v.proxy(v.cluster.memcached.Addr(), !v.step.store)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locks.Close()) }()
+	address.Host = store.Addr()
+	own := *v.cluster
+	own.url, own.settings.servers = address.String(), strconv.Quote(locks.Addr())
+	// Rarely enough that on a busy machine too a run has ended before the next firing.
+	own.settings.jobs = ledgerJob(v.job(), tablesOf(v.name), "schedule: {every: 3s}", "apart: true")
+	v.spec.Name, v.spec.Config = v.name, own.config()
+	process, err := replicas.Start(ctx, v.spec)
+	if err != nil {
+		return err
+	}
+	v.process = process
+	defer func() { err = errors.Join(err, process.Kill()) }()
+	if err := v.die(ctx); err != nil {
+		return err
+	}
+	return v.inherit(ctx)
+}
+
+// proxy starts a proxy to a server. If the victim's step is told by what it says to that
+// server, the proxy kills it then.
+func (v *victim) proxy(server string, kills bool) (*servertest.Proxy, error) {
+	proxy, err := servertest.StartProxy(server)
+	if err != nil || !kills {
+		return proxy, err
+	}
+	proxy.OnReplyCut(v.kill)
+	proxy.OnRequest(func(piece []byte) servertest.Fate {
+		switch {
+		case !v.armed.Load() || !v.step.request(v, piece):
+			return servertest.Pass
+		case v.step.answered:
+			return servertest.CutReply
+		default:
+			v.kill()
+			return servertest.Drop
+		}
+	})
+	return proxy, nil
+}
+
+func (v *victim) kill() {
+	v.once.Do(func() {
+		v.killedAt = time.Now()
+		v.killError = v.process.Kill()
+		close(v.killed)
+	})
+}
+
+// die has the victim killed at the next firing after some time, so that kills come at every
+// moment between two heartbeats.
+func (v *victim) die(ctx context.Context) error {
+	if err := v.process.Ready(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	if err := pause(ctx, soak.Pick(0, rand.N(5*time.Second))); err != nil {
+		return err
+	}
+	v.armed.Store(true)
+	select {
+	case <-v.killed:
+		return v.killError
+	case <-ctx.Done():
+		return fmt.Errorf("the step never came: %w\n%s", context.Cause(ctx), v.process.Tail(2000))
+	}
+}
+
+// inherit triggers the job that wants the victim's tables, and waits until it has started.
+func (v *victim) inherit(ctx context.Context) error {
+	if err := v.awaitRecord(ctx); err != nil {
+		return err
+	}
+	heir := "heir-" + v.name
+	survivor, trigger := v.cluster.replicas["survivor"], "/api/v1/jobs/"+heir+"/trigger"
+	status, answer, err := post(ctx, survivor, trigger, `{}`)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("trigger: %d %s", status, answer)
+	}
+	const started = selectRuns + "WHERE job = $1 AND started_at IS NOT NULL"
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	defer cancel()
+	for {
+		found, err := ask[run](ctx, v.cluster, started, heir)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			v.next = found[0]
+			return nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("the job that wants its tables has not started within %s: %w",
+				waitLimit, err)
+		}
+	}
+}
+
+// awaitRecord waits until the history has the victim's run as the step says: what has been
+// answered in part takes effect a moment later.
+func (v *victim) awaitRecord(ctx context.Context) error {
+	const asked = `
+SELECT EXISTS (SELECT FROM holdfast.runs WHERE job = $1 AND state = 'running'),
+    (SELECT expires_at FROM holdfast.sessions WHERE replica = $2)`
+	bounded, cancel := context.WithTimeout(ctx, 9*time.Second) // so that it has not expired
+	defer cancel()
+	for {
+		var running bool
+		row := v.cluster.db.QueryRow(bounded, asked, v.job(), v.name)
+		if err := row.Scan(&running, &v.expires); err != nil {
+			return err
+		}
+		if running == v.step.running {
+			return nil
+		}
+		if err := pause(bounded, pollEvery); err != nil {
+			return fmt.Errorf("a run is running: %t, expected %t: %w", running, v.step.running, err)
+		}
+	}
+}
+
+// waited is how long the tables were kept from others after the kill.
+func (v *victim) waited() time.Duration { return v.next.StartedAt.Sub(v.killedAt) }
+
+// check fails the test unless the other job waited until the session had expired, and not
+// much longer.
+func (v *victim) check(t *testing.T, limit time.Duration) {
+	t.Helper()
+	if waited := v.waited(); waited > limit {
+		t.Errorf("%s, %s: another job waited for %s, expected %s at most",
+			v.name, v.step.name, waited, limit)
+	}
+	if early := v.expires.Sub(v.next.StartedAt); early > 0 && !v.step.unlocked {
+		t.Errorf("%s, %s: another job had its tables %s before its session expired",
+			v.name, v.step.name, early)
+	}
+}
+
+// logWaits logs for each step how long others waited.
+func logWaits(t *testing.T, victims []*victim) {
+	t.Helper()
+	for _, step := range killSteps {
+		var waits, behind []time.Duration
+		for _, v := range victims {
+			if v.step.name == step.name {
+				waits = append(waits, v.waited())
+				behind = append(behind, v.next.StartedAt.Sub(v.expires))
+			}
+		}
+		slices.Sort(waits)
+		slices.Sort(behind)
+		ms := func(d []time.Duration, i int) time.Duration { return d[i].Round(time.Millisecond) }
+		n := len(waits)
+		t.Logf(
+			"%-31s %3d kills: waited %s, %s, %s (least, median, most), after the expiry %s, %s, %s",
+			step.name, n, ms(waits, 0), ms(waits, n/2), ms(waits, n-1),
+			ms(behind, 0), ms(behind, n/2), ms(behind, n-1))
+	}
+}

@@ -1,0 +1,144 @@
+package clustertest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast"
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+)
+
+const (
+	// asProgram, when set, makes the test binary be the program under test.
+	asProgram = "HOLDFAST_CLUSTERTEST_PROGRAM"
+	template  = "template_cluster"
+)
+
+var (
+	server   *servertest.Postgres // of all tests that don't harm it
+	buildDir string
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		holdfast.Main(handlers()...)
+		return
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	err := runManyAtOnce()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if buildDir, err = os.MkdirTemp("", "holdfast-clustertest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(buildDir)
+	return servertest.Main(m, func(pg *servertest.Postgres) { server = pg })
+}
+
+// runManyAtOnce raises the number of tests that run at a time: they wait for processes
+// and deadlines most of their time. -parallel on the command line wins.
+func runManyAtOnce() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", "6")
+}
+
+// raceFlags are the Makefile's: with others all that imports SQLite is compiled again.
+var raceFlags = []string{
+	"-race", "-ldflags=-s -w", "-gcflags=all=-dwarf=false",
+	"-gcflags=modernc.org/...=-race=false -dwarf=false",
+}
+
+// stock returns the path of the scheduler, built once.
+var stock = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "scheduler")
+	args := []string{"build", "-o", path}
+	if raceEnabled {
+		args = append(args, raceFlags...)
+	}
+	cmd := exec.Command("go", append(args, "github.com/holdfast-dev/holdfast/cmd/scheduler")...)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, output)
+	}
+	return path, nil
+})
+
+func stockProgram(t *testing.T) string {
+	t.Helper()
+	path, err := stock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ownProgram returns the test binary's path; it needs asProgram in its environment.
+func ownProgram(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// preparedServer returns the common server, once it holds a database with the
+// schema and the tables of the ledger, made by the stock binary's migrate.
+func preparedServer(t *testing.T) *servertest.Postgres {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs PostgreSQL and memcached")
+	}
+	if err := prepareCommon(); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+var prepareCommon = sync.OnceValue(func() error { return prepare(context.Background(), server) })
+
+func prepare(ctx context.Context, pg *servertest.Postgres) error {
+	program, err := stock()
+	if err != nil {
+		return err
+	}
+	if err := pg.CreateDatabase(ctx, template, "template0"); err != nil {
+		return err
+	}
+	config := filepath.Join(buildDir, "template.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "database: {url: %q}\n", pg.URL(template)),
+		0o600); err != nil {
+		return err
+	}
+	if output, err := exec.CommandContext(ctx, program, "migrate", "-c", config).
+		CombinedOutput(); err != nil {
+		return fmt.Errorf("migrate: %w: %s", err, output)
+	}
+	conn, err := pgx.Connect(ctx, pg.URL(template))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, ledgerTables)
+	if closing := conn.Close(ctx); err == nil {
+		err = closing
+	}
+	return err
+}

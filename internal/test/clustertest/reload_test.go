@@ -1,0 +1,107 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
+)
+
+// reload gives a replica another cron table and tells it by SIGHUP.
+func (c *cluster) reload(p *replicas.Process, edit func(config string) string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, p.Name+".yaml")
+	config, err := os.ReadFile(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(edit(string(config))), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGHUP); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestReload adds, changes and removes jobs of a process by SIGHUP while one of its runs goes on; a
+// mistake in the file changes nothing, and what needs a restart is named.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	const (
+		steady = "  - {name: steady, schedule: {every: 1s}, handler: sql, params: {statement: " +
+			"SELECT 1}}\n"
+		leaving = "  - {name: leaving, schedule: {every: 1s}, handler: sql, params: {statement: " +
+			"SELECT 1}}\n"
+		coming = "  - {name: coming, schedule: {every: 1s}, handler: sql, params: {statement: " +
+			"SELECT 1}}\n"
+	)
+	hold := ledgerJob("hold", "t", "", "gate: hold")
+	c := newCluster(t, settings{misfire: "30s", jobs: hold + leaving + steady})
+	c.start("a")
+	p := c.replicas["a"]
+	c.trigger("hold")
+	held := c.begun("hold", 0)
+	c.awaitRuns(2, "job = 'leaving' AND state = 'succeeded'")
+	from := askOne[time.Time](c, "SELECT clock_timestamp()").Truncate(time.Second).Add(time.Second)
+	c.awaitRuns(1, "job = 'steady' AND scheduled_at >= $1", from)
+
+	c.reload(p, func(config string) string {
+		return strings.Replace(config, "handler: sql", "handler: slq", 1)
+	})
+	c.expectLine(p, "mistake in the configuration", `"file":"`, `"line":`, `"column":`, `.handler"`,
+		"slq")
+	c.awaitMetric(p, "holdfast_config_reload_success", 0)
+	c.awaitRuns(2, "job = 'leaving' AND scheduled_at > $1",
+		askOne[time.Time](c, "SELECT clock_timestamp()"))
+
+	c.reload(p, func(config string) string {
+		config = strings.Replace(config, "handler: slq", "handler: sql", 1)
+		config = strings.Replace(config, leaving, coming, 1)
+		config = strings.Replace(config, steady,
+			strings.Replace(steady, "handler", "timeout: 1m, handler", 1), 1)
+		return "workers: 17\n" + config
+	})
+	c.expectLine(p, "configuration reloaded", `"added_jobs":["coming"]`,
+		`"changed_jobs":["steady"]`, `"removed_jobs":["leaving"]`)
+	c.expectLine(p, "changed keys need a restart", `"workers"`)
+	c.awaitMetric(p, "holdfast_config_reload_success", 1)
+	reloaded := askOne[time.Time](c, "SELECT clock_timestamp()")
+	c.awaitRuns(3, "job = 'coming' AND state = 'succeeded'")
+	c.awaitRuns(3, "job = 'steady' AND state = 'succeeded' AND scheduled_at > $1", reloaded)
+	until := askOne[time.Time](c, "SELECT clock_timestamp()")
+	if n := askOne[int](c, "SELECT count(*) FROM holdfast.runs WHERE job = 'leaving' AND "+
+		"scheduled_at > $1", reloaded.Add(time.Second)); n != 0 {
+		t.Errorf("the removed job has %d runs", n)
+	}
+	if n := askOne[int](c, "SELECT version FROM holdfast.jobs WHERE name = 'steady'"); n != 2 {
+		t.Errorf("version %d of the changed job is active, expected the second", n)
+	}
+
+	c.open("hold")
+	c.expect(c.awaitEnd(held.ID), "succeeded", "")
+	c.settle(until, "steady")
+	for state, n := range c.expectEachOnce("steady", from, until) {
+		if state != "succeeded" {
+			t.Errorf("%d firings are %s", n, state)
+		}
+	}
+	if n := askOne[int](c, "SELECT count(*) FROM holdfast.sessions"); n != 1 {
+		t.Errorf("%d sessions, expected that the first went on", n)
+	}
+	c.audit()
+}
+
+// awaitMetric waits until a replica's number has a value.
+func (c *cluster) awaitMetric(p *replicas.Process, name string, value float64) {
+	c.t.Helper()
+	c.await(fmt.Sprintf("%s is %v", name, value), func(ctx context.Context) (bool, error) {
+		return strings.Contains(fetch(ctx, c.t, p.URL+"/metrics"),
+			fmt.Sprintf("\n%s %v\n", name, value)), nil
+	})
+}

@@ -1,0 +1,132 @@
+package clustertest
+
+import (
+	"errors"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/test/replicas"
+)
+
+const stopping = "stopping, runs may end by themselves"
+
+// terminate asks a replica to stop and waits until it has seen that.
+func (c *cluster) terminate(p *replicas.Process) {
+	c.t.Helper()
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		c.t.Fatal(err)
+	}
+	c.awaitLog(p, stopping)
+}
+
+// TestStopInARun asks a replica to stop: its run goes on to its own end, which
+// is recorded, nothing new is started, and all that it held is given back.
+func TestStopInARun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{expires: "30s", lease: "10m",
+		jobs: ledgerJob("hold", "t", "", "gate: hold") +
+			ledgerJob("every", "u", "schedule: {every: 1s}", "") +
+			ledgerJob("next", "t", "wait: {attempts: 0, elapsed: 2m, delay: 50ms, backoff: "+
+				"constant}", "")})
+	c.start("a", "b")
+	c.trigger("hold")
+	held := c.begun("hold", 0)
+	p := c.replicas[held.Replica]
+	c.terminate(p)
+	c.expectNotReady(p, "it is stopping")
+	stopped := askOne[string](c, `SELECT clock_timestamp()::text`)
+	c.trigger("next")
+	c.awaitRun("job = 'next' AND state = 'waiting' AND blocker IS NOT NULL")
+	c.awaitRuns(2, "job = 'every' AND state = 'succeeded' AND scheduled_at > $1::timestamptz",
+		stopped)
+
+	c.open("hold")
+	if err := p.Wait(c.ctx); err != nil {
+		t.Errorf("it ended with %v, expected exit code 0", err)
+	}
+	c.expect(c.awaitEnd(held.ID), "succeeded", "")
+	// Its session and its lease would last much longer.
+	c.expect(c.awaitEnd(c.begun("next", held.Token).ID), "succeeded", "")
+	if n := askOne[int](c,
+		`SELECT count(*) FROM holdfast.runs WHERE replica = $1 AND started_at > $2::timestamptz`,
+		held.Replica, stopped); n != 0 {
+		t.Errorf("it started %d runs after it was asked to stop", n)
+	}
+	if !askOne[bool](c, `SELECT ended_at IS NOT NULL FROM holdfast.sessions WHERE replica = $1`,
+		held.Replica) {
+		t.Error("its session was not ended")
+	}
+	c.audit()
+}
+
+func (c *cluster) expectNotReady(p *replicas.Process, why string) {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.ctx, http.MethodGet, p.URL+"/readyz", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body := make([]byte, 1000)
+	n, _ := response.Body.Read(body) // a short answer comes in one piece
+	if response.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(body[:n]), why) {
+		c.t.Errorf("/readyz: %s, %q, expected it unavailable and %q", response.Status, body[:n],
+			why)
+	}
+}
+
+// When the grace is over, runs are cancelled; one that ignores that is left
+// behind. Both are recorded, and the replica ends in good order.
+func TestStopWhenTheGraceIsOver(t *testing.T) {
+	for _, run := range []struct{ name, params string }{
+		{"a run that listens", "gate: never"},
+		{"a run that does not", "gate: never, deaf: true"},
+	} {
+		t.Run(run.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, settings{grace: "300ms",
+				jobs: ledgerJob("hold", "t", "", run.params)})
+			c.start("a")
+			c.trigger("hold")
+			held := c.begun("hold", 0)
+			if err := c.replicas["a"].Stop(c.ctx); err != nil {
+				t.Errorf("it ended with %v, expected exit code 0", err)
+			}
+			c.expect(c.awaitEnd(held.ID), "cancelled", "shutdown")
+			c.expectLine(c.replicas["a"], "run ended", held.ID, `"reason":"shutdown"`)
+			if n := askOne[int](c, `SELECT count(*) FROM holdfast.claims`); n != 0 {
+				t.Errorf("%d claims are left", n)
+			}
+			c.audit()
+		})
+	}
+}
+
+// The second signal ends the process at once; what it ran is lost, and known
+// to be.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, settings{grace: "1h", jobs: ledgerJob("hold", "t", "", "gate: never")})
+	c.start("a", "b")
+	c.trigger("hold")
+	held := c.begun("hold", 0)
+	p := c.replicas[held.Replica]
+	c.terminate(p)
+	err := p.Stop(c.ctx)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("it ended with %v, expected the signal", err)
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v, expected the signal", err)
+	}
+	c.expect(c.awaitEnd(held.ID), "lost", "session_lost")
+	c.audit()
+}

@@ -1,0 +1,253 @@
+package clustertest
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/test/simulation"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// kindsOfJobs is a cron table with jobs of every kind of schedule, that share
+// tables and slots. What each writes into the ledger has its own name: who
+// conflicts with whom is the oracle's to say.
+func kindsOfJobs(at time.Time) string {
+	kinds := []struct{ schedule, keys, params string }{
+		{`"* * * * * *"`, "tables: [t1], misfire: run_once", "takes: 50ms"},
+		{`"*/2 * * * * *"`, "tables: [t1, t2], misfire: run_all, overlap: queue", "takes: 300ms"},
+		{`"1-59/3 * * * * *"`, "tables: [t2], misfire: skip, timezone: Australia/Lord_Howe", "takes: 900ms"},
+		{`"quartz:0/2 * * * * ?"`, "tables: [t3], misfire: run_all, recover: true", "takes: 1500ms"},
+		{`"quartz:0/5 * * ? * MON-SUN"`, "tables: [t3, t4], recover: true, timezone: Antarctica/Troll", "takes: 200ms"},
+		{`"every:1s"`, "tables: [t5], recover: true, misfire: run_all", "takes: 100ms"},
+		{`"every:1s"`, "read_tables: [t1], overlap: allow, misfire: run_once", "takes: 1200ms"},
+		{`"every:3s"`, "read_tables: [t5], tables: [t6], wait: {attempts: 30, delay: 100ms, backoff: constant}", "takes: 20ms"},
+		{`"every 2s between 00:00 and 23:59 on mon-sun"`, "tables: [t6], timezone: Europe/Berlin", "takes: 100ms"},
+		{`"every:2s"`, "resources: [{name: vendor, slots: 2}], overlap: allow", "takes: 900ms"},
+		{`"every:2s"`, "resources: [{name: vendor, slots: 2}]", "takes: 1100ms"},
+		{`"every:1s"`, "resources: [{name: vendor, slots: 2}], misfire: skip", "takes: 400ms"},
+		{`"every:4s"`, "tables: [t7], retry: {attempts: 3, delay: 200ms}", "panics: true"},
+		{`"every:2s"`, "tables: [t8], calendars: [even-seconds], misfire: run_all", "takes: 10ms"},
+		{`"every:2s"`, "tables: [t9], jitter: 1500ms, misfire: run_once", "takes: 10ms"},
+		{`{after: [job-05]}`, "tables: [t10]", "takes: 10ms"},
+		{fmt.Sprintf("%q", "at:"+at.UTC().Format(time.RFC3339)), "tables: [t11], misfire: run_once", "takes: 10ms"},
+	}
+	table := ""
+	for i, k := range kinds {
+		table += fmt.Sprintf("  - {name: job-%02d, schedule: %s, handler: ledger, %s, params: "+
+			"{tables: [job-%02d], %s}}\n", i, k.schedule, k.keys, i, k.params)
+	}
+	return table + "calendars:\n  - {name: even-seconds, exclude: {cron: [\"*/4 * * * * *\"]}}\n"
+}
+
+// TestEachScheduledTimeOfProcessesEndsOnce runs jobs of all kinds on four replicas, kills
+// one and begins it again, freezes another for longer than its session lives,
+// restarts memcached and takes it away for a while, pauses jobs, and has the
+// simulation's oracle judge what became of each scheduled time.
+func TestEachScheduledTimeOfProcessesEndsOnce(t *testing.T) {
+	t.Parallel()
+	length := lengthOfRun(t, 16*time.Second) // a third is longer than a session
+	c := newCluster(t, settings{
+		expires: "4s", misfire: "3s",
+		jobs: kindsOfJobs(time.Now().Add(length / 2).Truncate(time.Second)),
+		wait: "{attempts: 10, delay: 50ms, max_delay: 200ms, backoff: exponential, jitter: 0.5}",
+	})
+	c.start("a", "b", "c", "d")
+	from := askOne[time.Time](c, `SELECT clock_timestamp()`)
+	const reached = `SELECT clock_timestamp() >= $1`
+	for _, step := range []struct {
+		part float64
+		what string
+		do   func() error
+	}{
+		{0.15, "memcached is restarted", func() error { return c.memcached.Restart(c.ctx) }},
+		{0.2, "a job is paused", func() error { return c.says("pause", "job-00") }},
+		{0.25, "a replica is killed", func() error {
+			c.awaitValue("a run on it",
+				`SELECT EXISTS (SELECT FROM holdfast.runs WHERE replica = 'b' AND state = 'running')`)
+			return c.replicas["b"].Kill()
+		}},
+		{0.3, "another is paused", func() error { return c.says("pause", "job-11") }},
+		{0.4, "a replica is frozen", func() error { return c.replicas["c"].Signal(syscall.SIGSTOP) }},
+		{0.45, "the job goes on", func() error { return c.says("resume", "job-00") }},
+		{0.5, "the killed replica is back", func() error { c.start("b"); return nil }},
+		{0.55, "the other goes on", func() error { return c.says("resume", "job-11") }},
+		{0.6, "memcached is gone", func() error { return c.memcached.Kill() }},
+		{0.65, "a job is triggered", func() error { c.trigger("job-07"); return nil }},
+		{0.75, "the frozen replica goes on", func() error { return c.replicas["c"].Signal(syscall.SIGCONT) }},
+		{0.8, "memcached is back", func() error { return c.memcached.Start(c.ctx) }},
+	} {
+		c.awaitValue(step.what, reached, from.Add(time.Duration(step.part*float64(length))))
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+	}
+	until := from.Add(length)
+	c.awaitValue("the end of the time", reached, until)
+	evidence := c.evidence(until)
+	verdict := simulation.Judge(evidence)
+	t.Log(verdict)
+	for _, violation := range verdict.Violations {
+		t.Error(violation)
+	}
+	if verdict.States[jobs.Succeeded] == 0 || verdict.States[jobs.Lost] == 0 ||
+		verdict.Excluded == 0 || len(evidence.Pauses) != 2 {
+		t.Errorf("%s, %d pauses: this test shows too little", verdict, len(evidence.Pauses))
+	}
+}
+
+// says runs a command that must succeed.
+func (c *cluster) says(args ...string) error {
+	if s := c.command(args...); s.code != 0 {
+		return fmt.Errorf("%q: exit code %d: %s", args, s.code, s.err)
+	}
+	return nil
+}
+
+// evidence is what the database says, once all that was due until then has ended.
+func (c *cluster) evidence(until time.Time) *simulation.Evidence {
+	c.t.Helper()
+	config, err := configs.Parse("a.yaml", []byte(c.config()),
+		configs.WithEnv(func(string) (string, bool) { return "127.0.0.1:0", true }))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	e := &simulation.Evidence{Jobs: map[string]*simulation.History{}, Until: until,
+		Margin: time.Second}
+	definitions := map[string]*jobs.Job{}
+	var scheduledAt []string // again and again, so that misfires are checked beyond any time
+	for _, job := range config.Jobs {
+		if job.Schedule.Next(until) != (time.Time{}) {
+			scheduledAt = append(scheduledAt, job.Name)
+		}
+		definitions[job.Name] = &jobs.Job{
+			Name: job.Name, Schedule: job.Schedule, Resources: job.Requests,
+			Overlap: jobs.Overlap(job.Overlap), Misfire: jobs.Misfire(job.Misfire.NobodyUp),
+			MisfireThreshold: job.MisfireThreshold, Recover: job.Recover,
+		}
+	}
+	c.settle(until, scheduledAt...)
+	c.awaitValue("all that follows and all that is run late has ended", `
+SELECT NOT EXISTS (SELECT FROM holdfast.runs WHERE scheduled_at <= $1 AND finished_at IS NULL) AND NOT EXISTS (
+    SELECT FROM holdfast.runs p WHERE p.job = 'job-05' AND p.state = 'succeeded' AND p.key = '' AND p.scheduled_at <= $1
+        AND NOT EXISTS (SELECT FROM holdfast.runs f WHERE f.job = 'job-15' AND f.scheduled_at = p.scheduled_at))`, until)
+	type activeJob struct {
+		Name          string
+		Begun, Cursor time.Time
+	}
+	forces, err := ask[activeJob](c.ctx, c,
+		`SELECT name, updated_at, checked_until FROM holdfast.jobs`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, f := range forces {
+		force := simulation.Force{Job: *definitions[f.Name], At: f.Begun, Counted: f.Begun}
+		e.Jobs[f.Name] = &simulation.History{Forces: []simulation.Force{force}, Cursor: f.Cursor,
+			Carried: true}
+	}
+	// Firings go on meanwhile: records and executions are of one instant.
+	snapshot, err := c.db.BeginTx(c.ctx,
+		pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer snapshot.Rollback(c.ctx) //nolint:errcheck // it wrote nothing
+	e.Records, e.Executions, e.Pauses = c.records(snapshot), c.executions(snapshot, definitions),
+		c.pauses(snapshot)
+	return e
+}
+
+// records returns the whole history.
+func (c *cluster) records(q querier) []jobs.Record {
+	c.t.Helper()
+	type row struct {
+		ID                  uuid.UUID
+		Job                 string
+		ScheduledAt         time.Time
+		Key                 string
+		State               jobs.State
+		Reason              jobs.Reason
+		Detail, Error       string
+		Replica             string
+		Token               locking.Token
+		Recovery, Attempt   int
+		CreatedAt           time.Time
+		StartedAt, FinishAt *time.Time
+	}
+	rows, err := askIn[row](c.ctx, q, `
+SELECT id, job, scheduled_at, key, state, reason, detail, error, replica, coalesce(token, 0), recovery, attempt, created_at, started_at, finished_at
+FROM holdfast.runs`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	records := make([]jobs.Record, len(rows))
+	for i, r := range rows {
+		records[i] = jobs.Record{
+			ID: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key, State: r.State,
+			Reason: r.Reason, Detail: r.Detail, Error: r.Error, Replica: r.Replica,
+			Token: r.Token, Recovery: r.Recovery, Attempt: r.Attempt, CreatedAt: r.CreatedAt,
+			StartedAt: r.StartedAt, FinishedAt: r.FinishAt,
+		}
+	}
+	return records
+}
+
+// executions returns what handlers did, by the ledger: an attempt is a token
+// that wrote something.
+func (c *cluster) executions(q querier, definitions map[string]*jobs.Job) []simulation.Execution {
+	c.t.Helper()
+	type row struct {
+		Run          uuid.UUID
+		Job          string
+		ScheduledAt  time.Time
+		Key, Replica string
+		Recovery     int
+		Token        locking.Token
+		Attempt      int
+		Begun, Acted time.Time
+		Ended        bool
+	}
+	rows, err := askIn[row](c.ctx, q, `
+SELECT r.id, r.job, r.scheduled_at, r.key, r.replica, r.recovery, l.token, (row_number() OVER (PARTITION BY r.id ORDER BY l.token))::int, l.begun, l.acted, l.ended FROM (
+    SELECT run, token, min(at) AS begun, max(at) AS acted, bool_or(step = 'end') AS ended FROM ledger GROUP BY run, token) l
+JOIN holdfast.runs r ON r.id = l.run ORDER BY l.begun`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	executions := make([]simulation.Execution, len(rows))
+	for i, r := range rows {
+		executions[i] = simulation.Execution{
+			Run: r.Run, Job: r.Job, ScheduledAt: r.ScheduledAt.UTC(), Key: r.Key,
+			Recovery: r.Recovery, Attempt: r.Attempt, Token: r.Token, Replica: r.Replica,
+			Definition: definitions[r.Job], Begun: r.Begun, Acted: r.Acted, Ended: r.Ended,
+		}
+	}
+	return executions
+}
+
+func (c *cluster) pauses(q querier) []jobs.Pause {
+	c.t.Helper()
+	type row struct {
+		Kind      jobs.TargetKind
+		Name      string
+		At        time.Time
+		ResumedAt *time.Time
+	}
+	rows, err := askIn[row](c.ctx, q,
+		`SELECT kind, name, paused_at, resumed_at FROM holdfast.pauses`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	pauses := make([]jobs.Pause, len(rows))
+	for i, r := range rows {
+		pauses[i] = jobs.Pause{Target: jobs.Target{Kind: r.Kind, Name: r.Name}, At: r.At,
+			ResumedAt: r.ResumedAt}
+	}
+	return pauses
+}

@@ -1,0 +1,34 @@
+// Command testrun runs `go test` for the Makefile, and leaves nothing behind.
+//
+//	testrun [-runs N] [-busy N] [--] ARGUMENTS OF GO TEST
+//
+// Around `go test` it does four things:
+//
+//   - It starts one PostgreSQL server for the packages that use servertest.Main.
+//   - It gives the tests a folder for temporary files, and removes it at the end.
+//   - It ends every process that a test started and did not end. Such a process
+//     fails the run and is named, unless the run was interrupted.
+//   - It prints the lines of go test for each package, the output of tests that
+//     failed in full, and the slowest tests at the end.
+//
+// The exit code is that of `go test`. It is 130 after SIGINT, SIGTERM or SIGHUP.
+//
+// # What ends the processes
+//
+// Nothing relies on a test's own cleanup: a test binary may be killed, or end
+// itself at its timeout. On Linux there are three lines of defence.
+//
+// First, each process dies with the one that started it. The kernel sends it a
+// signal (PR_SET_PDEATHSIG), servers by internal/test/servertest and test binaries by
+// `testrun -bind`, which `go test -exec` runs. This also covers a SIGKILL of
+// testrun.
+//
+// Second, testrun is the subreaper of all that its tests start: a process whose
+// parent died becomes a child of testrun, even if it left its process group. At
+// the end testrun waits for its descendants, and kills those that stay.
+//
+// Third, the folder for temporary files is held by a file lock while its testrun
+// lives. The next testrun removes the folders that nobody holds.
+//
+// Elsewhere than on Linux only the folders are removed.
+package main

@@ -1,0 +1,75 @@
+// Package servers has a test that starts what tests start, for the tests of testrun.
+package servers
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/test/servertest"
+)
+
+var shared *servertest.Postgres
+
+func TestMain(m *testing.M) {
+	os.Exit(servertest.Main(m, func(p *servertest.Postgres) { shared = p }))
+}
+
+// TestServers starts servers, frozen ones among them, and a process that leaves its
+// group and is nobody's. It says where they are, and goes on until it is killed.
+func TestServers(t *testing.T) {
+	memcached, frozen := servertest.NewMemcached(t), servertest.NewMemcached(t)
+	if err := frozen.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := servertest.StartPostgres(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	startStray(t)
+	shared.Database(t)
+	if _, err := os.CreateTemp("", "file-"); err != nil {
+		t.Fatal(err)
+	}
+	tell(t, memcached.Addr(), frozen.Addr(), own.Addr(), shared.Addr())
+	select {}
+}
+
+// TestStray leaves a process behind, and passes.
+func TestStray(t *testing.T) {
+	startStray(t)
+	tell(t)
+}
+
+func TestFails(t *testing.T) { t.Error("this test always fails") }
+
+func TestPasses(t *testing.T) { t.Log("nobody reads this") }
+
+// startStray starts a process whose parent ends at once.
+func startStray(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 1000 &")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell writes a file, as a whole, that the test of testrun waits for.
+func tell(t *testing.T, addresses ...string) {
+	text, err := json.Marshal(addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("TESTRUN_READY")
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
