@@ -103,7 +103,7 @@ func (c *commandLine) removeCommand() *cobra.Command {
 			switch {
 			case errors.Is(err, jobs.ErrNotFound):
 				return fmt.Errorf("no job called %q was added", args[0])
-			case errors.Is(err, jobs.ErrFollowed):
+			case errors.Is(err, jobs.ErrHasDependents):
 				return explained(err)
 			case errors.Is(err, jobs.ErrConflict):
 				return fmt.Errorf("%w: somebody else changed it at the same time, look at it and "+

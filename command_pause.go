@@ -96,7 +96,7 @@ func (c *commandLine) pausesCommand() *cobra.Command {
 		Use: "pauses", Short: "List what is paused, since when and by whom", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
-				standing, err := ops.Standing(cmd.Context())
+				standing, err := ops.ActivePauses(cmd.Context())
 				if err != nil {
 					return err
 				}

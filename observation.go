@@ -59,7 +59,7 @@ func (r *Replica) observe(o *jobs.Options) {
 
 // watch has the metrics ask what is a state rather than an event.
 func (r *Replica) watch() {
-	sources := metrics.Sources{Figures: r.scheduler.Figures}
+	sources := metrics.Sources{Stats: r.scheduler.Stats}
 	if r.locks != nil && r.locks.watch != nil {
 		sources.Servers = r.locks.watch.Servers
 	}

@@ -214,7 +214,7 @@ func TestAddedJobThatOthersFollowIsNotRemoved(t *testing.T) {
 	for name, want := range map[string]string{"daily": "last and then would never be due again",
 		"then": "last would never be due again"} {
 		err := operations.RemoveJob(t.Context(), jobs.Action{}, name, 1)
-		if !errors.Is(err, jobs.ErrFollowed) || !errors.Is(err, jobs.ErrConflict) ||
+		if !errors.Is(err, jobs.ErrHasDependents) || !errors.Is(err, jobs.ErrConflict) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("removal of %s: found %v, expected %s", name, err, want)
 		}

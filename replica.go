@@ -157,7 +157,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	}
 	specs := specReader{r.config.Load, r.registry}
 	r.operations = newOperations(specs, r.table, r.timed, r.store.outbox, locker,
-		r.config.Load().Replica.Name, func(run jobs.Record) { r.scheduler.HearCancelled(run) },
+		r.config.Load().Replica.Name, func(run jobs.Record) { r.scheduler.PublishCancelled(run) },
 		r.log)
 	options := jobs.Options{
 		Build:  specs.build,
@@ -221,7 +221,7 @@ func (r *Replica) pageOptions() admin.Options {
 	options.StoreName, options.Memory, options.Watch = storeName(r.config.Load()), r.timed,
 		r.timed.Watch
 	options.Changes = r.timed
-	options.Patience = r.scheduler.Patience
+	options.LongestWait = r.scheduler.LongestWait
 	options.Upcoming, options.ScheduledTimes, options.Ready, options.Refresh, options.Log =
 		r.upcoming, r.scheduler.ScheduledTimes, r.scheduler.Ready, r.config.Load().Admin.Refresh,
 		r.log

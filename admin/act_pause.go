@@ -58,7 +58,7 @@ func (r *reader) standing(ctx context.Context) ([]jobs.Pause, error) {
 	if r.ops == nil {
 		return pauses, nil
 	}
-	standing, err := r.ops.Standing(ctx)
+	standing, err := r.ops.ActivePauses(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("pauses: %w", err)
 	}

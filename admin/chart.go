@@ -176,7 +176,7 @@ func (d *drawer) lane(l *lane, y int) chartLane {
 }
 
 // over is when a run was over, or how far it has come.
-func (d *drawer) over(s jobs.Stretch) time.Time {
+func (d *drawer) over(s jobs.RunInterval) time.Time {
 	switch {
 	case s.FinishedAt != nil:
 		return *s.FinishedAt
@@ -188,7 +188,7 @@ func (d *drawer) over(s jobs.Stretch) time.Time {
 
 // bars are the attempts of a run, the rests between them and the wait before, as far
 // as they are in the window.
-func (d *drawer) bars(s jobs.Stretch) (bars []chartBar) {
+func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 	end := d.over(s)
 	waited := end
 	if s.StartedAt != nil {
@@ -275,7 +275,7 @@ func (d *drawer) mergeable(a, b chartBar) bool {
 }
 
 // mark is what did not run, at the instant when that was decided.
-func (d *drawer) mark(s jobs.Stretch, at time.Time) chartBar {
+func (d *drawer) mark(s jobs.RunInterval, at time.Time) chartBar {
 	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
 	if words := stretchWhy(s); words != "" {
 		title += ": " + words
@@ -352,7 +352,7 @@ func severalTitle(b *chartBar) string {
 		strings.Join(parts, ", "), utcWords(b.begin), utcWords(b.end))
 }
 
-func runTitle(s jobs.Stretch, begin, end time.Time) string {
+func runTitle(s jobs.RunInterval, begin, end time.Time) string {
 	text := fmt.Sprintf("%s %s", cut(s.Job, 100), stateWords(s.State))
 	length := jobs.Executed(begin, end, s.Rests)
 	switch {
@@ -374,7 +374,7 @@ func runTitle(s jobs.Stretch, begin, end time.Time) string {
 	return text
 }
 
-func waitTitle(s jobs.Stretch, length time.Duration) string {
+func waitTitle(s jobs.RunInterval, length time.Duration) string {
 	text := fmt.Sprintf("%s waited %s, from %s", cut(s.Job, 100), took(length),
 		utcWords(s.CreatedAt))
 	if s.State == jobs.Waiting {
@@ -389,13 +389,13 @@ func waitTitle(s jobs.Stretch, length time.Duration) string {
 	return text
 }
 
-func restTitle(s jobs.Stretch, begin, end time.Time) string {
+func restTitle(s jobs.RunInterval, begin, end time.Time) string {
 	return fmt.Sprintf("%s waited %s between attempts, from %s",
 		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
 }
 
 // stretchWhy says why a stretch is what it is.
-func stretchWhy(s jobs.Stretch) string {
+func stretchWhy(s jobs.RunInterval) string {
 	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }
 

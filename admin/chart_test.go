@@ -40,9 +40,9 @@ func drawn(t *testing.T, l lane, length time.Duration, restarts ...jobs.Restart)
 }
 
 // ran is a run that waited, ran and ended; counted in seconds before noon.
-func ran(n int, state jobs.State, created, started, finished int) jobs.Stretch {
+func ran(n int, state jobs.State, created, started, finished int) jobs.RunInterval {
 	at := func(second int) time.Time { return noon.Add(-time.Duration(second) * time.Second) }
-	s := jobs.Stretch{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state, Replica: "replica-1",
+	s := jobs.RunInterval{Run: id(n), Job: fmt.Sprintf("job-%d", n), State: state, Replica: "replica-1",
 		CreatedAt: at(created)}
 	if started >= 0 {
 		s.StartedAt = pointer(at(started))
@@ -55,7 +55,7 @@ func ran(n int, state jobs.State, created, started, finished int) jobs.Stretch {
 
 // rested has the run rest from the first of these times to the second, and so on;
 // counted in seconds before noon.
-func rested(s jobs.Stretch, seconds ...int) jobs.Stretch {
+func rested(s jobs.RunInterval, seconds ...int) jobs.RunInterval {
 	var times []time.Time
 	for _, second := range seconds {
 		times = append(times, noon.Add(-time.Duration(second)*time.Second))
@@ -89,47 +89,47 @@ func TestRestsAreNoPartOfADuration(t *testing.T) {
 
 func TestBarsOfATimeline(t *testing.T) {
 	for name, c := range map[string]struct {
-		runs []jobs.Stretch // the youngest first
+		runs []jobs.RunInterval // the youngest first
 		want string
 	}{
 		"a run, its wait and one that follows": {
-			[]jobs.Stretch{ran(2, jobs.Failed, 100, 100, 90),
+			[]jobs.RunInterval{ran(2, jobs.Failed, 100, 100, 90),
 				ran(1, jobs.Succeeded, 500, 400, 200)},
 			"0 50%+10% wait\n0 60%+20% succeeded\n0 90%+1% failed\n",
 		},
 		"beside each other": {
-			[]jobs.Stretch{ran(3, jobs.Running, 100, 100, -1), ran(2, jobs.Waiting, 300, -1, -1),
+			[]jobs.RunInterval{ran(3, jobs.Running, 100, 100, -1), ran(2, jobs.Waiting, 300, -1, -1),
 				ran(1, jobs.Running, 500, 500, -1)},
 			"0 50%+50% running\n1 70%+30% wait\n2 90%+10% running\n",
 		},
 		"from before the window, and beyond it": {
-			[]jobs.Stretch{ran(2, jobs.Running, 10, 10, -1), ran(1, jobs.Lost, 2000, 1500, 900)},
+			[]jobs.RunInterval{ran(2, jobs.Running, 10, 10, -1), ran(1, jobs.Lost, 2000, 1500, 900)},
 			"0 0%+10% lost\n0 99%+1% running\n",
 		},
-		"outside": {[]jobs.Stretch{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
+		"outside": {[]jobs.RunInterval{ran(1, jobs.Succeeded, 3000, 2000, 1100)}, ""},
 		"a skip after a wait, and one at once": {
-			[]jobs.Stretch{ran(2, jobs.Skipped, 100, -1, 100), ran(1, jobs.Skipped, 500, -1, 300)},
+			[]jobs.RunInterval{ran(2, jobs.Skipped, 100, -1, 100), ran(1, jobs.Skipped, 500, -1, 300)},
 			"0 50%+20% wait\nmark 70% skipped\nmark 90% skipped\n",
 		},
 		"marks at one place": {
-			[]jobs.Stretch{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
+			[]jobs.RunInterval{ran(3, jobs.Skipped, 100, -1, 100), ran(2, jobs.Missed, 101, -1, -1),
 				ran(1, jobs.Skipped, 102, -1, 102)},
 			"mark 89.8% missed of 3\n",
 		},
 		"attempts and the rests between them": {
-			[]jobs.Stretch{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
+			[]jobs.RunInterval{rested(ran(1, jobs.Succeeded, 500, 500, 100), 450, 350, 300, 200)},
 			"0 50%+5% succeeded\n0 55%+10% wait\n0 65%+5% succeeded\n0 70%+10% wait\n0 80%+10% " +
 				"succeeded\n",
 		},
 		"a rest that goes on": {
-			[]jobs.Stretch{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
+			[]jobs.RunInterval{rested(ran(1, jobs.Waiting, 500, 500, -1), 300)},
 			"0 50%+20% waiting\n0 70%+30% wait\n",
 		},
 		"a rest that nobody could see": {
-			[]jobs.Stretch{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
+			[]jobs.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
 			"0 50%+40% failed\n",
 		},
-		"cancelled while it waited": {[]jobs.Stretch{ran(1, jobs.Cancelled, 500, -1, 400)}, "0 50%+10% wait\nmark 60% cancelled\n"},
+		"cancelled while it waited": {[]jobs.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)}, "0 50%+10% wait\nmark 60% cancelled\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, got := drawn(t, lane{Resource: "s/t", Runs: c.runs},
@@ -143,7 +143,7 @@ func TestBarsOfATimeline(t *testing.T) {
 // TestWhatIsTooNarrowIsDrawnAsOne has 1,000 runs of a second, one each ten
 // seconds, of which one failed.
 func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
-	var runs []jobs.Stretch
+	var runs []jobs.RunInterval
 	for i := range 1000 {
 		state := jobs.Succeeded
 		if i == 500 {
@@ -172,7 +172,7 @@ func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
 }
 
 func TestMoreAtOnceThanThereAreRows(t *testing.T) {
-	var runs []jobs.Stretch
+	var runs []jobs.RunInterval
 	for i := range 9 {
 		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
 	}
@@ -184,7 +184,7 @@ func TestMoreAtOnceThanThereAreRows(t *testing.T) {
 
 func TestLanesLieBeneathEachOther(t *testing.T) {
 	tl := &timeline{Now: noon, From: noon.Add(-time.Hour), Until: noon, Lanes: []lane{
-		{Resource: "a", Runs: []jobs.Stretch{ran(2, jobs.Running, 100, 100, -1), ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
+		{Resource: "a", Runs: []jobs.RunInterval{ran(2, jobs.Running, 100, 100, -1), ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
 	}}
 	c := newChart(tl, nil)
 	if c.Lanes[0].Y != axisHeight || c.Lanes[1].Y != axisHeight+laneHeight(2) ||
@@ -263,7 +263,7 @@ func TestForecast(t *testing.T) {
 		"a": {Median: 30 * time.Second, Long: 90 * time.Second}, "b": {Median: 10 * time.Second, Long: 10 * time.Second}, "c": {Median: time.Second, Long: time.Second},
 	}}
 	o := options(h)
-	o.Patience = func(job string, limit time.Duration) (time.Duration, bool) {
+	o.LongestWait = func(job string, limit time.Duration) (time.Duration, bool) {
 		return map[string]time.Duration{"b": time.Minute}[job], job == "b"
 	}
 	f, err := newServer(t, o).reader.lookAhead(t.Context(), noon, nil)

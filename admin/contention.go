@@ -38,17 +38,17 @@ type contentions struct {
 
 // waitSum is how one job kept another waiting for one resource.
 type waitSum struct {
-	jobs.Blockage
+	jobs.WaitSummary
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_seconds"`
 	Still   int     `json:"still"` // runs that wait now, which the other numbers have too
 }
 
 // Wait is how long it was in sum.
-func (c waitSum) Wait() time.Duration { return c.Blockage.Waited }
+func (c waitSum) Wait() time.Duration { return c.WaitSummary.Waited }
 
 // Most is how long the longest wait was.
-func (c waitSum) Most() time.Duration { return c.Blockage.Longest }
+func (c waitSum) Most() time.Duration { return c.WaitSummary.Longest }
 
 func contentionParams() []string { return []string{"from", "until", "span", "resource"} }
 
@@ -113,7 +113,7 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 	about *locking.Resource) (contentions, error) {
 	c := contentions{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
 		Sums: []waitSum{}, Cut: []string{}}
-	sums, err := r.store.Blockages(ctx, w.From, w.Until)
+	sums, err := r.store.WaitSummaries(ctx, w.From, w.Until)
 	if err != nil {
 		return c, fmt.Errorf("blockages: %w", err)
 	}
@@ -122,9 +122,9 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 		times += sums[i].Times
 		sums[i].Resource = resourceName(sums[i].Resource)
 	}
-	if times >= jobs.MostTallied {
+	if times >= jobs.MaxTallied {
 		c.Cut = append(c.Cut, fmt.Sprintf("only the youngest %d waits of this time are counted",
-			jobs.MostTallied))
+			jobs.MaxTallied))
 	}
 	if len(sums) == jobs.MaxBatch {
 		c.Cut = append(c.Cut, fmt.Sprintf("only the %d worst pairs of jobs are listed",
@@ -144,7 +144,7 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 			}
 		}
 	}
-	for _, b := range jobs.SumBlockages(sums) {
+	for _, b := range jobs.MergeWaitSummaries(sums) {
 		if resource, err := locking.ParseDisplay(b.Resource); about != nil &&
 			(err != nil || !resource.Related(*about)) {
 			continue
@@ -157,12 +157,12 @@ func (r *reader) contentions(ctx context.Context, now time.Time, w window,
 }
 
 // stillBlocked is what a waiting run has waited for so far, within the window.
-func stillBlocked(run jobs.Record, w window) (jobs.Blockage, bool) {
+func stillBlocked(run jobs.Record, w window) (jobs.WaitSummary, bool) {
 	if run.BlockedBy == nil {
-		return jobs.Blockage{}, false
+		return jobs.WaitSummary{}, false
 	}
 	waited := w.Until.Sub(maxTime(since(run), w.From))
-	return jobs.Blockage{
+	return jobs.WaitSummary{
 		Job: run.Job, Holder: run.BlockedBy.Holder.Job, Resource: run.BlockedBy.Resource, Times: 1,
 		Waited: waited, Longest: waited, Last: w.Until,
 	}, true

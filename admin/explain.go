@@ -78,11 +78,11 @@ func instantIn(p params, at string) (string, error) {
 		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin",
 			cut(name, 100))
 	}
-	moment, err := schedule.ParseMoment(at, zone)
+	moment, err := schedule.ParseTime(at, zone)
 	if err != nil {
 		return at, nil //nolint:nilerr // the explanation says what is expected
 	}
-	return moment.Instants[0].Format(time.RFC3339), nil
+	return moment.Times[0].Format(time.RFC3339), nil
 }
 
 // explanation explains a job at an instant, as people write it; "" is now.
@@ -96,8 +96,8 @@ func (r *reader) explanation(ctx context.Context, job, at string) (jobs.Explanat
 	}
 	e, err := r.explain(ctx, job, at)
 	switch {
-	case errors.Is(err, schedule.ErrMoment):
-		return e, &badRequest{fmt.Sprintf("at is %q, %s", cut(at, 100), schedule.ErrMoment)}
+	case errors.Is(err, schedule.ErrTime):
+		return e, &badRequest{fmt.Sprintf("at is %q, %s", cut(at, 100), schedule.ErrTime)}
 	case errors.Is(err, jobs.ErrNotFound):
 		return e, err
 	case err != nil:

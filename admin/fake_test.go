@@ -31,7 +31,7 @@ type history struct {
 	onLocks func() // called before each question for locks
 	saved   map[string]json.RawMessage
 	pauses  []jobs.Pause
-	blocked []jobs.Blockage
+	blocked []jobs.WaitSummary
 	typical map[string]jobs.Typical // of all others it is what their runs say
 	restart []jobs.Restart
 	audit   []jobs.Audited
@@ -322,9 +322,9 @@ func (h *history) Lockers(context.Context) ([]jobs.Locker, error) {
 	return lockers, h.err
 }
 
-// Stretches returns the runs that overlap the time.
-func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
-	var found []jobs.Stretch
+// RunIntervals returns the runs that overlap the time.
+func (h *history) RunIntervals(_ context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
+	var found []jobs.RunInterval
 	counts := make(map[string]int)
 	for i := range h.runs {
 		r := &h.runs[i]
@@ -333,7 +333,7 @@ func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Str
 			continue
 		}
 		if counts[r.Job]++; counts[r.Job] <= f.Each {
-			found = append(found, jobs.Stretch{
+			found = append(found, jobs.RunInterval{
 				Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 				Replica: r.Replica, CreatedAt: r.CreatedAt,
 				StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
@@ -344,14 +344,14 @@ func (h *history) Stretches(_ context.Context, f jobs.StretchFilter) ([]jobs.Str
 	return found, h.err
 }
 
-func (h *history) Blockages(_ context.Context, from, until time.Time) ([]jobs.Blockage, error) {
-	var found []jobs.Blockage
+func (h *history) WaitSummaries(_ context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
+	var found []jobs.WaitSummary
 	for _, b := range h.blocked {
 		if !b.Last.Before(from) && b.Last.Before(until) {
 			found = append(found, b)
 		}
 	}
-	return jobs.SumBlockages(found), h.err
+	return jobs.MergeWaitSummaries(found), h.err
 }
 
 func (h *history) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {

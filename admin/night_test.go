@@ -68,7 +68,7 @@ func night() Options {
 		{Server: "10.0.3.9:11211", StartedAt: ago(33 * time.Minute), NoticedAt: ago(33*time.Minute - 3*time.Second), NoticedBy: "replica-2"},
 		{Server: "10.0.3.9:11211", StartedAt: ago(18 * time.Minute), NoticedAt: ago(18*time.Minute - 2*time.Second), NoticedBy: "replica-1"},
 	}
-	h.blocked = []jobs.Blockage{
+	h.blocked = []jobs.WaitSummary{
 		{Job: "rollup-hourly", Holder: "rollup-sales", Resource: "public/orders", Times: 11, Unrun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second, Last: ago(95 * time.Second)},
 		{Job: "prune-orders", Holder: "rollup-sales", Resource: "public/orders", Times: 1, Waited: 4 * time.Minute, Longest: 4 * time.Minute, Last: ago(50 * time.Minute)},
 		{Job: "rollup-sales", Holder: "rollup-hourly", Resource: "public/orders", Times: 5, Waited: 3 * time.Minute, Longest: 70 * time.Second, Last: ago(46 * time.Minute)},
@@ -117,7 +117,7 @@ func manyWaits() Options {
 	h := tenThousand().Store.(*history)
 	for i := range 200 {
 		for k := range 5 {
-			h.blocked = append(h.blocked, jobs.Blockage{
+			h.blocked = append(h.blocked, jobs.WaitSummary{
 				Job: h.jobs[i].Name, Holder: h.jobs[200+(i*7+k)%40].Name,
 				Resource: "tenant_000/orders", Times: 101, Unrun: k,
 				Waited: time.Duration(1+i*k%50) * time.Minute, Longest: time.Minute,
@@ -147,6 +147,6 @@ func rush() Options {
 		}
 		return scheduledTimes
 	}
-	o.Patience = func(string, time.Duration) (time.Duration, bool) { return time.Minute, true }
+	o.LongestWait = func(string, time.Duration) (time.Duration, bool) { return time.Minute, true }
 	return o
 }

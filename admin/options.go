@@ -139,12 +139,12 @@ type Options struct {
 	// cron table, at most n of them. It is called concurrently. Nil means that no
 	// scheduled times are shown.
 	ScheduledTimes func(job string, from time.Time, n int) []time.Time
-	// Patience returns how long a firing of a job waits for a lock that is held,
+	// LongestWait returns how long a firing of a job waits for a lock that is held,
 	// or limit where that is shorter; false where it is not known. It is called
 	// concurrently. Nil means that it is known of no job.
-	Patience func(job string, limit time.Duration) (time.Duration, bool)
+	LongestWait func(job string, limit time.Duration) (time.Duration, bool)
 	// Explain says what became of a job at an instant, which it reads as
-	// schedule.ParseMoment does. It is called concurrently. Nil means that no more
+	// schedule.ParseTime does. It is called concurrently. Nil means that no more
 	// is said than what the store knows.
 	Explain func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	// Changes has open pages told at once of what changes in the cluster. Nil

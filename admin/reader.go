@@ -64,7 +64,7 @@ func newReader(o Options) *reader {
 		store:    o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes,
 		explain: explain, memory: o.Memory, ops: o.Operations,
 		places:   make(chan struct{}, maxQuestions),
-		patience: o.Patience, timeout: questionTimeout,
+		patience: o.LongestWait, timeout: questionTimeout,
 	}
 	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) {
 		return r.lookAhead(ctx, now, nil)

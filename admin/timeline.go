@@ -44,11 +44,11 @@ type timeline struct {
 
 // lane is one resource, and what runs did that lock it or what lies above it.
 type lane struct {
-	Resource string         `json:"resource"`
-	Jobs     int            `json:"jobs"` // that lock it
-	Held     int            `json:"held"` // locks on it, now
-	Waiting  int            `json:"waiting"`
-	Runs     []jobs.Stretch `json:"runs"` // the youngest first
+	Resource string             `json:"resource"`
+	Jobs     int                `json:"jobs"` // that lock it
+	Held     int                `json:"held"` // locks on it, now
+	Waiting  int                `json:"waiting"`
+	Runs     []jobs.RunInterval `json:"runs"` // the youngest first
 
 	resource locking.Resource
 	jobs     []string
@@ -204,7 +204,7 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	if err != nil {
 		return nil, err
 	}
-	sums, err := r.store.Blockages(ctx, w.From, w.Until)
+	sums, err := r.store.WaitSummaries(ctx, w.From, w.Until)
 	if err != nil {
 		return nil, fmt.Errorf("blockages: %w", err)
 	}
@@ -212,7 +212,7 @@ func (r *reader) lanes(ctx context.Context, now time.Time, w window,
 	find := func(resource locking.Resource) *lane {
 		if by[resource] == nil {
 			by[resource] = &lane{Resource: resource.String(), resource: resource,
-				Runs: []jobs.Stretch{}}
+				Runs: []jobs.RunInterval{}}
 		}
 		return by[resource]
 	}
@@ -303,7 +303,7 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 		for _, name := range l.jobs {
 			l.Runs = append(l.Runs, of[name]...)
 		}
-		slices.SortFunc(l.Runs, func(a, b jobs.Stretch) int {
+		slices.SortFunc(l.Runs, func(a, b jobs.RunInterval) int {
 			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt),
 				cmp.Compare(a.Run.String(), b.Run.String()))
 		})
@@ -314,16 +314,16 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 // stretches asks for the runs of the jobs, first for as many of each, then for
 // more of those that had more; it returns which have more still.
 func (r *reader) stretches(ctx context.Context, t *timeline,
-	names []string) (of map[string][]jobs.Stretch, full []string, err error) {
-	of = make(map[string][]jobs.Stretch)
+	names []string) (of map[string][]jobs.RunInterval, full []string, err error) {
+	of = make(map[string][]jobs.RunInterval)
 	room, asked := mostStretches, names
 	for range 2 {
 		if len(asked) == 0 {
 			break
 		}
-		each := min(jobs.MostStretches, max(leastEach, room/len(asked)))
-		found, err := r.store.Stretches(ctx,
-			jobs.StretchFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
+		each := min(jobs.MaxRunIntervals, max(leastEach, room/len(asked)))
+		found, err := r.store.RunIntervals(ctx,
+			jobs.RunIntervalFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
 		if err != nil {
 			return nil, nil, fmt.Errorf("runs within a time: %w", err)
 		}
@@ -363,7 +363,7 @@ func countFresh(known map[string]bool, names []string) (n int) {
 }
 
 // tellCut says of which jobs there are more runs than were asked for.
-func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
+func (t *timeline) tellCut(of map[string][]jobs.RunInterval, full []string) {
 	const named = 3
 	for _, name := range full[:min(len(full), named)] {
 		first := t.Until
@@ -382,7 +382,7 @@ func (t *timeline) tellCut(of map[string][]jobs.Stretch, full []string) {
 }
 
 // plainStretch is a stretch as every replica shows it.
-func plainStretch(s jobs.Stretch) jobs.Stretch {
+func plainStretch(s jobs.RunInterval) jobs.RunInterval {
 	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(),
 		inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
@@ -426,7 +426,7 @@ const listedStretches = 100
 
 // listedStretch is a run in words.
 type listedStretch struct {
-	jobs.Stretch
+	jobs.RunInterval
 	Words string
 }
 
@@ -440,7 +440,7 @@ func (t *timeline) Listed() []listedStretch {
 				continue
 			}
 			seen[s.Run.String()] = true
-			all = append(all, listedStretch{Stretch: s})
+			all = append(all, listedStretch{RunInterval: s})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b listedStretch) int {
@@ -448,13 +448,13 @@ func (t *timeline) Listed() []listedStretch {
 	})
 	all = all[:min(len(all), listedStretches)]
 	for i := range all {
-		all[i].Words = stretchWords(all[i].Stretch, t.Now)
+		all[i].Words = stretchWords(all[i].RunInterval, t.Now)
 	}
 	return all
 }
 
 // stretchWords says how long a run waited and ran, and why.
-func stretchWords(s jobs.Stretch, now time.Time) string {
+func stretchWords(s jobs.RunInterval, now time.Time) string {
 	end := now
 	switch {
 	case s.FinishedAt != nil:

@@ -21,9 +21,9 @@ var (
 	// job was changed by another, the lock has another holder, or the key was
 	// used for something else.
 	ErrConflict = errors.New("conflict")
-	// ErrFollowed says that other added jobs follow the one that was to be
+	// ErrHasDependents says that other added jobs follow the one that was to be
 	// removed. It wraps ErrConflict.
-	ErrFollowed = fmt.Errorf("%w: it is followed", ErrConflict)
+	ErrHasDependents = fmt.Errorf("%w: it is followed", ErrConflict)
 	// ErrFromConfig says that a job comes from the configuration file: it is
 	// changed there.
 	ErrFromConfig = errors.New("job comes from the configuration file")

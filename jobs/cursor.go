@@ -20,7 +20,7 @@ type MisfireCheck struct {
 // Cursor is how far a job's scheduled times have been checked for misfires, and what there
 // is to know of those that come next. It begins where the job is first
 // registered, and moves to where a definition with other scheduled times comes into force,
-// or the job comes back after it was Away: scheduled times count from there.
+// or the job comes back after it was Absence: scheduled times count from there.
 type Cursor struct {
 	CheckedUntil time.Time
 	// Until is where it moves to: as the check says, but not to where a pause
@@ -31,9 +31,9 @@ type Cursor struct {
 	Waits  time.Time
 	Pauses []Pause // that cover the job and stood after CheckedUntil, the oldest first
 	Spans  []Span  // in which replicas were up, in no order
-	// Away is when no replica carried the job, the last time that this was so
+	// Absence is when no replica carried the job, the last time that this was so
 	// and not for longer than the constant; zero where it never was.
-	Away Span
+	Absence Span
 }
 
 // Span is a time in which a replica was up, as far as its heartbeats say. Of
@@ -51,7 +51,7 @@ func (c MisfireCheck) Cursor(at, now time.Time, pauses []Pause, spans []Span, aw
 	if ahead := c.Asked.Sub(now); !c.Asked.IsZero() && ahead > 0 {
 		c.Until = c.Until.Add(-ahead).Truncate(time.Microsecond)
 	}
-	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Away: away}
+	cursor := Cursor{CheckedUntil: at, Until: c.Until, Spans: spans, Absence: away}
 	for _, p := range pauses {
 		if !p.Covers(c.Job, c.Group) || p.ResumedAt != nil && !p.ResumedAt.After(at) {
 			continue
@@ -107,7 +107,7 @@ func (c Cursor) upThrough(from, until time.Time) bool {
 // carriedThrough reports whether nothing is known of a time between the two
 // instants in which no replica carried the job.
 func (c Cursor) carriedThrough(from, until time.Time) bool {
-	return c.Away.Until.Before(from) || until.Before(c.Away.From)
+	return c.Absence.Until.Before(from) || until.Before(c.Absence.From)
 }
 
 // downSince returns when the last replica was up that was so before then; zero

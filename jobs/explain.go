@@ -57,9 +57,9 @@ func TableOf(jobs []Job) (job func(name string) (Job, bool), names func() []stri
 	}
 }
 
-// Explain reads the instant as schedule.ParseMoment does, in the job's zone, and
+// Explain reads the instant as schedule.ParseTime does, in the job's zone, and
 // explains the job at it. Of a local time that comes twice it is the one that is
-// scheduledAt, or the first. It returns an error that wraps schedule.ErrMoment, an
+// scheduledAt, or the first. It returns an error that wraps schedule.ErrTime, an
 // *UnknownJobError, or one of the store.
 func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, error) {
 	now, err := x.Store.Now(ctx)
@@ -70,12 +70,12 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	if err != nil {
 		return Explanation{}, err
 	}
-	moment, err := schedule.ParseMoment(at, subject.Schedule.Zone())
+	moment, err := schedule.ParseTime(at, subject.Schedule.Zone())
 	if err != nil {
 		return Explanation{}, err
 	}
-	meant := moment.Instants[0]
-	for _, instant := range moment.Instants {
+	meant := moment.Times[0]
+	for _, instant := range moment.Times {
 		if x.isScheduled(subject, instant) {
 			meant = instant
 			break
@@ -87,7 +87,7 @@ func (x *Explainer) Explain(ctx context.Context, job, at string) (Explanation, e
 	}
 	if moment.Note != "" {
 		note := moment.Note
-		if len(moment.Instants) > 1 {
+		if len(moment.Times) > 1 {
 			note += "; this is about " + shownIn(subject, meant)
 		}
 		e.Notes = append([]string{note}, e.Notes...)
@@ -122,7 +122,7 @@ func (x *Explainer) ExplainAt(ctx context.Context, name string, at time.Time) (E
 		return Explanation{}, err
 	}
 	switch s.Verdict {
-	case VerdictNotScheduled, VerdictExcluded, VerdictFollowing, VerdictNotFollowed:
+	case VerdictNotScheduled, VerdictExcluded, VerdictAwaitingDependencies, VerdictDependencyFailed:
 	default:
 		if len(s.After) == 0 || s.Verdict != VerdictFuture {
 			s.StartsAt = &s.start

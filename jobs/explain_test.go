@@ -262,19 +262,19 @@ func TestExplanations(t *testing.T) {
 				"02:30:00 CEST."},
 		{name: "follows what runs", job: "report",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
-				run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictFollowing,
+				run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictAwaitingDependencies,
 			want: "It waits for weekly to succeed: it runs on replica a since 2026-06-08 " +
 				"02:30:01 CEST, with token 17."},
 		{name: "follows what failed", job: "report",
 			runs: []jobs.Record{run("nightly", jobs.Failed, func(r *jobs.Record) {
 				r.Error = "boom"
-			}), run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictNotFollowed,
+			}), run("weekly", jobs.Running, nil)}, verdict: jobs.VerdictDependencyFailed,
 			want: "It was not run, because nightly, which it follows, did not succeed: it ran on " +
 				"replica a at 2026-06-08 02:30:01 CEST for 1m10s and failed: boom, with token 17."},
 		{name: "follows what follows what failed", job: "digest",
 			runs: []jobs.Record{run("nightly", jobs.Succeeded, nil),
 				run("weekly", jobs.Skipped,
-					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: jobs.VerdictNotFollowed,
+					unstarted(jobs.ReasonLockHeld, "held"))}, verdict: jobs.VerdictDependencyFailed,
 			want: "It was not run, because report, which it follows, did not succeed: it was not " +
 				"run, because weekly, which it follows, did not succeed: it was skipped " +
 				"(lock_held): held."},
@@ -437,7 +437,7 @@ func TestExplainRefuses(t *testing.T) {
 		t.Errorf("unknown job: %v", err)
 	}
 	if _, err := x.Explain(t.Context(), "nightly", "tomorrow"); !errors.Is(err,
-		schedule.ErrMoment) {
+		schedule.ErrTime) {
 		t.Errorf("no instant: %v", err)
 	}
 	store.views["nightly"] = jobs.FiringView{}
@@ -472,7 +472,7 @@ func TestExplainAsFired(t *testing.T) {
 			verdict jobs.Verdict
 		}{
 			{"extract", "2000-01-01 00:01", jobs.VerdictRan}, {"load", "2000-01-01 00:01", jobs.VerdictRan},
-			{"load", "2000-01-01 00:02", jobs.VerdictNotFollowed}, {"load", "2000-01-01 00:02:30", jobs.VerdictNotScheduled},
+			{"load", "2000-01-01 00:02", jobs.VerdictDependencyFailed}, {"load", "2000-01-01 00:02:30", jobs.VerdictNotScheduled},
 			{"load", "2000-01-01 00:04", jobs.VerdictFuture}, {"slow", "2000-01-01 00:03", jobs.VerdictRunning},
 			{"blocked", "2000-01-01 00:01:01", jobs.VerdictSkipped}, {"slow", "1999-12-31 23:59", jobs.VerdictNotCounted},
 			{"slow", "1999-11-01 00:00", jobs.VerdictForgotten},

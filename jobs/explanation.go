@@ -17,16 +17,16 @@ const (
 	// its run waits: for what is held, a worker, a further attempt, or a replica to take it up
 	VerdictWaiting Verdict = "waiting"
 	// it was due and did not run: something stood in its way
-	VerdictSkipped      Verdict = "skipped"
-	VerdictMissed       Verdict = "missed"        // it was due and nobody started it in time
-	VerdictCancelled    Verdict = "cancelled"     // it was ended before it ran
-	VerdictExcluded     Verdict = "excluded"      // it would be due, but for a calendar
-	VerdictPaused       Verdict = "paused"        // it is due and waits for its pause to end
-	VerdictLate         Verdict = "late"          // it is due and nobody has started it yet
-	VerdictFuture       Verdict = "future"        // it is due later
-	VerdictFollowing    Verdict = "following"     // jobs that it follows have yet to succeed
-	VerdictNotFollowed  Verdict = "not_followed"  // a job that it follows did not succeed
-	VerdictNotScheduled Verdict = "not_scheduled" // it is not due then
+	VerdictSkipped              Verdict = "skipped"
+	VerdictMissed               Verdict = "missed"                // it was due and nobody started it in time
+	VerdictCancelled            Verdict = "cancelled"             // it was ended before it ran
+	VerdictExcluded             Verdict = "excluded"              // it would be due, but for a calendar
+	VerdictPaused               Verdict = "paused"                // it is due and waits for its pause to end
+	VerdictLate                 Verdict = "late"                  // it is due and nobody has started it yet
+	VerdictFuture               Verdict = "future"                // it is due later
+	VerdictAwaitingDependencies Verdict = "awaiting_dependencies" // jobs that it follows have yet to succeed
+	VerdictDependencyFailed     Verdict = "dependency_failed"     // a job that it follows did not succeed
+	VerdictNotScheduled         Verdict = "not_scheduled"         // it is not due then
 	// its schedule has the scheduled time, but it had no schedule then, or another, or was not
 	// recorded
 	VerdictNotCounted Verdict = "not_counted"
@@ -37,7 +37,7 @@ const (
 func Verdicts() []Verdict {
 	return []Verdict{VerdictRan, VerdictRunning, VerdictWaiting, VerdictSkipped, VerdictMissed,
 		VerdictCancelled, VerdictExcluded, VerdictPaused,
-		VerdictLate, VerdictFuture, VerdictFollowing, VerdictNotFollowed, VerdictNotScheduled,
+		VerdictLate, VerdictFuture, VerdictAwaitingDependencies, VerdictDependencyFailed, VerdictNotScheduled,
 		VerdictNotCounted, VerdictForgotten}
 }
 
@@ -64,7 +64,7 @@ type Explanation struct {
 	// Pauses are those that stood when it was to start.
 	Pauses []Pause `json:"pauses,omitempty"`
 	// After is what became of the jobs that it follows, in their order.
-	After []FollowedJob `json:"after,omitempty"`
+	After []Dependency `json:"after,omitempty"`
 	// PreviousScheduledAt and NextScheduledAt are the job's nearest scheduled times before At and
 	// after it that no calendar excludes; nil where there is none within twelve years
 	// before, or none at all behind.
@@ -78,8 +78,8 @@ type Explanation struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// FollowedJob is what became of a job that another follows.
-type FollowedJob struct {
+// Dependency is what became of a job that another follows.
+type Dependency struct {
 	Job     string  `json:"job"`
 	Verdict Verdict `json:"verdict"`
 	State   State   `json:"state,omitempty"` // of its last run for the scheduled time

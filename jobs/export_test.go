@@ -2,9 +2,9 @@ package jobs
 
 import "time"
 
-// Stretch has the replica look as seldom as that for waiting runs, and for scheduled times
+// SlowDown has the replica look as seldom as that for waiting runs, and for scheduled times
 // that nobody started; before Run.
-func (s *Scheduler) Stretch(adopt, misfires time.Duration) {
+func (s *Scheduler) SlowDown(adopt, misfires time.Duration) {
 	s.engine.pace = pace{sleep: misfires, adopt: adopt, misfires: misfires, sweep: misfires,
 		lists: misfires, controlState: adopt}
 	s.engine.controlState.every = adopt

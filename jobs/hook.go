@@ -96,8 +96,8 @@ func (f UndeliveredFilter) Check() error {
 	return checkText("webhook", f.Webhook, 0, MaxNameBytes)
 }
 
-// DeliveriesKept is how long what was not delivered is shown, and its run kept.
-const DeliveriesKept = 30 * 24 * time.Hour
+// DeliveryRetention is how long what was not delivered is shown, and its run kept.
+const DeliveryRetention = 30 * 24 * time.Hour
 
 // Outbox is a store that keeps what webhooks are to be told, for whichever
 // replica comes to it. Its clock decides.
@@ -116,8 +116,8 @@ type Outbox interface {
 	// DeliverAgain has a delivery due at once, also one that was given up: its
 	// tries count anew. It is an action as those of Control are. ErrNotFound says
 	// that there is no such delivery, or none any more: it was delivered, or is
-	// older than DeliveriesKept.
+	// older than DeliveryRetention.
 	DeliverAgain(ctx context.Context, action Action, delivery uuid.UUID) (Undelivered, error)
-	// ForgetDeliveries deletes what is older than DeliveriesKept.
+	// ForgetDeliveries deletes what is older than DeliveryRetention.
 	ForgetDeliveries(ctx context.Context) error
 }

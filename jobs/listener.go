@@ -258,9 +258,9 @@ func (f *firing) tellTakenAway() {
 	f.eventBus.tell(e)
 }
 
-// HearCancelled tells the listeners of a run that was cancelled by way of this
+// PublishCancelled tells the listeners of a run that was cancelled by way of this
 // replica, while it waited and no replica had it.
-func (s *Scheduler) HearCancelled(r Record) {
+func (s *Scheduler) PublishCancelled(r Record) {
 	e := s.engine
 	e.eventBus.tell(Event{
 		Kind: EventFinished, At: e.clock.now(), Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,

@@ -224,7 +224,7 @@ func TestListenersHearOfWhatOperatorsEnd(t *testing.T) {
 		stopOther := c.start(other)
 		time.Sleep(15 * time.Second)
 		operations := jobs.NewOperations(jobs.OperationsOptions{Control: c.store,
-			Cancelled: replica.HearCancelled, Locker: o.Locker})
+			Cancelled: replica.PublishCancelled, Locker: o.Locker})
 		cancel := func(job string) {
 			if _, err := operations.Cancel(t.Context(), byHand, c.runs(job)[0].ID); err != nil {
 				t.Error(err)

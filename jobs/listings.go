@@ -56,9 +56,9 @@ type Tally struct {
 	Last   time.Time `json:"last"` // when the youngest of them was created
 }
 
-// MostTallied is how many runs a store looks at to count them, the youngest:
+// MaxTallied is how many runs a store looks at to count them, the youngest:
 // of more, it does not tell.
-const MostTallied = 100_000
+const MaxTallied = 100_000
 
 // Listings answer questions about many jobs and runs, each in a time that does
 // not grow with the length of the history. They change nothing.
@@ -76,10 +76,10 @@ type Listings interface {
 	// the youngest first. Names are at most MaxBatch.
 	Outcomes(ctx context.Context, names []string, n int) (map[string][]Outcome, error)
 	// Tallies counts the runs created since then that ended otherwise than
-	// well, by job, state and reason, in no order. Of more than MostTallied it
+	// well, by job, state and reason, in no order. Of more than MaxTallied it
 	// counts the youngest of each state.
 	Tallies(ctx context.Context, since time.Time) ([]Tally, error)
-	// JobTallies counts those of the job's youngest runs, MostTallied at most,
+	// JobTallies counts those of the job's youngest runs, MaxTallied at most,
 	// that were created since then and have ended, by state and reason.
 	JobTallies(ctx context.Context, job string, since time.Time) ([]Tally, error)
 	// FiringRuns returns the runs of a firing, in the order of its recoveries;

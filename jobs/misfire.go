@@ -115,7 +115,7 @@ func (d *misfireDecision) cause(scheduledAt time.Time) (Reason, string) {
 		}
 	}
 	up := d.cursor.upThrough(start, start.Add(threshold))
-	if away := d.cursor.Away; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
+	if away := d.cursor.Absence; up && !d.cursor.carriedThrough(start, start.Add(threshold)) {
 		return ReasonMisfire, fmt.Sprintf("no replica that has the job was up from %s to %s",
 			away.From.Format(time.RFC3339), away.Until.Format(time.RFC3339))
 	}

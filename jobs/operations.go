@@ -187,8 +187,8 @@ func (o *Operations) Specs(ctx context.Context) ([]Spec, error) {
 	return slices.Clone(now.Specs), err
 }
 
-// Standing returns the pauses that stand now.
-func (o *Operations) Standing(ctx context.Context) ([]Pause, error) {
+// ActivePauses returns the pauses that stand now.
+func (o *Operations) ActivePauses(ctx context.Context) ([]Pause, error) {
 	now, err := o.controlState(ctx)
 	return slices.Clone(now.Pauses), err
 }
@@ -328,7 +328,7 @@ func (o *Operations) put(ctx context.Context, a Action, name string, text []byte
 }
 
 // RemoveJob removes a job that was added. What runs of it goes on, and its
-// history stays. Version is as in PutJob. ErrFollowed says that other added
+// history stays. Version is as in PutJob. ErrHasDependents says that other added
 // jobs follow it: they would never be due again.
 func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, version int64) error {
 	a, err := o.action(a)
@@ -352,7 +352,7 @@ func (o *Operations) RemoveJob(ctx context.Context, a Action, name string, versi
 			if dependents := o.dependents(added, name); len(dependents) > 0 {
 				return fmt.Errorf("%w: %s would never be due again; remove first what follows "+
 					"it, or have that follow another",
-					ErrFollowed, strings.Join(dependents, " and "))
+					ErrHasDependents, strings.Join(dependents, " and "))
 			}
 			return nil
 		}))

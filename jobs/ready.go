@@ -30,7 +30,7 @@ type pending struct {
 	done     func()          // of an adopted one: called when this replica cares for it no more
 
 	hold  *hold     // what it takes beside a worker
-	place time.Time // as Place has it
+	place time.Time // as QueuePosition has it
 	rank  uint64
 }
 
@@ -69,7 +69,7 @@ func (r *ready) push(p pending) {
 	if since.IsZero() {
 		since = p.firing.ScheduledAt
 	}
-	p.place = Place(since, p.entry.priority())
+	p.place = QueuePosition(since, p.entry.priority())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.hold = r.holdOf(p)

@@ -34,7 +34,7 @@ const (
 	ReasonPaused   Reason = "paused"   // its job, its group or everything was paused
 	ReasonDeadline Reason = "deadline" // it could not start before its job's deadline
 	ReasonReleased Reason = "released" // an operator took its locks away
-	ReasonJobGone  Reason = "job_gone" // no replica has had its job for longer than Away
+	ReasonJobGone  Reason = "job_gone" // no replica has had its job for longer than MaxAbsence
 	// its replica's clock was too far off the store's to start anything
 	ReasonClockOff Reason = "clock_off"
 )

@@ -11,11 +11,11 @@ type Rest struct {
 	Until *time.Time `json:"until,omitempty"` // where no attempt followed yet, there is none
 }
 
-// MostRests is how many rests of a run a store keeps. See EndRest.
-const MostRests = 32
+// MaxRests is how many rests of a run a store keeps. See EndRest.
+const MaxRests = 32
 
 // EndRest returns the rests with the last one ended at that time, if it had not ended.
-// It changes nothing that it is given. Where there are more than MostRests, it joins
+// It changes nothing that it is given. Where there are more than MaxRests, it joins
 // the two oldest: their sum stays exact, and only their places are lost.
 func EndRest(rests []Rest, at time.Time) []Rest {
 	n := len(rests)
@@ -24,7 +24,7 @@ func EndRest(rests []Rest, at time.Time) []Rest {
 	}
 	rests = slices.Clone(rests)
 	rests[n-1].Until = &at
-	if n > MostRests {
+	if n > MaxRests {
 		rests[1].From = rests[1].From.Add(-rests[0].Until.Sub(rests[0].From))
 		rests = rests[1:]
 	}

@@ -308,11 +308,11 @@ func (s *Scheduler) Upcoming(from time.Time, n int) []ScheduledFiring {
 	return s.table.upcoming(from, n)
 }
 
-// Patience returns how long a firing of a job of this replica's cron table waits
+// LongestWait returns how long a firing of a job of this replica's cron table waits
 // for a lock that is held, or limit where that is shorter; false where the job is
 // not this replica's to tell of. A firing waits no longer than to the job's next
 // scheduledAt, either.
-func (s *Scheduler) Patience(job string, limit time.Duration) (time.Duration, bool) {
+func (s *Scheduler) LongestWait(job string, limit time.Duration) (time.Duration, bool) {
 	return s.table.longestWait(job, limit)
 }
 

@@ -212,7 +212,7 @@ func (h *simulatedHost) scheduler(l *simulatedLife) *jobs.Scheduler {
 		h.c.t.Fatal(err)
 	}
 	if how.adopt > 0 {
-		s.Stretch(how.adopt, how.misfires)
+		s.SlowDown(how.adopt, how.misfires)
 	}
 	return s
 }

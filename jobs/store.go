@@ -42,7 +42,7 @@ type Store interface {
 	Sessions
 	Firings
 	Upkeep
-	Following
+	Dependents
 	History
 	Memory
 	Control
@@ -117,7 +117,7 @@ type Sessions interface {
 	// that has expired may count until it is swept. It returns the version of
 	// each definition, by name, or ErrSessionLost when the session is ended or
 	// expired. A job that nobody carried while another session lived, and that for
-	// longer than Away, is as one that is new: its scheduled times count from now. Of more than
+	// longer than MaxAbsence, is as one that is new: its scheduled times count from now. Of more than
 	// MaxBatch definitions, each MaxBatch may be a transaction.
 	Register(ctx context.Context, session uuid.UUID, definitions []Definition) (map[string]int64,
 		error)
@@ -163,11 +163,11 @@ const (
 	FromStore  Source = "store"  // added at run time
 )
 
-// Away is how long a job that nobody carries while others live is taken for one
+// MaxAbsence is how long a job that nobody carries while others live is taken for one
 // whose replica will be back: the misfire policy decides on its scheduled times meanwhile.
 // After that it has left the cron table, and they are nobody's; what waits for it
 // ends.
-const Away = time.Hour
+const MaxAbsence = time.Hour
 
 // ActiveDefinition is the definition of a job that counts.
 type ActiveDefinition struct {
@@ -297,7 +297,7 @@ type LostRun struct {
 }
 
 // JobGoneDetail is the detail of a run that has waited for a job for longer than
-// Away, as long as which nobody carried it while others lived.
+// MaxAbsence, as long as which nobody carried it while others lived.
 const JobGoneDetail = "no replica has had its job for an hour"
 
 // Swept is what a sweep found.
@@ -323,7 +323,7 @@ type Upkeep interface {
 	// successor where the job's active definition says so and the firing was
 	// recovered fewer than MaxRecoveries times; their waiting runs are free to be
 	// adopted. What ended sessions carried counts no longer, by a further
-	// transaction for each. What has waited for longer than Away for a job that
+	// transaction for each. What has waited for longer than MaxAbsence for a job that
 	// nobody carried for as long, while another session lived, ends: as Skipped
 	// where it never started, else as Cancelled.
 	Sweep(ctx context.Context) (Swept, error)
@@ -375,7 +375,7 @@ type Pruned struct {
 
 // Adoption says which waiting runs a session would take up: late ones first,
 // since they have a limit of their own, each kind in the order in which it is
-// served where workers are short, as Place has it.
+// served where workers are short, as QueuePosition has it.
 type Adoption struct {
 	Jobs  []AdoptedJob // whose
 	Known []uuid.UUID  // not these: the caller cares for them already
@@ -396,9 +396,9 @@ type AdoptedJob struct {
 // higher by 1, until it is served before it: a starved job overtakes in the end.
 const Ageing = time.Minute
 
-// Place returns the instant by which firings are served where workers are
+// QueuePosition returns the instant by which firings are served where workers are
 // short, the earliest first: since when it waits, moved by its priority.
-func Place(since time.Time, priority int) time.Time {
+func QueuePosition(since time.Time, priority int) time.Time {
 	return since.Add(-time.Duration(priority-DefaultPriority) * Ageing)
 }
 

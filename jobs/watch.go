@@ -32,10 +32,10 @@ type Watching interface {
 	// run, for WatchLasts from now. It writes nothing while the watch before has
 	// more than half of that left, nor for a run that does not run.
 	Watch(ctx context.Context, run uuid.UUID) error
-	// KeepOutput keeps what runs have written so far in the place of what was
+	// SaveOutput keeps what runs have written so far in the place of what was
 	// kept before; one whose claim is gone, or is being given back, is passed over. What a run
 	// has written when it ends takes the place of that.
-	KeepOutput(ctx context.Context, outputs []Output) error
+	SaveOutput(ctx context.Context, outputs []Output) error
 }
 
 // watched are the runs of this replica that somebody looks at. It belongs to
@@ -67,7 +67,7 @@ func (w *watched) keep(ctx context.Context, runs []uuid.UUID) error {
 		}
 	}
 	if len(outputs) > 0 {
-		if err := w.store.KeepOutput(ctx, outputs); err != nil {
+		if err := w.store.SaveOutput(ctx, outputs); err != nil {
 			return err
 		}
 	}

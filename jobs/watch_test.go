@@ -18,9 +18,9 @@ type keeping struct {
 	kept *atomic.Int64
 }
 
-func (s keeping) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+func (s keeping) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	s.kept.Add(1)
-	return s.Store.KeepOutput(ctx, outputs)
+	return s.Store.SaveOutput(ctx, outputs)
 }
 
 // TestOutputIsKeptWhileSomebodyLooks has a run write a line each second, and

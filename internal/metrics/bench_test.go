@@ -70,7 +70,7 @@ func BenchmarkFiring(b *testing.B) {
 // BenchmarkScrape is a scrape of a replica with as many names as there may be.
 func BenchmarkScrape(b *testing.B) {
 	m := New(Options{Names: 200})
-	m.Watch(Sources{Figures: func() jobs.Figures { return jobs.Figures{} }})
+	m.Watch(Sources{Stats: func() jobs.Stats { return jobs.Stats{} }})
 	table := make([]jobs.Job, 200)
 	for i := range table {
 		table[i].Name = uuid.NewString()

@@ -46,8 +46,8 @@ func full(t *testing.T, names int) *Metrics {
 	t.Helper()
 	m := New(Options{Names: names, Version: "v1.2.3"})
 	m.Watch(Sources{
-		Figures: func() jobs.Figures {
-			return jobs.Figures{
+		Stats: func() jobs.Stats {
+			return jobs.Stats{
 				Workers: 32, Busy: 3, Running: 2, Waiting: 7, Queued: 4, Parked: 1, Session: true,
 				SessionsOpened: 2, SessionsLost: 1, Ready: true, Jobs: 9,
 				ClockOffset: -1500 * time.Millisecond, ClockKnown: true, ServerLists: 1,

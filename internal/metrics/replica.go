@@ -10,7 +10,7 @@ import (
 // Sources tell how the replica is when somebody scrapes. They are called
 // concurrently, and must ask nobody.
 type Sources struct {
-	Figures func() jobs.Figures
+	Stats   func() jobs.Stats
 	Servers func() []memcached.Health           // nil where stage 1 is not in memcached
 	Spans   func() (sent, failed, unsent int64) // nil where nothing is traced
 }
@@ -94,7 +94,7 @@ func (w *watched) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (w *watched) Collect(ch chan<- prometheus.Metric) {
-	f := w.sources.Figures()
+	f := w.sources.Stats()
 	for _, m := range []prometheus.Metric{
 		w.workers.of(float64(f.Workers)), w.busy.of(float64(f.Busy)),
 		w.running.of(float64(f.Running)), w.waiting.of(float64(f.Waiting)),

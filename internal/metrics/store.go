@@ -185,20 +185,20 @@ func (s *Store) Prune(ctx context.Context, session uuid.UUID,
 	return answer, err
 }
 
-// Openings implements jobs.Store.
-func (s *Store) Openings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+// OpenFirings implements jobs.Store.
+func (s *Store) OpenFirings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	begun := time.Now()
-	answer, err := s.inner.Openings(ctx, dependents)
-	s.metrics.asked("openings", begun, err)
+	answer, err := s.inner.OpenFirings(ctx, dependents)
+	s.metrics.asked("open_firings", begun, err)
 	return answer, err
 }
 
-// Follow implements jobs.Store.
-func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+// AddDependents implements jobs.Store.
+func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
 	begun := time.Now()
-	err := s.inner.Follow(ctx, followed)
-	s.metrics.asked("follow", begun, err)
+	err := s.inner.AddDependents(ctx, followed)
+	s.metrics.asked("add_dependents", begun, err)
 	return err
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Blockages implements jobs.Store.
-func (s *Store) Blockages(ctx context.Context, from time.Time,
-	until time.Time) ([]jobs.Blockage, error) {
+// WaitSummaries implements jobs.Store.
+func (s *Store) WaitSummaries(ctx context.Context, from time.Time,
+	until time.Time) ([]jobs.WaitSummary, error) {
 	begun := time.Now()
-	answer, err := s.inner.Blockages(ctx, from, until)
-	s.metrics.asked("blockages", begun, err)
+	answer, err := s.inner.WaitSummaries(ctx, from, until)
+	s.metrics.asked("wait_summaries", begun, err)
 	return answer, err
 }
 
@@ -35,11 +35,11 @@ func (s *Store) Drain(ctx context.Context, a jobs.Action, session uuid.UUID, dra
 	return err
 }
 
-// KeepOutput implements jobs.Store.
-func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+// SaveOutput implements jobs.Store.
+func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	begun := time.Now()
-	err := s.inner.KeepOutput(ctx, outputs)
-	s.metrics.asked("keep_output", begun, err)
+	err := s.inner.SaveOutput(ctx, outputs)
+	s.metrics.asked("save_output", begun, err)
 	return err
 }
 
@@ -102,11 +102,11 @@ func (s *Store) Resume(ctx context.Context, a jobs.Action, target jobs.Target) (
 	return answer, err
 }
 
-// Stretches implements jobs.Store.
-func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+// RunIntervals implements jobs.Store.
+func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	begun := time.Now()
-	answer, err := s.inner.Stretches(ctx, f)
-	s.metrics.asked("stretches", begun, err)
+	answer, err := s.inner.RunIntervals(ctx, f)
+	s.metrics.asked("run_intervals", begun, err)
 	return answer, err
 }
 

@@ -37,7 +37,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	if err := s.a.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)
 	}
-	s.pass(2 * jobs.Away)
+	s.pass(2 * jobs.MaxAbsence)
 	if _, err := s.a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -94,16 +94,16 @@ func withoutJobs(requests []locking.Request) []locking.Request {
 	return named
 }
 
-// Stretches returns what the jobs' runs did within a time.
-func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+// RunIntervals returns what the jobs' runs did within a time.
+func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	rows, err := s.views.Query(ctx,
-		fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MostStretches), jobs.StretchesBefore),
+		fmt.Sprintf(stretchesOf, min(max(f.Each, 1), jobs.MaxRunIntervals), jobs.RunIntervalsBefore),
 		f.Jobs, f.From, f.Until)
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
 	stretches, err := pgx.CollectRows(rows,
-		func(row pgx.CollectableRow) (v jobs.Stretch, err error) {
+		func(row pgx.CollectableRow) (v jobs.RunInterval, err error) {
 			var blocker []byte
 			var rests []time.Time
 			err = row.Scan(&v.Run, &v.Job, &v.ScheduledAt, &v.State, &v.Reason, &v.Replica,
@@ -120,21 +120,21 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	return stretches, wrap("stretches", err)
 }
 
-// Blockages adds up what runs waited for.
-func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+// WaitSummaries adds up what runs waited for.
+func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
 	// What is the same resource may be written in two ways, hence twice as many.
-	query := fmt.Sprintf(sumBlockages, jobs.MostTallied, 2*jobs.MaxBatch)
+	query := fmt.Sprintf(sumBlockages, jobs.MaxTallied, 2*jobs.MaxBatch)
 	rows, err := s.views.Query(ctx, query, from, until)
 	if err != nil {
 		return nil, wrap("blockages", err)
 	}
-	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobs.Blockage, err error) {
+	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b jobs.WaitSummary, err error) {
 		err = row.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &b.Waited, &b.Longest,
 			&b.Last)
 		b.Last = b.Last.UTC()
 		return b, err
 	})
-	return jobs.SumBlockages(parts), wrap("blockages", err)
+	return jobs.MergeWaitSummaries(parts), wrap("blockages", err)
 }
 
 // Typical returns how long the jobs' runs take.

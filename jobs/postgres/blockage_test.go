@@ -51,9 +51,9 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n *
 		query, index string
 		args         []any
 	}{
-		{fmt.Sprintf(stretchesOf, 50, jobs.StretchesBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
+		{fmt.Sprintf(stretchesOf, 50, jobs.RunIntervalsBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
 		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
-		{fmt.Sprintf(sumBlockages, jobs.MostTallied, jobs.MaxBatch), "blockages_until", []any{at, at.Add(time.Minute)}},
+		{fmt.Sprintf(sumBlockages, jobs.MaxTallied, jobs.MaxBatch), "blockages_until", []any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)
 		if strings.Contains(plan, "Seq Scan on runs") ||

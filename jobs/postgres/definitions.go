@@ -103,7 +103,7 @@ UPDATE holdfast.meta SET definitions = definitions + 1
             WHERE o.job = j.name AND o.version = j.version
                 AND n.version = excluded.version) IS TRUE`
 
-	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
+	// hadLeft: nobody carried the job for longer than jobs.MaxAbsence, by the life of
 	// one that did not.
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
             SELECT FROM holdfast.sessions s WHERE NOT s.locks

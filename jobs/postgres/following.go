@@ -56,15 +56,15 @@ WHERE (
     LIMIT 1) IS NULL`
 )
 
-// Openings returns the openings of each dependent.
-func (s *Store) Openings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+// OpenFirings returns the openings of each dependent.
+func (s *Store) OpenFirings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	columns, names, err := dependentColumns(dependents)
 	if err != nil {
 		return nil, err
 	}
 	activeDefinitions := map[string]jobs.ActiveDefinition{}
-	scheduledTimes := map[string][]jobs.Opening{}
+	scheduledTimes := map[string][]jobs.OpenFiring{}
 	err = s.pipeline(ctx, "openings", func(b *pgx.Batch) {
 		b.Queue(followCursors, names).Query(func(rows pgx.Rows) error {
 			var name string
@@ -83,21 +83,21 @@ func (s *Store) Openings(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // collectOpenings adds to each dependent that is told of its openings, if any.
-func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) error {
+func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.OpenFiring) error {
 	var name string
 	var scheduledAt, ready *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&name, &scheduledAt, &ready}, func() error {
 		if scheduledTimes[name] == nil {
-			scheduledTimes[name] = []jobs.Opening{}
+			scheduledTimes[name] = []jobs.OpenFiring{}
 		}
 		if scheduledAt == nil {
 			return nil
 		}
-		o := jobs.Opening{ScheduledAt: scheduledAt.UTC()}
+		o := jobs.OpenFiring{ScheduledAt: scheduledAt.UTC()}
 		if ready != nil {
 			o.Ready = ready.UTC()
 		}
@@ -105,7 +105,7 @@ func collectOpenings(rows pgx.Rows, scheduledTimes map[string][]jobs.Opening) er
 		return nil
 	})
 	for _, open := range scheduledTimes {
-		slices.SortFunc(open, func(a, b jobs.Opening) int {
+		slices.SortFunc(open, func(a, b jobs.OpenFiring) int {
 			return a.ScheduledAt.Compare(b.ScheduledAt)
 		})
 	}
@@ -131,8 +131,8 @@ func dependentColumns(dependents []jobs.Dependent) (columns []any, all []string,
 	return []any{names, versions, groups, firsts, others}, slices.Compact(all), nil
 }
 
-// Follow adds waiting runs of firings whose time has come.
-func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+// AddDependents adds waiting runs of firings whose time has come.
+func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
 	runs, versions := make([]jobs.Misfired, len(followed)), make(map[string]int64, len(followed))
 	for i, f := range followed {
 		runs[i] = jobs.Misfired{Firing: f.Firing, Run: f.Run, State: jobs.Waiting,

@@ -31,7 +31,7 @@ func TestPausedDependentsHaveNoOpenings(t *testing.T) {
 			}
 			for group, told := range map[string]bool{"night": c.told || over,
 				"": c.told || over || c.kind == "group"} {
-				openings, err := s.a.Openings(t.Context(),
+				openings, err := s.a.OpenFirings(t.Context(),
 					[]jobs.Dependent{{Job: "f", Version: 1, Group: group, After: []string{"one"}}})
 				if _, there := openings["f"]; err != nil || there != told {
 					t.Errorf("%s %s paused, over %v, in group %q: told %v, %v, expected %v", c.kind,
@@ -60,7 +60,7 @@ FROM unnest(ARRAY['one', 'other', 'f1', 'f2']) AS j (name), generate_series(-500
 			jobs.Dependent{Job: fmt.Sprintf("f%d", i+1), Version: 1,
 				After: []string{"one", "other"}})
 	}
-	openings, err := s.a.Openings(t.Context(), dependents)
+	openings, err := s.a.OpenFirings(t.Context(), dependents)
 	if err != nil || len(openings) != 20 || len(openings["f1"].ScheduledTimes) != 0 ||
 		len(openings["f3"].ScheduledTimes) != 30 {
 		t.Fatalf("%d dependents, f1 with %d and f3 with %d openings, %v", len(openings),

@@ -163,23 +163,23 @@ func BenchmarkListings(b *testing.B) {
 	})
 	for _, c := range []struct {
 		name   string
-		filter jobs.StretchFilter
+		filter jobs.RunIntervalFilter
 	}{
-		{"an hour of 320 jobs", jobs.StretchFilter{Jobs: thousand[:320], From: noon, Until: noon.Add(time.Hour), Each: 18}},
-		{"a day of 320 jobs", jobs.StretchFilter{Jobs: thousand[:320], From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
-		{"a day of 1,000 jobs", jobs.StretchFilter{Jobs: thousand, From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
+		{"an hour of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon, Until: noon.Add(time.Hour), Each: 18}},
+		{"a day of 320 jobs", jobs.RunIntervalFilter{Jobs: thousand[:320], From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 18}},
+		{"a day of 1,000 jobs", jobs.RunIntervalFilter{Jobs: thousand, From: noon.Add(-12 * time.Hour), Until: noon.Add(12 * time.Hour), Each: 6}},
 	} {
 		ask("locks/"+c.name, func() (int, error) {
-			found, err := s.Stretches(b.Context(), c.filter)
+			found, err := s.RunIntervals(b.Context(), c.filter)
 			return len(found), err
 		})
 	}
 	ask("locks/blockages of an hour", func() (int, error) {
-		found, err := s.Blockages(b.Context(), noon, noon.Add(time.Hour))
+		found, err := s.WaitSummaries(b.Context(), noon, noon.Add(time.Hour))
 		return len(found), err
 	})
 	ask("locks/blockages of a day", func() (int, error) {
-		found, err := s.Blockages(b.Context(), noon.Add(-12*time.Hour), noon.Add(12*time.Hour))
+		found, err := s.WaitSummaries(b.Context(), noon.Add(-12*time.Hour), noon.Add(12*time.Hour))
 		return len(found), err
 	})
 	ask("locks/typical of 1,000 jobs", func() (int, error) {
@@ -232,8 +232,8 @@ func TestListingsWalkAnIndex(t *testing.T) {
 		}
 	}
 	queries := map[string]string{
-		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20), "tallyOfJob": fmt.Sprintf(tallyOfJob, jobs.MostTallied),
-		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MostTallied), "runsOfDue": runsOfFiring, "runsOfKey": runsOfKey,
+		"lastRunsOf": lastRunsOf, "lastOutcomes": fmt.Sprintf(lastOutcomes, 20), "tallyOfJob": fmt.Sprintf(tallyOfJob, jobs.MaxTallied),
+		"tallyOfState": fmt.Sprintf(tallyOfState, "failed", jobs.MaxTallied), "runsOfDue": runsOfFiring, "runsOfKey": runsOfKey,
 	}
 	for name, query := range queries {
 		plan := s.plan("SELECT set_config('plan_cache_mode', 'force_generic_plan', true)", query)

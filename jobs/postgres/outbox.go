@@ -203,6 +203,6 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 
 // ForgetDeliveries deletes old ones.
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
-	_, err := s.pool.Exec(ctx, forgetDeliveries, jobs.DeliveriesKept)
+	_, err := s.pool.Exec(ctx, forgetDeliveries, jobs.DeliveryRetention)
 	return wrap("deliveries", err)
 }

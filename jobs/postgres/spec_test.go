@@ -31,7 +31,7 @@ func TestWhoRemovesAJobSeesWhatIsBeingAdded(t *testing.T) {
 	if err := <-added; err != nil {
 		t.Error(err)
 	}
-	if err := <-removed; !errors.Is(err, jobs.ErrFollowed) {
+	if err := <-removed; !errors.Is(err, jobs.ErrHasDependents) {
 		t.Errorf("removal of a job on which one depends: %v", err)
 	}
 }
@@ -72,7 +72,7 @@ func (s *stage) removeFirst(store *Store, version int64) error {
 	return store.RemoveSpec(s.t.Context(), operator, "first", version,
 		func(added []jobs.Spec) error {
 			if named(added, "dependent") {
-				return jobs.ErrFollowed
+				return jobs.ErrHasDependents
 			}
 			return nil
 		})

@@ -157,7 +157,7 @@ FROM blocked b WHERE r.id = b.run AND r.id = ANY(ARRAY(SELECT run FROM blocked))
                 || r.rests[4:] || clock_timestamp()
             WHEN cardinality(r.rests) % 2 = 1 THEN r.rests || clock_timestamp()
             ELSE r.rests END`
-	mostRests = `32` // jobs.MostRests
+	mostRests = `32` // jobs.MaxRests
 
 	// startOutcomes reads what became of each run, now or in an earlier try
 	// whose reply was lost. Of one that waits it looks for another run of its job

@@ -180,7 +180,7 @@ func (s *Store) loseExpired(ctx context.Context) (jobs.Swept, leftover, error) {
 			})
 		b.Queue(endSwept, sweep)
 		b.Queue(cancelLeft)
-		b.Queue(endLeft, jobs.Away, jobs.JobGoneDetail)
+		b.Queue(endLeft, jobs.MaxAbsence, jobs.JobGoneDetail)
 		s.queueHeld(b, sweep, false, &left)
 		b.Queue(unsettled).Query(func(rows pgx.Rows) (err error) {
 			left.unsettled, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])

@@ -39,8 +39,8 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	return wrap("watch", err)
 }
 
-// KeepOutput keeps what running runs have written so far.
-func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+// SaveOutput keeps what running runs have written so far.
+func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	tokens, texts := make([]jobs.Token, len(outputs)), make([]string, len(outputs))
 	for i, o := range outputs {
 		tokens[i], texts[i] = o.Token, jobs.PlainText(o.Text)

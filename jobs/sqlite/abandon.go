@@ -28,7 +28,7 @@ func (s *Store) endAbandoned(ctx context.Context, tx *sql.Tx, now time.Time) err
 	if err != nil {
 		return err
 	}
-	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-jobs.Away)), living)
+	left, err := idsBy(ctx, tx, abandoned, micros(now.Add(-jobs.MaxAbsence)), living)
 	if err != nil || len(left) == 0 {
 		return err
 	}

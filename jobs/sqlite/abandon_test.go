@@ -39,7 +39,7 @@ func TestAbandonedRunsLeaveNothing(t *testing.T) {
 	if err := s.End(t.Context(), leaves); err != nil {
 		t.Fatal(err)
 	}
-	s.Pass(2 * jobs.Away)
+	s.Pass(2 * jobs.MaxAbsence)
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

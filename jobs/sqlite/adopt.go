@@ -127,7 +127,7 @@ func scanFreeRun(rows *sql.Rows, asked map[string]jobs.AdoptedJob,
 	err = rows.Scan(&run.id, &name, &run.scheduledAt, &scheduled, &since)
 	job := asked[name]
 	run.late = scheduled && run.scheduledAt < micros(now.Add(-job.Threshold))
-	run.place = jobs.Place(fromMicros(since), job.Priority)
+	run.place = jobs.QueuePosition(fromMicros(since), job.Priority)
 	return run, err
 }
 

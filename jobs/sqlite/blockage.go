@@ -65,25 +65,25 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	return lockers, wrap("lockers", err)
 }
 
-// Stretches returns what the jobs' runs did within a time.
-func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+// RunIntervals returns what the jobs' runs did within a time.
+func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	encoded, err := encode(f.Jobs)
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
 	within, err := s.stretches(ctx, stretchesWithin, encoded, micros(f.From), micros(f.Until),
-		min(max(f.Each, 1), jobs.MostStretches))
+		min(max(f.Each, 1), jobs.MaxRunIntervals))
 	if err != nil {
 		return nil, wrap("stretches", err)
 	}
-	before, err := s.stretches(ctx, stretchesBefore, encoded, micros(f.From), jobs.StretchesBefore)
+	before, err := s.stretches(ctx, stretchesBefore, encoded, micros(f.From), jobs.RunIntervalsBefore)
 	return append(within, before...), wrap("stretches", err)
 }
 
 func (s *Store) stretches(ctx context.Context, query string,
-	args ...any) (stretches []jobs.Stretch, err error) {
+	args ...any) (stretches []jobs.RunInterval, err error) {
 	err = each(ctx, s.readers, query, args, func(rows *sql.Rows) error {
-		var v jobs.Stretch
+		var v jobs.RunInterval
 		var scheduledAt, created int64
 		var started, finished sql.NullInt64
 		var blocker, rests *string
@@ -108,13 +108,13 @@ func (s *Store) stretches(ctx context.Context, query string,
 	return stretches, err
 }
 
-// Blockages adds up what runs waited for.
-func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
-	var parts []jobs.Blockage
+// WaitSummaries adds up what runs waited for.
+func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
+	var parts []jobs.WaitSummary
 	// What is the same resource may be written in two ways, hence twice as many.
-	args := []any{micros(from), micros(until), jobs.MostTallied, 2 * jobs.MaxBatch}
+	args := []any{micros(from), micros(until), jobs.MaxTallied, 2 * jobs.MaxBatch}
 	err := each(ctx, s.readers, sumBlockages, args, func(rows *sql.Rows) error {
-		var b jobs.Blockage
+		var b jobs.WaitSummary
 		var waited, longest, last int64
 		err := rows.Scan(&b.Job, &b.Holder, &b.Resource, &b.Times, &b.Unrun, &waited, &longest,
 			&last)
@@ -123,7 +123,7 @@ func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Bl
 		parts = append(parts, b)
 		return err
 	})
-	return jobs.SumBlockages(parts), wrap("blockages", err)
+	return jobs.MergeWaitSummaries(parts), wrap("blockages", err)
 }
 
 // Typical returns how long the jobs' runs take.

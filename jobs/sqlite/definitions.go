@@ -72,7 +72,7 @@ WHERE j.version <> excluded.version OR j.left_at IS NOT NULL AND j.back_at IS NU
             AND CASE WHEN '' IN (d.fingerprint, o.fingerprint) THEN d.schedule = o.schedule
                 ELSE d.fingerprint = o.fingerprint END)`
 
-	// hadLeft: nobody carried the job for longer than jobs.Away, by the life of
+	// hadLeft: nobody carried the job for longer than jobs.MaxAbsence, by the life of
 	// one that did not.
 	hadLeft = `(j.left_at IS NOT NULL AND j.back_at IS NULL AND EXISTS (
         SELECT 1 FROM holdfast_sessions s WHERE s.renewed_at

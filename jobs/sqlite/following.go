@@ -41,15 +41,15 @@ WHERE r.job = ?1 AND r.key = '' AND r.scheduled_at > ?2
 ORDER BY r.scheduled_at DESC LIMIT ?5`
 )
 
-// Openings returns the openings of each dependent. Cursors are read first: of
+// OpenFirings returns the openings of each dependent. Cursors are read first: of
 // what is behind one each scheduled time that there will be has a row then.
-func (s *Store) Openings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+func (s *Store) OpenFirings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	activeDefinitions, err := s.followCursors(ctx, dependents)
 	if err != nil {
 		return nil, wrap("openings", err)
 	}
-	scheduledTimes := map[string][]jobs.Opening{}
+	scheduledTimes := map[string][]jobs.OpenFiring{}
 	for _, f := range dependents {
 		if activeDefinitions[f.Job].Version != f.Version {
 			continue
@@ -67,7 +67,7 @@ func (s *Store) Openings(ctx context.Context,
 			return nil, wrap("openings", err)
 		}
 	}
-	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // followCursors returns what is active of the dependents and of the jobs that
@@ -96,18 +96,18 @@ func (s *Store) followCursors(ctx context.Context,
 }
 
 func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
-	since time.Time) ([]jobs.Opening, error) {
+	since time.Time) ([]jobs.OpenFiring, error) {
 	others, err := encode(f.After[1:])
 	if err != nil {
 		return nil, err
 	}
-	scheduledTimes := []jobs.Opening{}
+	scheduledTimes := []jobs.OpenFiring{}
 	err = each(ctx, s.readers, openScheduledTimes,
 		[]any{f.After[0], micros(since), others, f.Job, jobs.MaxBatch}, func(rows *sql.Rows) error {
 			var scheduledAt int64
 			var ready sql.NullInt64
 			err := rows.Scan(&scheduledAt, &ready)
-			o := jobs.Opening{ScheduledAt: fromMicros(scheduledAt)}
+			o := jobs.OpenFiring{ScheduledAt: fromMicros(scheduledAt)}
 			if ready.Valid {
 				o.Ready = fromMicros(ready.Int64)
 			}
@@ -118,8 +118,8 @@ func (s *Store) openScheduledTimes(ctx context.Context, f jobs.Dependent,
 	return scheduledTimes, err
 }
 
-// Follow adds waiting runs of firings whose time has come.
-func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+// AddDependents adds waiting runs of firings whose time has come.
+func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
 	if err := s.exclusively("runs of dependents"); err != nil {
 		return err
 	}

@@ -299,7 +299,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 	var parts []string
 	for _, state := range jobs.States() {
 		if state.Final() && state != jobs.Succeeded {
-			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MostTallied))
+			parts = append(parts, fmt.Sprintf(tallyOfState, state, jobs.MaxTallied))
 		}
 	}
 	return s.tallies(ctx, strings.Join(parts, " UNION ALL "), micros(since))
@@ -307,7 +307,7 @@ func (s *Store) Tallies(ctx context.Context, since time.Time) ([]jobs.Tally, err
 
 // JobTallies counts how the job's runs ended.
 func (s *Store) JobTallies(ctx context.Context, job string, since time.Time) ([]jobs.Tally, error) {
-	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MostTallied), job, micros(since))
+	return s.tallies(ctx, fmt.Sprintf(tallyOfJob, jobs.MaxTallied), job, micros(since))
 }
 
 func (s *Store) tallies(ctx context.Context, of string, args ...any) ([]jobs.Tally, error) {

@@ -231,7 +231,7 @@ func (s *Store) DeliverAgain(ctx context.Context, a jobs.Action,
 func (s *Store) ForgetDeliveries(ctx context.Context) error {
 	return s.write(ctx, "deliveries", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, forgetDeliveries,
-			micros(time.Now().Add(-jobs.DeliveriesKept)))
+			micros(time.Now().Add(-jobs.DeliveryRetention)))
 		return err
 	})
 }

@@ -47,8 +47,8 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	})
 }
 
-// KeepOutput keeps what running runs have written so far.
-func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+// SaveOutput keeps what running runs have written so far.
+func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	return s.write(ctx, "output", func(tx *sql.Tx) error {
 		for _, o := range outputs {
 			if _, err := tx.ExecContext(ctx, keepTail, o.Token,

@@ -23,10 +23,10 @@ var abandonRules = []rule{
 		c.must(err)
 		kept, err := c.trigger("b", "k")
 		c.must(err)
-		c.afterwards(2 * jobs.Away) // somebody has the job
+		c.afterwards(2 * jobs.MaxAbsence) // somebody has the job
 		c.record(gone.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.Away - time.Minute)
+		c.afterwards(jobs.MaxAbsence - time.Minute)
 		c.record(gone.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		r := c.record(gone.ID, jobs.Skipped)
@@ -47,10 +47,10 @@ var abandonRules = []rule{
 		c.session("stays")
 		c.carry(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(2 * jobs.Away)
+		c.afterwards(2 * jobs.MaxAbsence)
 		waits, err := c.trigger("a", "k")
 		c.must(err)
-		c.afterwards(jobs.Away - time.Minute)
+		c.afterwards(jobs.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Skipped)
@@ -62,7 +62,7 @@ var abandonRules = []rule{
 		r := request("a", 1, table("s/t"))
 		c.finished(r, c.granted(leaves, r), jobs.Waiting)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.Away + time.Minute)
+		c.afterwards(jobs.MaxAbsence + time.Minute)
 		equal(c, "reason", c.record(r.Run, jobs.Cancelled).Reason, jobs.ReasonJobGone)
 	}},
 	{"a deploy that is rolled back loses none: the time begins anew", func(c *check) {
@@ -71,13 +71,13 @@ var abandonRules = []rule{
 		waits, err := c.trigger("a", "k")
 		c.must(err)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.Away - time.Minute)
+		c.afterwards(jobs.MaxAbsence - time.Minute)
 		back := c.session("back")
 		c.carry(back, "another version", "a")
 		c.afterwards(2 * time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.must(c.Store.End(c.ctx, back))
-		c.afterwards(jobs.Away - time.Minute)
+		c.afterwards(jobs.MaxAbsence - time.Minute)
 		c.record(waits.ID, jobs.Waiting)
 		c.carry(stays, "h", "a")
 		equal(c, "adopted", ids(c.adopt(stays, 10, "a")), ids([]jobs.Record{waits}))
@@ -101,7 +101,7 @@ var abandonRules = []rule{
 		c.carry(leaves, "h", "a")
 		c.must(c.Store.End(c.ctx, leaves))
 		waits := c.waiting(stays, "a", 1) // it has not said that it carries the job
-		c.afterwards(2 * jobs.Away)
+		c.afterwards(2 * jobs.MaxAbsence)
 		c.granted(stays, waits)
 	}},
 	{"nobody waits behind a run that was given up", func(c *check) {
@@ -112,7 +112,7 @@ var abandonRules = []rule{
 		gone, behind := request("a", 1, table("s/t")), request("b", 2, table("s/t"))
 		c.blocked(leaves, gone, jobs.ReasonLockHeld, holder)
 		c.must(c.Store.End(c.ctx, leaves))
-		c.afterwards(jobs.Away + time.Minute)
+		c.afterwards(jobs.MaxAbsence + time.Minute)
 		c.record(gone.Run, jobs.Skipped)
 		c.finished(holder, token, jobs.Succeeded)
 		c.granted(stays, behind)

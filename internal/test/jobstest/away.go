@@ -17,7 +17,7 @@ var awayRules = []rule{
 			s := c.carrier("h", "a")
 			version := c.versions()["a"].Version
 			ends(c, s)
-			c.Pass(jobs.Away + time.Hour)
+			c.Pass(jobs.MaxAbsence + time.Hour)
 			before := c.definitions(other) // it lives
 			back := c.now()
 			s = c.carrier("h", "a", "b")
@@ -54,13 +54,13 @@ var awayRules = []rule{
 	{"a job whose replica is soon back is caught up with", func(c *check) {
 		other := c.carrier("h", "b")
 		deathOf(c, c.carrier("h", "a"))
-		c.Pass(jobs.Away - 10*time.Minute)
+		c.Pass(jobs.MaxAbsence - 10*time.Minute)
 		c.definitions(other)
 		before, back := c.versions()["a"].CheckedUntil, c.now()
 		c.carrier("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-		away := c.cursor(back.Add(time.Hour)).Away
-		if !away.From.Before(back.Add(-jobs.Away+11*time.Minute)) || away.Until.Before(back) {
+		away := c.cursor(back.Add(time.Hour)).Absence
+		if !away.From.Before(back.Add(-jobs.MaxAbsence+11*time.Minute)) || away.Until.Before(back) {
 			c.Errorf("away from %s to %s, expected some 50 minutes until %s", away.From, away.Until,
 				back)
 		}
@@ -69,12 +69,12 @@ var awayRules = []rule{
 		s := c.carrier("h", "a")
 		other := c.carrier("h", "a")
 		endOf(c, s)
-		c.Pass(2 * jobs.Away)
+		c.Pass(2 * jobs.MaxAbsence)
 		c.definitions(other)
 		before := c.versions()["a"].CheckedUntil
 		c.carrier("h", "a")
 		equal(c, "cursor", c.versions()["a"].CheckedUntil, before)
-		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Away, jobs.Span{})
+		equal(c, "away", c.cursor(c.now().Add(time.Hour)).Absence, jobs.Span{})
 	}},
 	{"a cursor moves with the scheduled times, however the schedule is written", func(c *check) {
 		at := func(hash, schedule, fingerprint string) time.Time {

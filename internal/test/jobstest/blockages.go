@@ -110,7 +110,7 @@ var blockageRules = []rule{
 			until time.Time
 		}{{c.now().Add(time.Hour), c.now().Add(2 * time.Hour)},
 			{c.now().Add(-2 * time.Hour), c.now().Add(-time.Hour)}} {
-			sums, err := c.Store.Blockages(c.ctx, q.from, q.until)
+			sums, err := c.Store.WaitSummaries(c.ctx, q.from, q.until)
 			c.must(err)
 			equal(c, "blockages of another time", len(sums), 0)
 		}
@@ -144,22 +144,22 @@ var blockageRules = []rule{
 		until := c.now().Add(time.Second)
 		after := c.record(lasts.Run, jobs.Running).CreatedAt.Add(time.Microsecond)
 		for _, q := range []struct {
-			filter jobs.StretchFilter
+			filter jobs.RunIntervalFilter
 			want   []uuid.UUID
 		}{
-			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100}, ids},
-			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2}, ids[4:]},
-			{jobs.StretchFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100},
+			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 100}, ids},
+			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: until, Each: 2}, ids[4:]},
+			{jobs.RunIntervalFilter{Jobs: []string{"a"}, From: at[0], Until: at[2], Each: 100},
 				ids[:2]},
-			{jobs.StretchFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100},
+			{jobs.RunIntervalFilter{Jobs: []string{"lasts"}, From: after, Until: until, Each: 100},
 				[]uuid.UUID{lasts.Run}},
-			{jobs.StretchFilter{Jobs: []string{"a", "lasts"}, From: until,
+			{jobs.RunIntervalFilter{Jobs: []string{"a", "lasts"}, From: until,
 				Until: until.Add(time.Hour), Each: 100}, []uuid.UUID{lasts.Run}},
-			{jobs.StretchFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100},
+			{jobs.RunIntervalFilter{Jobs: []string{"nobody"}, From: at[0], Until: until, Each: 100},
 				nil},
-			{jobs.StretchFilter{From: at[0], Until: until, Each: 100}, nil},
+			{jobs.RunIntervalFilter{From: at[0], Until: until, Each: 100}, nil},
 		} {
-			found, err := c.Store.Stretches(c.ctx, q.filter)
+			found, err := c.Store.RunIntervals(c.ctx, q.filter)
 			c.must(err)
 			var got []uuid.UUID
 			for _, stretch := range found {
@@ -185,9 +185,9 @@ var blockageRules = []rule{
 }
 
 // blockages returns all that there were in this test.
-func (c *check) blockages() []jobs.Blockage {
+func (c *check) blockages() []jobs.WaitSummary {
 	c.Helper()
-	sums, err := c.Store.Blockages(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
+	sums, err := c.Store.WaitSummaries(c.ctx, c.begun.Add(-time.Minute), c.now().Add(time.Minute))
 	c.must(err)
 	return sums
 }

@@ -19,10 +19,10 @@ var followingRules = []rule{
 		c.finished(one, token, jobs.Succeeded)
 		c.openings(f)
 		second := c.granted(s, other)
-		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
+		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 		before := c.now()
 		c.finished(other, second, jobs.Succeeded)
-		got := c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		got := c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"it is ready when the last has succeeded, in whatever order", func(c *check) {
@@ -32,19 +32,19 @@ var followingRules = []rule{
 		c.finished(other, second, jobs.Succeeded)
 		before := c.now()
 		c.finished(one, first, jobs.Succeeded)
-		got := c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		got := c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		within(c, "ready", got[0].Ready, before, c.now())
 	}},
 	{"a waiting run leaves it open, any end but success closes it", func(c *check) {
 		f, s := c.follows()
-		var waiting []jobs.Opening
+		var waiting []jobs.OpenFiring
 		for i, state := range []jobs.State{jobs.Waiting, jobs.Failed, jobs.TimedOut, jobs.Cancelled,
 			jobs.Skipped, jobs.Missed} {
 			one, other := c.later("one", i), c.later("other", i)
 			c.succeeded(s, one)
 			equal(c, "note", c.note(s, noteOf(other, state, jobs.ReasonLockHeld)), true)
 			if state == jobs.Waiting {
-				waiting = append(waiting, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
+				waiting = append(waiting, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 			}
 		}
 		c.openings(f, waiting...)
@@ -58,7 +58,7 @@ var followingRules = []rule{
 		c.granted(dying, other)
 		c.Expire(dying)
 		c.sweep()
-		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt})
+		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt})
 		adopted := c.adopt(s, 10, "other")
 		if len(adopted) != 1 || adopted[0].Recovery != 1 {
 			c.Fatalf("adopted %+v, expected a recovery", adopted)
@@ -67,7 +67,7 @@ var followingRules = []rule{
 		again.Run, again.Firing.Recovery = adopted[0].ID, 1
 		before := c.now()
 		c.succeeded(s, again)
-		c.openings(f, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+		c.openings(f, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"a lost run without recovery closes it", func(c *check) {
 		f, s := c.follows()
@@ -90,13 +90,13 @@ var followingRules = []rule{
 	}},
 	{"scheduled times up to the cursor are no openings, and those that have a run or a record neither", func(c *check) {
 		f, s := c.follows()
-		var all []jobs.Opening
+		var all []jobs.OpenFiring
 		before := c.now()
 		for i := range 5 {
 			one := c.later("one", i)
 			c.succeeded(s, one)
 			c.succeeded(s, c.later("other", i))
-			all = append(all, jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+			all = append(all, jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 		}
 		c.openings(f, all...)
 		c.follow(c.followed("f", all[1].ScheduledAt))
@@ -114,7 +114,7 @@ var followingRules = []rule{
 			_, err := c.Store.CheckMisfires(c.ctx, []jobs.MisfireCheck{checkOf("one", until)},
 				func(string, jobs.Cursor) []jobs.Misfired { return nil })
 			c.must(err)
-			told, err := c.Store.Openings(c.ctx,
+			told, err := c.Store.OpenFirings(c.ctx,
 				[]jobs.Dependent{{Job: "f", Version: 1,
 					After: []string{"one", "unknown", "other"}}})
 			c.must(err)
@@ -130,7 +130,7 @@ var followingRules = []rule{
 		func(c *check) {
 			_, s := c.follows()
 			c.succeeded(s, c.later("one", 1))
-			told, err := c.Store.Openings(c.ctx,
+			told, err := c.Store.OpenFirings(c.ctx,
 				[]jobs.Dependent{{Job: "f", Version: 2, After: []string{"one"}},
 					{Job: "nobody", Version: 1, After: []string{"one"}}})
 			c.must(err)
@@ -143,11 +143,11 @@ var followingRules = []rule{
 		before := c.now()
 		c.succeeded(s, one)
 		g := jobs.Dependent{Job: "g", Version: 1, After: []string{"one"}}
-		told, err := c.Store.Openings(c.ctx, []jobs.Dependent{f, g})
+		told, err := c.Store.OpenFirings(c.ctx, []jobs.Dependent{f, g})
 		c.must(err)
 		c.sameOpenings(told["f"].ScheduledTimes)
 		c.sameOpenings(told["g"].ScheduledTimes,
-			jobs.Opening{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
+			jobs.OpenFiring{ScheduledAt: one.Firing.ScheduledAt, Ready: before})
 	}},
 	{"of many openings the last are told", func(c *check) {
 		c.register("h", "f", "one")
@@ -159,14 +159,14 @@ var followingRules = []rule{
 			}
 			c.start(s, requests...)
 		}
-		told, err := c.Store.Openings(c.ctx,
+		told, err := c.Store.OpenFirings(c.ctx,
 			[]jobs.Dependent{{Job: "f", Version: 1, After: []string{"one"}}})
 		c.must(err)
 		scheduledTimes := told["f"].ScheduledTimes
 		if len(scheduledTimes) != jobs.MaxBatch ||
 			!scheduledTimes[len(scheduledTimes)-1].ScheduledAt.Equal(c.later("one", 1199).
 				Firing.ScheduledAt) ||
-			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.Opening) int {
+			!slices.IsSortedFunc(scheduledTimes, func(a, b jobs.OpenFiring) int {
 				return a.ScheduledAt.Compare(b.ScheduledAt)
 			}) {
 			c.Errorf("found %d openings, expected the last %d, sorted", len(scheduledTimes),
@@ -203,8 +203,8 @@ var followingRules = []rule{
 				store = c.Second
 			}
 			go func() {
-				errs <- store.Follow(c.ctx,
-					[]jobs.Followed{c.followed("f", scheduledAt)})
+				errs <- store.AddDependents(c.ctx,
+					[]jobs.DependentFiring{c.followed("f", scheduledAt)})
 			}()
 		}
 		for range 8 {
@@ -249,21 +249,21 @@ func (c *check) succeeded(session uuid.UUID, r jobs.StartRequest) {
 	c.finished(r, c.granted(session, r), jobs.Succeeded)
 }
 
-func (c *check) followed(job string, scheduledAt time.Time) jobs.Followed {
-	return jobs.Followed{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
+func (c *check) followed(job string, scheduledAt time.Time) jobs.DependentFiring {
+	return jobs.DependentFiring{Firing: jobs.Firing{Job: job, ScheduledAt: scheduledAt}, Run: uuid.New(),
 		Version: 1, Detail: "one and other succeeded"}
 }
 
-func (c *check) follow(followed ...jobs.Followed) {
+func (c *check) follow(followed ...jobs.DependentFiring) {
 	c.Helper()
-	c.must(c.Store.Follow(c.ctx, followed))
+	c.must(c.Store.AddDependents(c.ctx, followed))
 }
 
 // openings fails the test unless the dependent has these: ready behind the
 // instants given, or not.
-func (c *check) openings(f jobs.Dependent, want ...jobs.Opening) []jobs.Opening {
+func (c *check) openings(f jobs.Dependent, want ...jobs.OpenFiring) []jobs.OpenFiring {
 	c.Helper()
-	told, err := c.Store.Openings(c.ctx, []jobs.Dependent{f})
+	told, err := c.Store.OpenFirings(c.ctx, []jobs.Dependent{f})
 	c.must(err)
 	if _, there := told[f.Job]; !there || len(told) != 1 {
 		c.Fatalf("told of %+v, expected %s", told, f.Job)
@@ -272,9 +272,9 @@ func (c *check) openings(f jobs.Dependent, want ...jobs.Opening) []jobs.Opening 
 	return told[f.Job].ScheduledTimes
 }
 
-func (c *check) sameOpenings(got []jobs.Opening, want ...jobs.Opening) {
+func (c *check) sameOpenings(got []jobs.OpenFiring, want ...jobs.OpenFiring) {
 	c.Helper()
-	if !slices.EqualFunc(got, want, func(a, b jobs.Opening) bool {
+	if !slices.EqualFunc(got, want, func(a, b jobs.OpenFiring) bool {
 		return a.ScheduledAt.Equal(b.ScheduledAt) && a.Ready.IsZero() == b.Ready.IsZero() &&
 			!a.Ready.Before(b.Ready)
 	}) {

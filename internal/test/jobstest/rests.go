@@ -62,12 +62,12 @@ var restRules = []rule{
 		r := request("a", 1)
 		var rested time.Duration
 		token := c.granted(s, r)
-		for n := 1; n <= jobs.MostRests+3; n++ {
+		for n := 1; n <= jobs.MaxRests+3; n++ {
 			c.finished(r, token, jobs.Waiting)
 			r.Attempt = n + 1
 			token = c.granted(s, r)
 			rests := c.record(r.Run, jobs.Running).Rests
-			if len(rests) != min(n, jobs.MostRests) {
+			if len(rests) != min(n, jobs.MaxRests) {
 				c.Fatalf("%d rests after %d", len(rests), n)
 			}
 			last := rests[len(rests)-1]
@@ -97,7 +97,7 @@ func (c *check) tookEverywhere(r jobs.Record) time.Duration {
 	if t := typical[r.Job]; t.Runs != 1 || t.Median != took || t.Long != took {
 		c.Errorf("typical is %+v, the run took %s", t, took)
 	}
-	stretches, err := c.Store.Stretches(c.ctx, jobs.StretchFilter{
+	stretches, err := c.Store.RunIntervals(c.ctx, jobs.RunIntervalFilter{
 		Jobs: []string{r.Job}, From: r.CreatedAt, Until: c.now().Add(time.Hour), Each: 1,
 	})
 	c.must(err)

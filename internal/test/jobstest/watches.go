@@ -36,7 +36,7 @@ var watchRules = []rule{
 		r := request("a", 1)
 		token := c.granted(s, r)
 		for _, text := range []string{"begun\n", "begun\nhalf\x00 done\n"} {
-			c.must(c.Store.KeepOutput(c.ctx,
+			c.must(c.Store.SaveOutput(c.ctx,
 				[]jobs.Output{{Token: token, Text: text}, {Token: token + 1000, Text: "nobody's"}}))
 			equal(c, "output", c.record(r.Run, jobs.Running).Output, jobs.PlainText(text))
 		}
@@ -45,7 +45,7 @@ var watchRules = []rule{
 		done, err := c.Store.Finish(c.ctx, []jobs.FinishRequest{finish})
 		c.must(err)
 		equal(c, "finished", done[0], true)
-		c.must(c.Store.KeepOutput(c.ctx, []jobs.Output{{Token: token, Text: "too late"}}))
+		c.must(c.Store.SaveOutput(c.ctx, []jobs.Output{{Token: token, Text: "too late"}}))
 		equal(c, "output", c.record(r.Run, jobs.Failed).Output, "all of it\n")
 	}},
 }

@@ -9,7 +9,7 @@ func (s *Store) endAbandoned() {
 	for _, r := range s.waiting {
 		_, owned := s.living(r.session)
 		if j := s.jobs[r.Job]; owned || j == nil || !s.left(j) ||
-			now.Sub(r.WaitSince) <= jobs.Away {
+			now.Sub(r.WaitSince) <= jobs.MaxAbsence {
 			continue
 		}
 		state := jobs.Skipped

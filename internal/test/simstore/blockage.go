@@ -76,26 +76,26 @@ func (s *Store) Lockers(ctx context.Context) ([]jobs.Locker, error) {
 	return lockers, nil
 }
 
-// Stretches implements jobs.Contention.
-func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Stretch, error) {
+// RunIntervals implements jobs.Contention.
+func (s *Store) RunIntervals(ctx context.Context, f jobs.RunIntervalFilter) ([]jobs.RunInterval, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var stretches []jobs.Stretch
+	var stretches []jobs.RunInterval
 	within, before := map[string]int{}, map[string]int{}
 	for _, r := range s.sorted() {
 		if !slices.Contains(f.Jobs, r.Job) || !r.CreatedAt.Before(f.Until) {
 			continue
 		}
 		if !r.CreatedAt.Before(f.From) {
-			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), jobs.MostStretches) {
+			if within[r.Job]++; within[r.Job] > min(max(f.Each, 1), jobs.MaxRunIntervals) {
 				continue
 			}
-		} else if before[r.Job]++; before[r.Job] > jobs.StretchesBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
+		} else if before[r.Job]++; before[r.Job] > jobs.RunIntervalsBefore || r.State.Final() && (r.FinishedAt == nil || r.FinishedAt.Before(f.From)) {
 			continue
 		}
-		stretches = append(stretches, jobs.Stretch{
+		stretches = append(stretches, jobs.RunInterval{
 			Run: r.ID, Job: r.Job, ScheduledAt: r.ScheduledAt, State: r.State, Reason: r.Reason,
 			Replica: r.Replica, CreatedAt: r.CreatedAt,
 			StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Rests: r.Rests,
@@ -105,25 +105,25 @@ func (s *Store) Stretches(ctx context.Context, f jobs.StretchFilter) ([]jobs.Str
 	return stretches, nil
 }
 
-// Blockages implements jobs.Contention.
-func (s *Store) Blockages(ctx context.Context, from, until time.Time) ([]jobs.Blockage, error) {
+// WaitSummaries implements jobs.Contention.
+func (s *Store) WaitSummaries(ctx context.Context, from, until time.Time) ([]jobs.WaitSummary, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var parts []jobs.Blockage
+	var parts []jobs.WaitSummary
 	for _, b := range s.blockages {
 		if b.until.Before(from) || !b.until.Before(until) {
 			continue
 		}
-		one := jobs.Blockage{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
+		one := jobs.WaitSummary{Job: b.job, Holder: b.holder, Resource: b.resource, Times: 1,
 			Waited: b.until.Sub(b.since), Longest: b.until.Sub(b.since), Last: b.until}
 		if b.state.Final() {
 			one.Unrun = 1
 		}
 		parts = append(parts, one)
 	}
-	return jobs.SumBlockages(parts), nil
+	return jobs.MergeWaitSummaries(parts), nil
 }
 
 // Typical implements jobs.Contention.

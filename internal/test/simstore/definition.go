@@ -136,14 +136,14 @@ func (s *Store) leave(names map[string]int64, since time.Time) {
 	}
 }
 
-// left reports whether nobody has carried the job for longer than jobs.Away, by
+// left reports whether nobody has carried the job for longer than jobs.MaxAbsence, by
 // the life of one that did not.
 func (s *Store) left(j *job) bool {
 	if !j.gone() {
 		return false
 	}
 	for _, l := range s.sessions {
-		if l.beat.Sub(later(l.started, j.away.From)) > jobs.Away {
+		if l.beat.Sub(later(l.started, j.away.From)) > jobs.MaxAbsence {
 			return true
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// Openings implements jobs.Following.
-func (s *Store) Openings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
+// OpenFirings implements jobs.Dependents.
+func (s *Store) OpenFirings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	activeDefinitions, scheduledTimes := map[string]jobs.ActiveDefinition{},
-		map[string][]jobs.Opening{}
+		map[string][]jobs.OpenFiring{}
 	for _, f := range dependents {
 		for _, name := range append([]string{f.Job}, f.After...) {
 			if j := s.jobs[name]; j != nil && j.version != 0 {
@@ -30,13 +30,13 @@ func (s *Store) Openings(ctx context.Context,
 			scheduledTimes[f.Job] = s.openScheduledTimes(f, in.CheckedUntil)
 		}
 	}
-	return jobs.OpeningsOf(dependents, activeDefinitions, scheduledTimes), nil
+	return jobs.OpenFiringsOf(dependents, activeDefinitions, scheduledTimes), nil
 }
 
 // openScheduledTimes returns the scheduled times behind since for which the dependent has no run,
 // and each of those that it follows has one that may still succeed, or has.
-func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Opening {
-	open := []jobs.Opening{}
+func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.OpenFiring {
+	open := []jobs.OpenFiring{}
 	first := s.jobs[f.After[0]]
 	if first == nil {
 		return open
@@ -48,7 +48,7 @@ func (s *Store) openScheduledTimes(f jobs.Dependent, since time.Time) []jobs.Ope
 			continue
 		}
 		if ready, hope := s.ready(f.After, scheduledAt); hope {
-			open = append(open, jobs.Opening{ScheduledAt: scheduledAt, Ready: ready})
+			open = append(open, jobs.OpenFiring{ScheduledAt: scheduledAt, Ready: ready})
 		}
 	}
 	return open[max(0, len(open)-jobs.MaxBatch):]
@@ -86,8 +86,8 @@ func (s *Store) latest(name string, scheduledAt time.Time) *run {
 	return nil
 }
 
-// Follow implements jobs.Following.
-func (s *Store) Follow(ctx context.Context, followed []jobs.Followed) error {
+// AddDependents implements jobs.Dependents.
+func (s *Store) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

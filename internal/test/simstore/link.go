@@ -274,17 +274,17 @@ func (l *Link) Prune(ctx context.Context, session uuid.UUID,
 	return ask(ctx, l, func() (jobs.Pruned, error) { return l.Store.Prune(ctx, session, r) })
 }
 
-// Openings implements jobs.Following.
-func (l *Link) Openings(ctx context.Context,
-	dependents []jobs.Dependent) (map[string]jobs.Openings, error) {
-	return ask(ctx, l, func() (map[string]jobs.Openings, error) {
-		return l.Store.Openings(ctx, dependents)
+// OpenFirings implements jobs.Dependents.
+func (l *Link) OpenFirings(ctx context.Context,
+	dependents []jobs.Dependent) (map[string]jobs.OpenFirings, error) {
+	return ask(ctx, l, func() (map[string]jobs.OpenFirings, error) {
+		return l.Store.OpenFirings(ctx, dependents)
 	})
 }
 
-// Follow implements jobs.Following.
-func (l *Link) Follow(ctx context.Context, followed []jobs.Followed) error {
-	return tell(ctx, l, func() error { return l.Store.Follow(ctx, followed) })
+// AddDependents implements jobs.Dependents.
+func (l *Link) AddDependents(ctx context.Context, followed []jobs.DependentFiring) error {
+	return tell(ctx, l, func() error { return l.Store.AddDependents(ctx, followed) })
 }
 
 // Drift implements jobs.History.

@@ -143,7 +143,7 @@ func (s *Store) asked(runs []*run, wanted map[string]jobs.AdoptedJob) []*run {
 	runs = slices.DeleteFunc(runs, func(r *run) bool { return wanted[r.Job].Name == "" })
 	places := make(map[*run]time.Time, len(runs))
 	for _, r := range runs {
-		places[r] = jobs.Place(r.WaitSince, wanted[r.Job].Priority)
+		places[r] = jobs.QueuePosition(r.WaitSince, wanted[r.Job].Priority)
 	}
 	slices.SortFunc(runs, func(a, b *run) int {
 		return cmp.Or(places[a].Compare(places[b]), a.ScheduledAt.Compare(b.ScheduledAt),

@@ -21,8 +21,8 @@ func (s *Store) Watch(ctx context.Context, run uuid.UUID) error {
 	return nil
 }
 
-// KeepOutput implements jobs.Watching.
-func (s *Store) KeepOutput(ctx context.Context, outputs []jobs.Output) error {
+// SaveOutput implements jobs.Watching.
+func (s *Store) SaveOutput(ctx context.Context, outputs []jobs.Output) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}

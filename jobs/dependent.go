@@ -16,54 +16,54 @@ type Dependent struct {
 	After   []string // at least one
 }
 
-// Opening is a scheduled time of the jobs that a dependent follows, for which it has no
+// OpenFiring is a scheduled time of the jobs that a dependent follows, for which it has no
 // run: each of them has a scheduled run for it, a recovery's included, that has
 // succeeded, runs or waits.
-type Opening struct {
+type OpenFiring struct {
 	ScheduledAt time.Time
 	// Ready is when the last of them succeeded; zero where one of them has yet to.
 	Ready time.Time
 }
 
-// Openings is what the store knows of a dependent, as of one moment: what is
+// OpenFirings is what the store knows of a dependent, as of one moment: what is
 // told of cursors may be older than what is told of scheduled times, but not younger.
-type Openings struct {
+type OpenFirings struct {
 	CheckedUntil     time.Time                   // the dependent's own cursor
 	ActiveDefinition map[string]ActiveDefinition // of each job that it follows and that is known
 	// behind the dependent's cursor, sorted; the last MaxBatch
-	ScheduledTimes []Opening
+	ScheduledTimes []OpenFiring
 }
 
-// Followed is a firing of a dependent, whose time has come.
-type Followed struct {
+// DependentFiring is a firing of a dependent, whose time has come.
+type DependentFiring struct {
 	Firing  Firing
 	Run     uuid.UUID // made by the caller
 	Version int64     // nothing is added where another definition is active
 	Detail  string
 }
 
-// Following makes jobs due that follow others.
-type Following interface {
-	// Openings returns the openings of each dependent, by its name: those left
+// Dependents makes jobs due that follow others.
+type Dependents interface {
+	// OpenFirings returns the openings of each dependent, by its name: those left
 	// out of which another definition is active, and those that are paused,
 	// by themselves, with their group or with everything. It changes nothing.
-	Openings(ctx context.Context, dependents []Dependent) (map[string]Openings, error)
-	// Follow adds a waiting run, that any replica may adopt, for each of at most
+	OpenFirings(ctx context.Context, dependents []Dependent) (map[string]OpenFirings, error)
+	// AddDependents adds a waiting run, that any replica may adopt, for each of at most
 	// MaxBatch firings that has no run, with ReasonAfter.
-	Follow(ctx context.Context, followed []Followed) error
+	AddDependents(ctx context.Context, followed []DependentFiring) error
 }
 
-// OpeningsOf returns what a store found: what is active of jobs, by name, and
+// OpenFiringsOf returns what a store found: what is active of jobs, by name, and
 // scheduled times of the dependents that are told of. It is for stores.
-func OpeningsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
-	scheduledTimes map[string][]Opening) map[string]Openings {
-	all := make(map[string]Openings, len(scheduledTimes))
+func OpenFiringsOf(dependents []Dependent, activeDefinitions map[string]ActiveDefinition,
+	scheduledTimes map[string][]OpenFiring) map[string]OpenFirings {
+	all := make(map[string]OpenFirings, len(scheduledTimes))
 	for _, f := range dependents {
 		open, told := scheduledTimes[f.Job]
 		if !told {
 			continue
 		}
-		o := Openings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,
+		o := OpenFirings{CheckedUntil: activeDefinitions[f.Job].CheckedUntil,
 			ActiveDefinition: map[string]ActiveDefinition{}, ScheduledTimes: open}
 		for _, name := range f.After {
 			if in, known := activeDefinitions[name]; known {

@@ -2,9 +2,9 @@ package jobs
 
 import "time"
 
-// Figures are what a replica can say of itself at a moment, without asking
+// Stats are what a replica can say of itself at a moment, without asking
 // anybody.
-type Figures struct {
+type Stats struct {
 	Workers int
 	Busy    int // of the workers
 	Running int // attempts whose claim this replica has
@@ -27,10 +27,10 @@ type Figures struct {
 	Dropped     int64
 }
 
-// Figures returns what this replica can say of itself now.
-func (s *Scheduler) Figures() Figures {
+// Stats returns what this replica can say of itself now.
+func (s *Scheduler) Stats() Stats {
 	e := s.engine
-	f := Figures{
+	f := Stats{
 		Workers: e.workers.all, Busy: int(e.workers.busy.Load()), Running: e.active.len(),
 		Jobs:    s.table.len(),
 		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.opened.Load(),

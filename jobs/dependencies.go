@@ -23,7 +23,7 @@ func (u *upkeep) follow(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	openings, err := u.store.Openings(bounded, dependents)
+	openings, err := u.store.OpenFirings(bounded, dependents)
 	if err != nil {
 		if ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("jobs that follow others not looked at")
@@ -32,7 +32,7 @@ func (u *upkeep) follow(ctx context.Context) {
 	}
 	now := u.clock.now()
 	decisions := make(map[string]following, len(openings))
-	var begin []Followed
+	var begin []DependentFiring
 	for _, f := range dependents {
 		open, told := openings[f.Job]
 		if !told {
@@ -42,7 +42,7 @@ func (u *upkeep) follow(ctx context.Context) {
 		decision := e.following(open, u.table.settled(e, open, now), now)
 		decisions[f.Job] = decision
 		for _, scheduledAt := range decision.begin {
-			begin = append(begin, Followed{
+			begin = append(begin, DependentFiring{
 				Firing: Firing{Job: f.Job, ScheduledAt: scheduledAt}, Run: uuid.Must(uuid.NewV7()),
 				Version: f.Version,
 				Detail:  strings.Join(f.After, ", ") + " succeeded",
@@ -50,7 +50,7 @@ func (u *upkeep) follow(ctx context.Context) {
 		}
 	}
 	for page := range slices.Chunk(begin, MaxBatch) {
-		if err := u.store.Follow(bounded, page); err != nil {
+		if err := u.store.AddDependents(bounded, page); err != nil {
 			if ctx.Err() == nil {
 				u.log.Warn().Err(err).Int("runs", len(page)).
 					Msg("runs of jobs that follow others not added, the next second tries again")
@@ -81,7 +81,7 @@ func (t *cronTable) dependents() ([]Dependent, map[string]*entry) {
 // record of each of their scheduled times, and will have no other: where one of them has
 // none, e is not due. Behind its cursor a job has no scheduled time until the next of the
 // active schedule, which this replica knows only if it is its own.
-func (t *cronTable) settled(e *entry, open Openings, now time.Time) time.Time {
+func (t *cronTable) settled(e *entry, open OpenFirings, now time.Time) time.Time {
 	until := now.Truncate(time.Microsecond)
 	for _, name := range e.Schedule.After() {
 		activeDefinitions, known := open.ActiveDefinition[name]
@@ -115,7 +115,7 @@ type following struct {
 
 // following decides on the openings at now. A scheduled time's time comes when the last of
 // the jobs that e follows succeeds, or later by its jitter.
-func (e *entry) following(open Openings, settled, now time.Time) following {
+func (e *entry) following(open OpenFirings, settled, now time.Time) following {
 	f := following{until: settled, ready: map[time.Time]time.Time{}}
 	for _, o := range open.ScheduledTimes {
 		if _, excluded := e.Schedule.ExcludedAt(o.ScheduledAt); excluded {

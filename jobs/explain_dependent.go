@@ -17,7 +17,7 @@ func (s *subject) lookAtFollowed() error {
 		if err != nil {
 			return fmt.Errorf("followed job %q: %w", name, err)
 		}
-		f := FollowedJob{Job: name, Verdict: e.Verdict, Summary: e.Summary}
+		f := Dependency{Job: name, Verdict: e.Verdict, Summary: e.Summary}
 		if n := len(e.Runs); n > 0 {
 			f.State = e.Runs[n-1].State
 		}
@@ -53,7 +53,7 @@ func (s *subject) ofDependent() error {
 			f.Verdict == VerdictNotCounted, f.Verdict == VerdictForgotten:
 			notScheduled = append(notScheduled, f.Job)
 		case f.Verdict == VerdictRan, f.Verdict == VerdictSkipped, f.Verdict == VerdictMissed,
-			f.Verdict == VerdictCancelled, f.Verdict == VerdictNotFollowed:
+			f.Verdict == VerdictCancelled, f.Verdict == VerdictDependencyFailed:
 			ended = append(ended, f.Job)
 		default:
 			open = append(open, f.Job)
@@ -73,14 +73,14 @@ func (s *subject) ofDependent() error {
 		return s.say(VerdictExcluded, "It is not run, because calendar %s excludes %s.", calendar,
 			s.shown(s.at))
 	case len(ended) > 0:
-		return s.say(VerdictNotFollowed,
+		return s.say(VerdictDependencyFailed,
 			"It was not run, because %s, which it follows, did not succeed: %s.", ended[0],
 			s.told(ended[0]))
 	case len(open) > 0 && s.Now.Before(s.at):
 		return s.say(VerdictFuture, "It is due when %s %s succeeded for %s.",
 			listed(s.job.Schedule.After()), haveOrHas(s.job.Schedule.After()), s.shown(s.at))
 	case len(open) > 0:
-		return s.say(VerdictFollowing, "It waits for %s to succeed: %s.", listed(open),
+		return s.say(VerdictAwaitingDependencies, "It waits for %s to succeed: %s.", listed(open),
 			s.told(open[0]))
 	}
 	return s.ofNoRun()

@@ -27,13 +27,13 @@ func TestMoments(t *testing.T) {
 		{"2026-04-05 01:45", "Australia/Lord_Howe", []string{"2026-04-04T14:45:00Z", "2026-04-04T15:15:00Z"}, "2026-04-05 01:45:00 comes twice in Australia/Lord_Howe, at 01:45:00 +11 and at 01:45:00 +1030"},
 		{"2026-01-31 09:00", "UTC", []string{"2026-01-31T09:00:00Z"}, ""},
 	} {
-		m, err := schedule.ParseMoment(c.text, zone(t, c.zone))
+		m, err := schedule.ParseTime(c.text, zone(t, c.zone))
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
 		var got []string
-		for _, at := range m.Instants {
+		for _, at := range m.Times {
 			got = append(got, at.Format(time.RFC3339))
 		}
 		expect(t, got, c.want)
@@ -43,7 +43,7 @@ func TestMoments(t *testing.T) {
 	}
 	for _, text := range []string{"", "now", "2026-13-01 00:00", "02:30", "2026-01-31",
 		"2026-01-31 9 o'clock"} {
-		if _, err := schedule.ParseMoment(text, time.UTC); !errors.Is(err, schedule.ErrMoment) {
+		if _, err := schedule.ParseTime(text, time.UTC); !errors.Is(err, schedule.ErrTime) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -60,18 +60,18 @@ func FuzzParseMoment(f *testing.F) {
 		zone(f, "Australia/Lord_Howe")}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, in := range zones {
-			m, err := schedule.ParseMoment(text, in)
+			m, err := schedule.ParseTime(text, in)
 			if err != nil {
 				continue
 			}
-			if len(m.Instants) == 0 || len(m.Instants) > 2 || len(m.Instants) == 2 && m.Note == "" {
+			if len(m.Times) == 0 || len(m.Times) > 2 || len(m.Times) == 2 && m.Note == "" {
 				t.Fatalf("%q in %s: %+v", text, in, m)
 			}
 			shown, err := time.Parse("2006-01-02 15:04:05", text)
-			if err != nil || m.Note != "" && len(m.Instants) == 1 {
+			if err != nil || m.Note != "" && len(m.Times) == 1 {
 				continue
 			}
-			for _, at := range m.Instants {
+			for _, at := range m.Times {
 				if got := at.In(in).Format("2006-01-02 15:04:05"); got != shown.Format("2006-01-02 15:04:05") {
 					t.Fatalf("%q in %s: %s shows %s", text, in, at, got)
 				}

@@ -18,14 +18,14 @@ type Contention interface {
 	// Lockers returns the jobs whose active definitions name anything to lock
 	// but the job itself, by name; those that were removed are not among them.
 	Lockers(ctx context.Context) ([]Locker, error)
-	// Stretches returns what the jobs' runs did within a time: of each job the
+	// RunIntervals returns what the jobs' runs did within a time: of each job the
 	// youngest, in no order between jobs.
-	Stretches(ctx context.Context, f StretchFilter) ([]Stretch, error)
-	// Blockages adds up what runs waited for and no longer do, of those whose
+	RunIntervals(ctx context.Context, f RunIntervalFilter) ([]RunInterval, error)
+	// WaitSummaries adds up what runs waited for and no longer do, of those whose
 	// wait ended from from on and before until, by who waited for whom and what,
-	// the longest together first; at most MaxBatch sums. Of more than MostTallied
+	// the longest together first; at most MaxBatch sums. Of more than MaxTallied
 	// waits it adds up the youngest.
-	Blockages(ctx context.Context, from, until time.Time) ([]Blockage, error)
+	WaitSummaries(ctx context.Context, from, until time.Time) ([]WaitSummary, error)
 	// Typical returns how long the jobs' runs take, by name, as far as any of
 	// the last TypicalOf has ended. Names are at most MaxBatch.
 	Typical(ctx context.Context, names []string) (map[string]Typical, error)
@@ -37,25 +37,25 @@ type Locker struct {
 	Requests []locking.Request
 }
 
-// StretchFilter says of which jobs, and of what time, stretches are asked for.
-type StretchFilter struct {
+// RunIntervalFilter says of which jobs, and of what time, stretches are asked for.
+type RunIntervalFilter struct {
 	Jobs        []string // at most MaxBatch
 	From, Until time.Time
 	// Each is how many runs of each job are returned at most, of those that were
-	// created from From on and before Until: 1 to MostStretches. Of those before, the
-	// last StretchesBefore are looked at for any that went on then.
+	// created from From on and before Until: 1 to MaxRunIntervals. Of those before, the
+	// last RunIntervalsBefore are looked at for any that went on then.
 	Each int
 }
 
-// MostStretches is how many runs of one job are returned at most.
-const MostStretches = 6000
+// MaxRunIntervals is how many runs of one job are returned at most.
+const MaxRunIntervals = 6000
 
-// StretchesBefore is how many runs of each job that were created before a time are
+// RunIntervalsBefore is how many runs of each job that were created before a time are
 // looked at for those that went on in it. Most jobs have one run at a time.
-const StretchesBefore = 3
+const RunIntervalsBefore = 3
 
-// Stretch is a run in time: it waited from CreatedAt to StartedAt, or ran at once.
-type Stretch struct {
+// RunInterval is a run in time: it waited from CreatedAt to StartedAt, or ran at once.
+type RunInterval struct {
 	Run         uuid.UUID  `json:"run"`
 	Job         string     `json:"job"`
 	ScheduledAt time.Time  `json:"scheduled_at"`
@@ -69,10 +69,10 @@ type Stretch struct {
 	BlockedBy   *Blocker   `json:"blocked_by,omitempty"`
 }
 
-// Blockage sums up how one job kept another waiting for one resource. A run that
+// WaitSummary sums up how one job kept another waiting for one resource. A run that
 // waited for several in turn counts for each of them. Waits that nobody wrote
 // down, of less than a second mostly, are not in it.
-type Blockage struct {
+type WaitSummary struct {
 	Job string `json:"job"` // that waited
 	// the job in its way; "" for a program that is no job
 	Holder string `json:"holder,omitempty"`
@@ -86,12 +86,12 @@ type Blockage struct {
 	Last    time.Time     `json:"last"` // when the youngest of the waits ended
 }
 
-// SumBlockages puts sums together that are of the same jobs and resource, and
+// MergeWaitSummaries puts sums together that are of the same jobs and resource, and
 // sorts them as Contention has it.
-func SumBlockages(parts []Blockage) []Blockage {
+func MergeWaitSummaries(parts []WaitSummary) []WaitSummary {
 	type key struct{ job, holder, resource string }
 	places := make(map[key]int)
-	var sums []Blockage
+	var sums []WaitSummary
 	for _, p := range parts {
 		if resource, err := locking.ParseDisplay(p.Resource); err == nil {
 			p.Resource = resource.String()
@@ -110,7 +110,7 @@ func SumBlockages(parts []Blockage) []Blockage {
 			s.Last = p.Last
 		}
 	}
-	slices.SortFunc(sums, func(a, b Blockage) int {
+	slices.SortFunc(sums, func(a, b WaitSummary) int {
 		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Times, a.Times),
 			cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
 			cmp.Compare(a.Resource, b.Resource))
