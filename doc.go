@@ -1,6 +1,6 @@
-// Package holdfast is a distributed job scheduler: every replica of a service
-// runs the same cron table, and before a job runs its replica locks the tables
-// that it writes.
+// Package holdfast is a distributed job scheduler. Every replica of a service
+// runs the same cron table, and a replica locks the tables that a job writes
+// before it runs the job.
 //
 // A program that only adds handlers of its own to the stock command line calls
 // [Main]:
@@ -9,16 +9,14 @@
 //		holdfast.Main(jobs.Handle("refresh-sales", refreshSales))
 //	}
 //
-// One that has a main of its own makes a [Replica] with [New] and gives it a
-// context to run in:
+// A program with a main of its own makes a [Replica] with [New] and runs it:
 //
 //	replica, err := holdfast.New(config, holdfast.WithHandlers(handlers...))
 //	…
 //	err = replica.Run(ctx)
 //
-// The packages beneath, from the page down to the policies, each import only
-// those that follow: admin shows who holds what; jobs fires, runs and records;
-// locking locks; retry waits. configs describes it all in YAML.
+// Package jobs has what people who write jobs import, package configs reads the
+// configuration, and package admin serves the page.
 //
-// What is guaranteed, fault by fault, is in docs/guarantees.md.
+// docs/guarantees.md says what Holdfast guarantees, fault by fault.
 package holdfast

@@ -15,7 +15,7 @@ const module = "github.com/holdfast-dev/holdfast"
 
 // layers are the packages from the top down: each may import those beneath
 // it. The stores and handlers stand beside jobs' other parts.
-var layers = []string{"cmd", "", "admin", "admin/password", "internal/metrics", "internal/tracing",
+var layers = []string{"cmd", "", "internal/cli", "internal/app", "admin", "admin/password", "internal/metrics", "internal/tracing",
 	"jobs/handlers", "jobs/postgres", "jobs/sqlite", "jobs/webhook", "jobs", "jobs/schedule",
 	"locking/memcached", "locking/memory", "locking", "retry", "internal/suggest", "internal/batch",
 	"internal/breaker", "internal/session"}
@@ -26,7 +26,7 @@ var onlyIn = map[string][]string{
 	"github.com/bradfitz/gomemcache":          {"locking/memcached"},
 	"github.com/robfig/cron/v3":               {"jobs/schedule"},
 	"modernc.org/sqlite":                      {"jobs/sqlite"},
-	"github.com/spf13/cobra":                  {""},
+	"github.com/spf13/cobra":                  {"internal/cli"},
 	"github.com/goccy/go-yaml":                {"configs"},
 	"github.com/chromedp/chromedp":            nil,
 	"github.com/google/go-cmp":                nil,
@@ -36,13 +36,13 @@ var onlyIn = map[string][]string{
 	"github.com/rs/zerolog/log":               nil, // the global logger: for nobody
 	"github.com/jackc/pgx/v5/stdlib":          nil,
 	"github.com/holdfast-dev/holdfast":        {"cmd/scheduler"},
-	module + "/configs":                       {""},
-	module + "/admin":                         {""},
-	module + "/jobs/handlers":                 {""},
-	module + "/jobs/webhook":                  {""},
-	module + "/jobs/sqlite":                   {""},
-	module + "/locking/memory":                {""},
-	module + "/admin/password":                {"", "admin", "configs"},
+	module + "/configs":                       {"", "internal/app", "internal/cli"},
+	module + "/admin":                         {"internal/app", "internal/cli"},
+	module + "/jobs/handlers":                 {"internal/app"},
+	module + "/jobs/webhook":                  {"internal/app"},
+	module + "/jobs/sqlite":                   {"internal/app", "internal/cli"},
+	module + "/locking/memory":                {"internal/app"},
+	module + "/admin/password":                {"internal/cli", "admin", "configs"},
 	"golang.org/x/crypto/argon2":              {"admin/password"},
 	"golang.org/x/crypto/bcrypt":              {"admin/password"},
 	"github.com/gofrs/flock":                  {"jobs/sqlite"},

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+// Specs parses jobs that are added at run time as the configuration parses its
+// own.
+type Specs struct {
+	Config   func() *configs.Config // the current configuration
+	Registry *jobs.Registry
+}
+
+// Build returns the job of a text that the store holds.
+func (s Specs) Build(text json.RawMessage) (jobs.Job, error) {
+	job, err := s.parse(text)
+	if err != nil {
+		return jobs.Job{}, err
+	}
+	return jobOf(s.Config(), *job), nil
+}
+
+// Complete checks what somebody wrote, and returns what the store is to hold.
+func (s Specs) Complete(written []byte,
+	added map[string]schedule.Schedule) (json.RawMessage, error) {
+	job, err := s.parse(written, configs.WithJobs(added))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(job)
+}
+
+func (s Specs) parse(text []byte, options ...configs.Option) (*configs.Job, error) {
+	job, err := s.Config().ParseJob("job", text,
+		append(options, configs.WithHandlers(ParamChecker{s.Registry}))...)
+	var wrong *configs.Errors
+	if !errors.As(err, &wrong) {
+		return job, err
+	}
+	problems := make([]jobs.SpecProblem, len(wrong.Problems))
+	for i, p := range wrong.Problems {
+		problems[i] = jobs.SpecProblem{Line: p.Line, Column: p.Column, Key: p.Key,
+			Message: p.Message}
+	}
+	return nil, &jobs.SpecError{Problems: problems}
+}
+
+// NewOperations returns the actions of operators. Cancelled is nil outside a
+// replica.
+func NewOperations(
+	s Specs, table []jobs.Job, control jobs.Control, outbox jobs.Outbox,
+	locker *locking.Locker, replica string,
+	cancelled func(jobs.Record), log zerolog.Logger,
+) *jobs.Operations {
+	return jobs.NewOperations(jobs.OperationsOptions{
+		Control: control, Outbox: outbox, Registry: s.Registry, Jobs: table, Build: s.Build,
+		Complete: s.Complete, Locker: locker, Replica: replica, Cancelled: cancelled, Log: log,
+	})
+}
+
+// Operations returns what operators may do through this replica, once Open has
+// succeeded; nil before. It may be used while the replica runs and, since acts
+// are the store's, also while it does not.
+func (r *Replica) Operations() *jobs.Operations { return r.operations }

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func (c *commandLine) auditCommand() *cobra.Command {
+	var filter jobs.AuditFilter
+	cmd := &cobra.Command{
+		Use: "audit", Short: "List who did what, the youngest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			}
+			return c.withOperations(cmd.Context(), func(ops *jobs.Operations, _ jobs.Store) error {
+				lines, err := ops.Audit(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(lines))
+				for i, l := range lines {
+					rows[i] = []string{clock(&l.At), l.Actor, l.Via, l.Replica, l.Action, l.Target,
+						l.Reason}
+				}
+				return c.print(append([]jobs.Audited{}, lines...),
+					"AT\tWHO\tVIA\tREPLICA\tACTION\tTARGET\tREASON", rows)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&filter.Actor, "actor", "", "only what this `user` did")
+	cmd.Flags().StringVar(&filter.Action, "action", "",
+		"only this `action`, such as pause or release")
+	cmd.Flags().StringVar(&filter.Target, "target", "",
+		"only what was done to this `target`, such as \"job rollup-sales\"")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many lines")
+	return cmd
+}

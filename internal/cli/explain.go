@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+func (c *commandLine) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain JOB SCHEDULED_TIME",
+		Short: "Say why a job ran, was skipped or was missed at a scheduled time",
+		Long: `Say what became of a job at an instant, and why: one sentence first, then what is behind it.
+SCHEDULED_TIME is a time such as 2026-03-29T02:30:00Z, or a time in the job's zone such as "2026-03-29 02:30". Of a time that comes twice it is
+the one that is due, or the first; of one that clocks leave out, the first instant after the gap.`,
+		Example: `  scheduler explain rollup-sales "2026-03-29 02:30"
+  scheduler explain rollup-sales 2026-03-29T00:30:00Z -o json`,
+		Args: cobra.RangeArgs(2, 3), // a date and a time of day without quotes
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
+				table := app.Jobs(config)
+				explainer := jobs.NewExplainer(store, table, config.History.Keep)
+				explainer.Pauses = store.Pauses
+				e, err := explainer.Explain(cmd.Context(), args[0], strings.Join(args[1:], " "))
+				if err != nil {
+					return err
+				}
+				return c.print(e, printable(e.Summary), explanationRows(e))
+			})
+		},
+	}
+}
+
+// explanationRows are the details of an explanation that are there.
+func explanationRows(e jobs.Explanation) [][]string {
+	zone, err := time.LoadLocation(e.Timezone)
+	if err != nil {
+		zone = time.UTC
+	}
+	shown := func(t time.Time) string {
+		return shownScheduledAt(t.In(zone)) + "  " + t.UTC().Format(time.RFC3339)
+	}
+	rows := [][]string{{"verdict", string(e.Verdict)}, {"scheduled", shown(e.At)}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	for _, at := range []struct {
+		name string
+		t    *time.Time
+	}{{"starts", e.StartsAt}, {"scheduled before", e.PreviousScheduledAt},
+		{"scheduled after", e.NextScheduledAt}} {
+		if at.t != nil {
+			add(at.name, shown(*at.t))
+		}
+	}
+	add("schedule", e.Schedule)
+	add("clocks", e.Clocks)
+	add("excluded by", e.ExcludedBy)
+	for _, p := range e.Pauses {
+		add("paused", fmt.Sprintf("%s by %s from %s until %s %s", p.Target, p.By, clock(&p.At),
+			clock(p.ResumedAt), p.Reason))
+	}
+	for _, f := range e.After {
+		add("after", fmt.Sprintf("%s: %s", f.Job, f.Summary))
+	}
+	for _, r := range e.Runs {
+		add("run", fmt.Sprintf("%s %s on %s, token %d, recovery %d, attempt %d %s", r.ID, r.State,
+			r.Replica, r.Token, r.Recovery, r.Attempt, why(r)))
+	}
+	for _, r := range e.ManualRuns {
+		add("by hand", fmt.Sprintf("%s %s, key %s, at %s", r.ID, r.State, r.Key,
+			clock(&r.CreatedAt)))
+	}
+	for _, note := range e.Notes {
+		add("note", note)
+	}
+	return rows
+}

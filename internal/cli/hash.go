@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/holdfast-dev/holdfast/admin/password"
+)
+
+func (c *commandLine) hashPasswordCommand() *cobra.Command {
+	var token bool
+	cmd := &cobra.Command{
+		Use: "hash-password", Short: "Read a password and print its hash, for admin.users",
+		Args: cobra.NoArgs,
+		Long: `Read a password from the terminal or from standard input, and print its argon2id hash for admin.users.
+With --token draw a token for a machine instead, and print it with its hash for admin.tokens.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if token {
+				return c.printToken()
+			}
+			typed, err := readPassword(cmd)
+			if err != nil {
+				return err
+			}
+			hash, err := password.New(typed)
+			if err != nil {
+				return fmt.Errorf("password: %w", err)
+			}
+			return c.print(map[string]string{"password_hash": hash}, hash, nil)
+		},
+	}
+	cmd.Flags().BoolVar(&token, "token", false, "draw a bearer token, and print it and its hash")
+	return cmd
+}
+
+// printToken draws one, rather than have people think of some: its hash is a
+// plain SHA-256, which only a random token is safe behind.
+func (c *commandLine) printToken() error {
+	token := rand.Text()
+	sum := sha256.Sum256([]byte(token))
+	hash := hex.EncodeToString(sum[:])
+	return c.print(map[string]string{"token": token, "token_hash": hash}, "TOKEN\tTOKEN HASH",
+		[][]string{{token, hash}})
+}
+
+// readPassword reads a line, without showing it where it is typed.
+func readPassword(cmd *cobra.Command) (string, error) {
+	var password string
+	if fd := int(os.Stdin.Fd()); cmd.InOrStdin() == os.Stdin && term.IsTerminal(fd) {
+		fmt.Fprint(cmd.ErrOrStderr(), "Password: ")
+		typed, err := term.ReadPassword(fd)
+		fmt.Fprintln(cmd.ErrOrStderr())
+		if err != nil {
+			return "", fmt.Errorf("password: %w", err)
+		}
+		password = string(typed)
+	} else {
+		line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+		if err != nil && line == "" {
+			return "", fmt.Errorf("password on standard input: %w", err)
+		}
+		password = strings.TrimRight(line, "\r\n")
+	}
+	if password == "" {
+		return "", errors.New("password: found an empty one")
+	}
+	return password, nil
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/admin/password"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+)
+
+// hashPassword runs the command with a line on standard input.
+func hashPassword(t *testing.T, typed string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := &commandLine{out: &out, format: "json"}
+	cmd := c.hashPasswordCommand()
+	cmd.SetIn(strings.NewReader(typed))
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestHashPasswordIsTakenByConfig(t *testing.T) {
+	out, err := hashPassword(t, "correct horse\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Hash string `json:"password_hash"`
+	}
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := password.Parse(said.Hash)
+	if err != nil || !hash.Matches("correct horse") || !strings.HasPrefix(said.Hash, "$argon2id$") {
+		t.Errorf("%s: %v", out, err)
+	}
+	if _, err := configs.Parse("c.yaml",
+		[]byte("admin: {users: [{name: a, password_hash: '"+said.Hash+"'}]}")); err != nil {
+		t.Error(err)
+	}
+	for _, typed := range []string{"", "\n", strings.Repeat("x", password.Longest+1) + "\n"} {
+		if out, err := hashPassword(t, typed); err == nil {
+			t.Errorf("%d bytes were hashed: %s", len(typed), out)
+		}
+	}
+}
+
+func TestTokenIsTakenByConfig(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 2 {
+		out, err := hashPassword(t, "", "--token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said struct {
+			Token string
+			Hash  string `json:"token_hash"`
+		}
+		if err := json.Unmarshal([]byte(out), &said); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(said.Token))
+		if said.Hash != hex.EncodeToString(sum[:]) || len(said.Token) < 26 || seen[said.Token] {
+			t.Errorf("found %s", out)
+		}
+		seen[said.Token] = true
+		if _, err := configs.Parse("c.yaml",
+			[]byte("admin: {tokens: [{name: a, token_hash: "+said.Hash+"}]}")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAccessOptions holds that all that the file says of access gets to the page.
+func TestAccessOptions(t *testing.T) {
+	sum := strings.Repeat("6f", 32)
+	const hash = "$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe"
+	config, err := configs.Parse("c.yaml", []byte(`
+admin:
+  listen: ":8080"
+  hosts: [scheduler.example.com]
+  users: [{name: anna, role: operator, password_hash: '`+hash+`'}]
+  tokens: [{name: ci, token_hash: `+sum+`}]
+  trusted_proxy: {networks: [10.1.0.0/16], user_header: X-User, operators: [olga]}
+  cookie_keys: [{key: `+sum+`}, {key: `+sum[2:]+`x}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Admin.TLS = &configs.ServerTLS{CertFile: "a.crt", KeyFile: "a.key"}
+	want := admin.Options{
+		Listen: ":8080", Hosts: []string{"scheduler.example.com"},
+		Certificate: &admin.Certificate{CertFile: "a.crt", KeyFile: "a.key"},
+		Users:       []admin.User{{Name: "anna", Role: admin.Operator, PasswordHash: hash}},
+		Tokens:      []admin.Token{{Name: "ci", Role: admin.Viewer, Hash: sum}},
+		Proxy: &admin.Proxy{Networks: config.Admin.TrustedProxy.Networks,
+			UserHeader: "X-User", Role: admin.Viewer, Operators: []string{"olga"}},
+		CookieKeys: [][]byte{[]byte(sum), []byte(sum[2:] + "x")},
+	}
+	got := app.AccessOptions(config.Admin)
+	if len(got.Proxy.Networks) != 1 || got.Proxy.Networks[0].String() != "10.1.0.0/16" {
+		t.Errorf("networks are %v", got.Proxy.Networks)
+	}
+	got.Proxy.Networks, want.Proxy.Networks = nil, nil
+	if diff := cmp.Diff(want.Users, got.Users) + cmp.Diff(want.Tokens, got.Tokens) +
+		cmp.Diff(want.Proxy, got.Proxy) + cmp.Diff(want.CookieKeys, got.CookieKeys) +
+		cmp.Diff(want.Certificate, got.Certificate) + cmp.Diff(want.Hosts, got.Hosts) +
+		cmp.Diff(want.Listen, got.Listen); diff != "" {
+		t.Errorf("options differ (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // the tests name zones
+
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+// commandOutput is what a command line prints.
+func commandOutput(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if err := Execute(t.Context(), args, &out, &errOut, nil); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return out.String()
+}
+
+func TestNextOfExpressions(t *testing.T) {
+	for _, c := range []struct {
+		text, zone, from string
+		want             []string
+	}{
+		{"quartz:0 0 12 L * ?", "Europe/Berlin", "2026-01-01T00:00:00Z", []string{"2026-01-31T12:00:00+01:00", "2026-02-28T12:00:00+01:00", "2026-03-31T12:00:00+02:00"}},
+		{"every 20m between 09:00 and 17:00 on mon-fri", "UTC", "2026-01-02T16:50:00Z", []string{"2026-01-02T17:00:00Z", "2026-01-05T09:00:00Z"}},
+		{"every 1 month at 02:30", "Europe/Berlin", "2026-01-02T00:00:00Z", []string{"2026-02-01T02:30:00+01:00"}},
+		{"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", []string{"2026-03-29T03:00:00+02:00"}},
+		{"at:2026-01-31T09:00:00Z", "UTC", "2026-01-31T09:00:00Z", []string{}},
+		{"after:a,b", "UTC", "2026-01-31T09:00:00Z", []string{}},
+	} {
+		n := max(1, len(c.want))
+		out := commandOutput(t, "next", "--schedule", c.text, "--timezone", c.zone, "--from",
+			c.from, "-n", strconv.Itoa(n), "-o", "json")
+		var got []string
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%s: %v: %s", c.text, err, out)
+		}
+		if got == nil || strings.Join(got, " ") != strings.Join(c.want, " ") {
+			t.Errorf("%s: %s, expected %s", c.text, got, c.want)
+		}
+	}
+}
+
+// TestNextMarksClockChanges has the table say what happens at a change.
+func TestNextMarksClockChanges(t *testing.T) {
+	out := commandOutput(t, "next", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin",
+		"--from", "2026-03-28T12:00:00Z", "-n", "2")
+	want := `SCHEDULED                     UTC                   CLOCKS
+Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  02:00 to 03:00 does not exist: run after the gap; clocks went forward by 1h
+Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  
+`
+	if out != want {
+		t.Errorf("found\n%s\nexpected\n%s", out, want)
+	}
+}
+
+const nextConfig = `
+calendars:
+  - name: holidays
+    exclude: {dates: [2026-03-30]}
+jobs:
+  - {name: a, handler: command, schedule: "30 2 * * *", timezone: Europe/Berlin, calendars: [holidays], params: {command: ["true"]}}
+  - {name: b, handler: command, schedule: "0 12 * * mon", timezone: Europe/Berlin, params: {command: ["true"]}}
+`
+
+func TestNextShowsWhatCalendarsExclude(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	if err := os.WriteFile(path, []byte(nextConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "3"}
+	want := `SCHEDULED                     UTC                   JOB  REMARK
+Sun 2026-03-29 03:00:00 CEST  2026-03-29T01:00:00Z  a    02:00 to 03:00 does not exist: run after the gap; clocks went forward by 1h
+Mon 2026-03-30 02:30:00 CEST  2026-03-30T00:30:00Z  a    excluded by holidays
+Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    clocks went forward by 1h
+Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  a    
+`
+	if out := commandOutput(t, append(args, "--excluded")...); out != want {
+		t.Errorf("found\n%s\nexpected\n%s", out, want)
+	}
+	var scheduledTimes []upcomingFiring
+	if err := json.Unmarshal([]byte(commandOutput(t, append(args, "-o", "json")...)),
+		&scheduledTimes); err != nil {
+		t.Fatal(err)
+	}
+	if len(scheduledTimes) != 3 || scheduledTimes[2].Job != "a" ||
+		!scheduledTimes[2].ScheduledAt.Equal(time.Date(2026, 3, 31, 0, 30, 0, 0, time.UTC)) ||
+		scheduledTimes[2].ExcludedBy != "" {
+		t.Errorf("found %+v", scheduledTimes)
+	}
+}
+
+func TestNextTellsOfJitterAndOfWhatIsFollowed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.yaml")
+	text := strings.Replace(nextConfig, "schedule: \"0 12 * * mon\"",
+		"jitter: 10m, schedule: \"0 12 * * mon\"", 1) +
+		"  - {name: c, handler: command, schedule: {after: [a, d]}, timezone: Europe/Berlin, " +
+		"params: {command: [\"true\"]}}\n" +
+		"  - {name: d, handler: command, schedule: \"30 2 * * mon-sat\", timezone: " +
+		"Europe/Berlin, params: {command: [\"true\"]}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for job, want := range map[string]string{
+		"b": "Mon 2026-03-30 12:00:00 CEST  2026-03-30T10:00:00Z  b    starts " + schedule.Jitter("b", time.Date(2026, 3, 30, 10, 0, 0, 0, time.UTC), 10*time.Minute).Round(time.Second).String() + " later; clocks went forward by 1h",
+		// d is not due on the 29th, a not on the 30th
+		"c": "Tue 2026-03-31 02:30:00 CEST  2026-03-31T00:30:00Z  c    when a, d succeeded",
+	} {
+		out := commandOutput(t, "next", "-c", path, "--from", "2026-03-28T12:00:00Z", "-n", "1",
+			job)
+		if _, row, _ := strings.Cut(out, "\n"); strings.TrimSpace(row) != want {
+			t.Errorf("found\n%sexpected\n%s", row, want)
+		}
+	}
+	var out, errOut bytes.Buffer
+	if err := Execute(t.Context(), []string{"next", "-c", path, "aa"}, &out, &errOut,
+		nil); err == nil || !strings.Contains(err.Error(), `did you mean "a"?`) {
+		t.Errorf("an unknown job: %v", err)
+	}
+}

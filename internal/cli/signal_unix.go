@@ -1,0 +1,12 @@
+//go:build unix
+
+package cli
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// notifyReload has SIGHUP sent to the channel.
+func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }
