@@ -110,7 +110,7 @@ func (a *accounts) bearer(token string) (Identity, error) {
 			found = Identity{Name: t.name, Role: t.role, By: ByToken}
 		}
 	}
-	if found.stranger() {
+	if found.unauthenticated() {
 		return found, &refusal{http.StatusUnauthorized, "This token is not known."}
 	}
 	return found, nil

@@ -91,7 +91,7 @@ func TestCookieEnds(t *testing.T) {
 			if got := status(t, gone, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: of a user who is no more: %d", name, got)
 			}
-			time.Sleep(signedInFor - time.Second)
+			time.Sleep(signInLifetime - time.Second)
 			if got := status(t, o, cookie); got != http.StatusOK {
 				t.Errorf("%s: a second before its end: %d", name, got)
 			}
@@ -99,9 +99,9 @@ func TestCookieEnds(t *testing.T) {
 			if got := status(t, o, cookie); got != http.StatusSeeOther {
 				t.Errorf("%s: at its end: %d", name, got)
 			}
-			early := newServer(t, o).people().
+			early := newServer(t, o).accessRules().
 				accounts.signer.sign("anna", o.Users[0].PasswordHash,
-				time.Now().Add(signedInFor+2*clockMargin))
+				time.Now().Add(signInLifetime+2*clockMargin))
 			if got := status(t, o, &http.Cookie{Name: secureCookie, Value: early}); got != http.StatusSeeOther {
 				t.Errorf("%s: signed by a clock far ahead: %d", name, got)
 			}
@@ -116,16 +116,20 @@ func TestForgedCookies(t *testing.T) {
 	parts := strings.Split(vera.Value, ".")
 	encode := base64.RawURLEncoding.EncodeToString
 	later := parts[1][:len(parts[1])-1] + string(rune('0'+(parts[1][len(parts[1])-1]-'0'+1)%10))
-	stranger, err := newSigner(nil, []User{{Name: "anna", PasswordHash: "guessed"}})
+	otherReplica, err := newSigner(nil, []User{{Name: "anna", PasswordHash: "guessed"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"empty": "", "dots": "..", "another name": encode([]byte("anna")) + "." + parts[1] + "." + parts[2],
-		"another end": parts[0] + "." + later + "." + parts[2], "no signature": parts[0] + "." + parts[1] + ".",
-		"short signature": parts[0] + "." + parts[1] + "." + parts[2][:20], "a part more": vera.Value + ".x", "no base64": "!." + parts[1] + "." + parts[2],
-		"long":            strings.Repeat("x", 5000),
-		"another replica": stranger.sign("anna", o.Users[0].PasswordHash, time.Now().Add(time.Hour)),
+		"empty": "", "dots": "..", "another name": encode([]byte("anna")) + "." + parts[1] + "." +
+			parts[2],
+		"another end":     parts[0] + "." + later + "." + parts[2],
+		"no signature":    parts[0] + "." + parts[1] + ".",
+		"short signature": parts[0] + "." + parts[1] + "." + parts[2][:20],
+		"a part more":     vera.Value + ".x", "no base64": "!." + parts[1] + "." + parts[2],
+		"long": strings.Repeat("x", 5000),
+		"another replica": otherReplica.sign("anna", o.Users[0].PasswordHash,
+			time.Now().Add(time.Hour)),
 		"end with a sign": parts[0] + ".+" + parts[1] + "." + parts[2],
 	} {
 		if reply := ask(handler, http.MethodGet, "/",
@@ -160,7 +164,7 @@ func TestRoleIsTheConfigured(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.Host = pageHost
 	request.AddCookie(cookie)
-	if got, err := newServer(t, o).people().accounts.identify(request); err != nil ||
+	if got, err := newServer(t, o).accessRules().accounts.identify(request); err != nil ||
 		got != (Identity{"anna", Viewer, ByPassword}) {
 		t.Errorf("identity is %+v, %v", got, err)
 	}
@@ -172,7 +176,7 @@ func TestIdentify(t *testing.T) {
 	bearer := func(token string) func(*http.Request) {
 		return withHeader("Authorization", "Bearer "+token)
 	}
-	accounts := guarded(t).people().accounts
+	accounts := guarded(t).accessRules().accounts
 	for _, c := range []struct {
 		name    string
 		change  []func(*http.Request)
@@ -180,27 +184,37 @@ func TestIdentify(t *testing.T) {
 		refused int
 	}{
 		{"stranger", nil, Identity{}, 0},
-		{"token", []func(*http.Request){bearer(deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
-		{"viewer's token", []func(*http.Request){bearer("probe-token")}, Identity{"probe", Viewer, ByToken}, 0},
-		{"scraper's token", []func(*http.Request){bearer("scrape-token")}, Identity{"prometheus", Scraper, ByToken}, 0},
+		{"token", []func(*http.Request){bearer(deployToken)}, Identity{"deploy", Operator, ByToken},
+			0},
+		{"viewer's token", []func(*http.Request){bearer("probe-token")},
+			Identity{"probe", Viewer, ByToken}, 0},
+		{"scraper's token", []func(*http.Request){bearer("scrape-token")},
+			Identity{"prometheus", Scraper, ByToken}, 0},
 		{"scheme in lower case", []func(*http.Request){withHeader("Authorization", "bearer "+deployToken)}, Identity{"deploy", Operator, ByToken}, 0},
 		{"wrong token", []func(*http.Request){bearer(deployToken + "x")}, Identity{}, 401},
 		{"token's hash", []func(*http.Request){bearer(sumOf(deployToken))}, Identity{}, 401},
 		{"empty token", []func(*http.Request){bearer("")}, Identity{}, 401},
 		{"Basic", []func(*http.Request){func(r *http.Request) { r.SetBasicAuth("anna", "correct horse") }}, Identity{}, 0},
-		{"proxy", []func(*http.Request){trusted, named("petra@example.com")}, Identity{"petra@example.com", Viewer, ByProxy}, 0},
-		{"proxy's operator", []func(*http.Request){trusted, named("olga@example.com")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
-		{"proxy's name with a colon", []func(*http.Request){trusted, named("google-oauth2:petra")}, Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
+		{"proxy", []func(*http.Request){trusted, named("petra@example.com")},
+			Identity{"petra@example.com", Viewer, ByProxy}, 0},
+		{"proxy's operator", []func(*http.Request){trusted, named("olga@example.com")},
+			Identity{"olga@example.com", Operator, ByProxy}, 0},
+		{"proxy's name with a colon", []func(*http.Request){trusted, named("google-oauth2:petra")},
+			Identity{"google-oauth2:petra", Viewer, ByProxy}, 0},
 		{"proxy and its own token", []func(*http.Request){trusted, named("olga@example.com"), bearer("eyJ")}, Identity{"olga@example.com", Operator, ByProxy}, 0},
 		{"proxy without a name", []func(*http.Request){trusted}, Identity{}, 0},
 		{"proxy, mapped address", []func(*http.Request){from("[::ffff:10.1.2.3]:999"), named("petra")}, Identity{"petra", Viewer, ByProxy}, 0},
-		{"name from elsewhere", []func(*http.Request){elsewhere, named("olga@example.com")}, Identity{}, 403},
+		{"name from elsewhere", []func(*http.Request){elsewhere, named("olga@example.com")},
+			Identity{}, 403},
 		{"empty name from elsewhere", []func(*http.Request){elsewhere, named("")}, Identity{}, 403},
 		{"name from elsewhere by X-Forwarded-For", []func(*http.Request){elsewhere, named("olga@example.com"), withHeader("X-Forwarded-For", "10.1.2.3")}, Identity{}, 403},
-		{"no address", []func(*http.Request){from("@"), named("olga@example.com")}, Identity{}, 403},
-		{"two names", []func(*http.Request){trusted, named("petra"), named("olga@example.com")}, Identity{}, 403},
+		{"no address", []func(*http.Request){from("@"), named("olga@example.com")}, Identity{},
+			403},
+		{"two names", []func(*http.Request){trusted, named("petra"), named("olga@example.com")},
+			Identity{}, 403},
 		{"empty name", []func(*http.Request){trusted, named(" ")}, Identity{}, 403},
-		{"long name", []func(*http.Request){trusted, named(strings.Repeat("x", 201))}, Identity{}, 403},
+		{"long name", []func(*http.Request){trusted, named(strings.Repeat("x", 201))}, Identity{},
+			403},
 		{"control character", []func(*http.Request){trusted, named("a\tb")}, Identity{}, 403},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -101,13 +101,13 @@ func action[T any](s *Server, w http.ResponseWriter, r *http.Request, fields map
 	var value T
 	err := s.readAction(r, fields)
 	if err == nil {
-		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+		err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
 			value, err = do(ctx, s.options.Operations)
 			return err
 		})
 	}
 	if err == nil {
-		s.heard()
+		s.storeAnswered()
 		s.writeJSON(w, http.StatusOK, value)
 		return
 	}
@@ -120,7 +120,7 @@ func (s *Server) refuseAction(w http.ResponseWriter, r *http.Request, err error,
 	status, refused := refusedActionOf(err)
 	refused.Holders = more.Holders
 	if status == 0 {
-		s.unheard(r.Context(), err)
+		s.storeFailed(r.Context(), err)
 		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
 	}
 	s.writeJSON(w, status, refused)

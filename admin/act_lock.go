@@ -27,7 +27,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 	err := s.readAction(r, fields)
 	var value released
 	if err == nil {
-		err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+		err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
 			value, err = s.release(ctx, s.acting(r, "api", reason), resource, request)
 			if errors.Is(err, jobs.ErrConflict) {
 				conflict.Holders = s.holders(ctx, resource)
@@ -39,7 +39,7 @@ func (s *Server) releaseJSON(w http.ResponseWriter, r *http.Request) {
 		s.refuseAction(w, r, err, conflict)
 		return
 	}
-	s.heard()
+	s.storeAnswered()
 	s.writeJSON(w, http.StatusOK, value)
 }
 

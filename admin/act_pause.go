@@ -48,12 +48,12 @@ func (s *Server) pausesJSON(w http.ResponseWriter, r *http.Request) {
 		if err := onlyParams(r); err != nil {
 			return nil, err
 		}
-		return s.reader.standing(ctx)
+		return s.reader.activePauses(ctx)
 	})
 }
 
 // standing returns the pauses that stand, never nil.
-func (r *reader) standing(ctx context.Context) ([]jobs.Pause, error) {
+func (r *reader) activePauses(ctx context.Context) ([]jobs.Pause, error) {
 	pauses := []jobs.Pause{}
 	if r.ops == nil {
 		return pauses, nil

@@ -30,18 +30,18 @@ func (s *Server) admit(who access, next http.HandlerFunc) http.Handler {
 
 func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		identity, err := s.people().accounts.identify(r)
+		identity, err := s.accessRules().accounts.identify(r)
 		var refused *refusal
 		switch {
 		case who == forAnybody:
 		case errors.As(err, &refused):
-			s.log.Warn().Stringer("client", clientOf(r, s.people().proxy)).Err(err).
+			s.log.Warn().Stringer("client", clientOf(r, s.accessRules().proxy)).Err(err).
 				Msg("admin request was refused")
 			s.askBearer(w, r, refused.status)
 			s.refuse(w, r, refused.status, refused.text)
 			return
-		case identity.stranger():
-			s.askSignIn(w, r)
+		case identity.unauthenticated():
+			s.requireSignIn(w, r)
 			return
 		case identity.Role == Scraper && who != forScrapers:
 			s.refuse(w, r, http.StatusForbidden, "This token is for the metrics alone.")
@@ -55,8 +55,8 @@ func (s *Server) identified(who access, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// askSignIn sends people to the sign-in page, and tells machines what to send.
-func (s *Server) askSignIn(w http.ResponseWriter, r *http.Request) {
+// requireSignIn sends people to the sign-in page, and tells machines what to send.
+func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request) {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reading && !forMachines(r) {
 		http.Redirect(w, r, "/login?next="+url.QueryEscape(localPath(r.URL.RequestURI())),

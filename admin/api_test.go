@@ -28,7 +28,7 @@ func TestJSON(t *testing.T) {
 		{"locktree", "/api/v1/locks/tree?text=orders"},
 		{"timeline", "/api/v1/locks/timeline?resource=public%2Forders"},
 		{"contention", "/api/v1/locks/contention"},
-		{"forecast", "/api/v1/locks/forecast"},
+		{"upcoming", "/api/v1/locks/upcoming"},
 		{"jobs", "/api/v1/jobs"},
 		{"job", "/api/v1/jobs/merge-events"},
 		{"explain", "/api/v1/jobs/rollup-sales/explain?at=2026-03-14T02:30:08Z"},
@@ -102,18 +102,25 @@ func TestRefusedQuestions(t *testing.T) {
 		{"/api/v1/runs?limit=1001", 400, `limit is "1001", expected a number from 1 to 1000`},
 		{"/api/v1/runs?limit=many", 400, `limit is "many", expected a number from 1 to 1000`},
 		{"/api/v1/runs?limit=1&limit=2", 400, "limit is given 2 times, expected once"},
-		{"/api/v1/runs?state=done", 400, `state is "done", expected some of waiting, running, succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
-		{"/api/v1/runs?before=yesterday", 400, `before is "yesterday", expected a run's id, a UUID`},
-		{"/api/v1/runs?before=" + id(777).String(), 400, "before is " + id(777).String() + ", expected the id of a run in the history"},
-		{"/api/v1/runs?status=failed", 400, `parameter "status" is unknown, expected some of job, state, reason, replica, resource, from, until, limit, before, after`},
+		{"/api/v1/runs?state=done", 400,
+			`state is "done", expected some of waiting, running, succeeded, failed, timed_out, cancelled, lost, skipped, missed`},
+		{"/api/v1/runs?before=yesterday", 400,
+			`before is "yesterday", expected a run's id, a UUID`},
+		{"/api/v1/runs?before=" + id(777).String(), 400,
+			"before is " + id(777).String() + ", expected the id of a run in the history"},
+		{"/api/v1/runs?status=failed", 400,
+			`parameter "status" is unknown, expected some of job, state, reason, replica, resource, from, until, limit, before, after`},
 		{"/api/v1/runs?a;b", 400, "The query can't be read: invalid semicolon separator in query"},
 		{"/api/v1/locks?job=x", 400, `parameter "job" is unknown: this address takes none`},
 		{"/api/v1/overview?x=1", 400, `parameter "x" is unknown: this address takes none`},
 		{"/api/v1/runs/42", 400, `id is "42", expected a run's id, a UUID`},
 		{"/api/v1/runs/" + id(777).String(), 404, "run " + id(777).String() + ": not found"},
-		{"/api/v1/jobs/merge-event/explain", 404, `unknown job "merge-event"; did you mean "merge-events"?`},
-		{"/api/v1/jobs/merge-events/explain?at=yesterday", 400, `at is "yesterday", expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
-		{"/api/v1/jobs/merge-events/explain?scheduled_at=x", 400, `parameter "scheduled_at" is unknown, expected some of at`},
+		{"/api/v1/jobs/merge-event/explain", 404,
+			`unknown job "merge-event"; did you mean "merge-events"?`},
+		{"/api/v1/jobs/merge-events/explain?at=yesterday", 400,
+			`at is "yesterday", expected an instant such as 2026-01-31T09:00:00Z, or a local time such as 2026-01-31 09:00`},
+		{"/api/v1/jobs/merge-events/explain?scheduled_at=x", 400,
+			`parameter "scheduled_at" is unknown, expected some of at`},
 		{"/api/v1/jobs/nobody", 404, `job "nobody": not found`},
 		{"/api/v1/nothing", 404, "There is nothing at this address."},
 		{"/api/", 404, "There is nothing at this address."},
@@ -229,7 +236,7 @@ func TestEveryReplicaAnswersTheSame(t *testing.T) {
 		h.runs[i].WaitSince = h.runs[i].WaitSince.In(elsewhere)
 	}
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline",
-		"locks/timeline?span=24h", "locks/contention", "locks/forecast", "jobs", "runs", "replicas",
+		"locks/timeline?span=24h", "locks/contention", "locks/upcoming", "jobs", "runs", "replicas",
 		"overview", "jobs/prune-orders", "runs/" + id(10).String()} {
 		a := get(t, newServer(t, first).Handler(), "/api/v1/"+path).Body.String()
 		b := get(t, newServer(t, second).Handler(), "/api/v1/"+path).Body.String()
@@ -248,7 +255,7 @@ func TestStoreDown(t *testing.T) {
 	handler := newServer(t, down()).Handler()
 	const want = "store is unavailable: dial tcp 10.0.3.7:5432: connect: connection refused"
 	for _, path := range []string{"locks", "locks/tree", "locks/timeline", "locks/contention",
-		"locks/forecast", "jobs", "jobs/x", "runs", "runs/" + id(1).String(),
+		"locks/upcoming", "jobs", "jobs/x", "runs", "runs/" + id(1).String(),
 		"runs?before=" + id(1).String(), "replicas", "overview"} {
 		reply := get(t, handler, "/api/v1/"+path)
 		var body struct{ Error string }
@@ -294,7 +301,7 @@ func TestStaleOverview(t *testing.T) {
 func TestListsForCommandLine(t *testing.T) {
 	o := contention()
 	handler := newServer(t, o).Handler()
-	locks, err := Locks(t.Context(), o.Store, o.Stage1)
+	locks, err := Locks(t.Context(), o.Store, o.Advisory)
 	if err != nil {
 		t.Fatal(err)
 	}

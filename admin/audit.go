@@ -43,7 +43,7 @@ func (s *Server) auditJSON(w http.ResponseWriter, r *http.Request) {
 // auditView is the page of the audit log.
 type auditView struct {
 	Lines  []jobs.Audited
-	Kept   bool
+	Stored bool
 	Pager  pager
 	Filter auditFields
 }
@@ -70,8 +70,8 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[auditView]{
 		template: "audit.html", section: "/audit", title: "Audit", live: true, fields: true,
 		topics: []jobs.Topic{jobs.TopicAudit},
-		question: func(ctx context.Context, _ pulse) (v auditView, err error) {
-			v.Filter, v.Kept = auditFields{filter.Actor, filter.Action, filter.Target},
+		load: func(ctx context.Context, _ snapshot) (v auditView, err error) {
+			v.Filter, v.Stored = auditFields{filter.Actor, filter.Action, filter.Target},
 				s.options.Operations != nil
 			asked := filter
 			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
@@ -90,7 +90,7 @@ func (s *Server) auditPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // auditCursors go from the young to the old, and back to the youngest only.
-func auditCursors() cursors { return cursors{on: "before"} }
+func auditCursors() cursors { return cursors{next: "before"} }
 
 // audited returns lines of the log, never nil.
 func (s *Server) audited(ctx context.Context, f jobs.AuditFilter) ([]jobs.Audited, error) {
@@ -127,4 +127,4 @@ func (p params) auditFilter() (f jobs.AuditFilter, err error) {
 }
 
 // auditCursor is a place in the log, as before has it.
-func auditCursor(line jobs.Audited) string { return placeOf(line.At, line.ID) }
+func auditCursor(line jobs.Audited) string { return encodeCursor(line.At, line.ID) }

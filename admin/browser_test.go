@@ -34,7 +34,7 @@ func screens() []screen { return browsertest.Screens() }
 // runs in a soak: each kind of page once.
 func mainPages() []string {
 	return []string{
-		"contention", "stale", "locks", "timeline", "contention-matrix", "forecast",
+		"contention", "stale", "locks", "timeline", "contention-matrix", "upcoming",
 		"jobs", "job", "explain", "runs", "run-failed", "replicas", "audit", "webhooks",
 		"trigger-wrong-params", "release",
 	}

@@ -20,14 +20,19 @@ func busy() Options {
 		beating(3, "replica-3", time.Second, 1),
 	}}
 	for _, d := range []struct{ name, cron, group, description, table string }{
-		{"rollup-sales", "*/5 * * * *", "warehouse", "Sums up the sales of the last hours for the dashboards", "sales_rollup"},
+		{"rollup-sales", "*/5 * * * *", "warehouse",
+			"Sums up the sales of the last hours for the dashboards", "sales_rollup"},
 		{"rollup-stock", "2/5 * * * *", "warehouse", "Sums up the stock", "stock_rollup"},
-		{"prune-orders", "30 2 * * *", "night", "Deletes orders that are older than seven years", "orders"},
+		{"prune-orders", "30 2 * * *", "night", "Deletes orders that are older than seven years",
+			"orders"},
 		{"report/weekly", "0 3 * * 1", "reports", "", "reports"},
-		{"report/monthly", "quartz:0 0 4 L * ?", "reports", "Sends the month to accounting", "reports"},
-		{"sync-vendors", "every 20m between 06:00 and 22:00 on mon-fri", "", "Fetches prices from the vendors' API", "vendors"},
+		{"report/monthly", "quartz:0 0 4 L * ?", "reports", "Sends the month to accounting",
+			"reports"},
+		{"sync-vendors", "every 20m between 06:00 and 22:00 on mon-fri", "",
+			"Fetches prices from the vendors' API", "vendors"},
 		{"heartbeat", "*/10 * * * * *", "", "", ""},
-		{"reindex", "", "night", "Builds the search index anew, when somebody asks for it", "search_index"},
+		{"reindex", "", "night", "Builds the search index anew, when somebody asks for it",
+			"search_index"},
 	} {
 		tables := []string{d.table}
 		if d.table == "" {
@@ -104,10 +109,18 @@ func explain(r *jobs.Record) {
 
 func pastActions() []jobs.Audited {
 	return []jobs.Audited{
-		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1", Action: "release", Target: "table public/orders", Reason: "rollup hangs on a dead vendor connection", Detail: json.RawMessage(`{"token":1810,"run":"` + id(10).String() + `"}`)},
-		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api", Replica: "replica-3", Action: "trigger", Target: "job reindex", Detail: json.RawMessage(`{"key":"release-4711"}`)},
-		{ID: id(8101), At: ago(5 * time.Hour), Actor: "olga@example.com", Via: "page", Replica: "replica-2", Action: "drain", Target: "replica replica-4", Reason: "new kernel"},
-		{ID: id(8100), At: ago(50 * time.Hour), Actor: "anna", Via: "cli", Action: "pause", Target: "group reports", Reason: "the quarter is being closed"},
+		{ID: id(8103), At: ago(20 * time.Minute), Actor: "anna", Via: "page", Replica: "replica-1",
+			Action: "release", Target: "table public/orders",
+			Reason: "rollup hangs on a dead vendor connection",
+			Detail: json.RawMessage(`{"token":1810,"run":"` + id(10).String() + `"}`)},
+		{ID: id(8102), At: ago(50 * time.Minute), Actor: "deploy", Via: "api", Replica: "replica-3",
+			Action: "trigger", Target: "job reindex",
+			Detail: json.RawMessage(`{"key":"release-4711"}`)},
+		{ID: id(8101), At: ago(5 * time.Hour), Actor: "olga@example.com", Via: "page",
+			Replica: "replica-2", Action: "drain", Target: "replica replica-4",
+			Reason: "new kernel"},
+		{ID: id(8100), At: ago(50 * time.Hour), Actor: "anna", Via: "cli", Action: "pause",
+			Target: "group reports", Reason: "the quarter is being closed"},
 	}
 }
 
@@ -187,13 +200,13 @@ func story() Options {
 		Holder: owner(running(7, "report/weekly", "replica-2",
 			time.Hour))}, Since: failed.ScheduledAt.Add(300 * time.Millisecond)}
 	h.runs = append(h.runs, lost, again, failed)
-	moment := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
-	moment.Key, moment.Params, moment.Result = "anna-4711",
+	replayed := done(303, "prune-orders", "replica-1", 2*time.Hour, 14*time.Second, jobs.Succeeded)
+	replayed.Key, replayed.Params, replayed.Result = "anna-4711",
 		json.RawMessage(`{"before":"2019-01-01","dry_run":false}`),
 		json.RawMessage(`{"rows":18240}`)
-	h.runs = append(h.runs, moment)
+	h.runs = append(h.runs, replayed)
 	o := options(h)
-	o.Stage1, o.Upcoming = contention().Stage1, contention().Upcoming
+	o.Advisory, o.Upcoming = contention().Advisory, contention().Upcoming
 	return o
 }
 
@@ -202,16 +215,18 @@ func drift() Options {
 	o := watched()
 	h := o.Store.(*history)
 	h.replicas[1].Version = "0.3.0-rc.1"
-	ahead, level := int64(-1840), int64(3)
+	conflicts, level := int64(-1840), int64(3)
 	for i := range h.replicas {
 		h.replicas[i].ConfigHash, h.replicas[i].ClockOffset, h.replicas[i].Workers, h.replicas[i].Busy = "9c41be02", &level, 16, i
 	}
 	h.replicas[1].ConfigHash, h.replicas[1].ClockOffset, h.replicas[2].Draining = "17aa03ff",
-		&ahead, true
+		&conflicts, true
 	h.replicas[1].NotReady = "its clock is 1.8 s off, and 500 ms are allowed"
 	h.drift = []jobs.JobDrift{
-		{Job: "merge-events", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-2"}},
-		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"}, Without: []string{"replica-3"}},
+		{Job: "merge-events", Newest: []string{"replica-3"},
+			Older: []string{"replica-1", "replica-2"}},
+		{Job: "rollup-sales", Newest: []string{"replica-1", "replica-2"},
+			Without: []string{"replica-3"}},
 	}
 	return o
 }

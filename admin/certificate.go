@@ -10,9 +10,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// certificateLook is how often the files are looked at, at most: at the first
+// certificateCheckInterval is how often the files are looked at, at most: at the first
 // handshake after it.
-const certificateLook = time.Second
+const certificateCheckInterval = time.Second
 
 // certificate is the server's, as the files have it. New files that can't be
 // used leave the old certificate in place. It may be used concurrently.
@@ -20,11 +20,11 @@ type certificate struct {
 	files Certificate
 	log   zerolog.Logger
 
-	mu         sync.Mutex
-	pair       *tls.Certificate
-	looked     time.Time
-	loaded     fileStamps // of pair
-	complained fileStamps // of the last files that could not be used
+	mu       sync.Mutex
+	pair     *tls.Certificate
+	looked   time.Time
+	loaded   fileStamps // of pair
+	rejected fileStamps // of the last files that could not be used
 }
 
 // fileStamps tell two states of the files apart.
@@ -59,7 +59,7 @@ func (c *certificate) stamps() (stamps fileStamps) {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) >= certificateLook {
+	if time.Since(c.looked) >= certificateCheckInterval {
 		c.looked = time.Now()
 		c.renew()
 	}
@@ -76,11 +76,11 @@ func (c *certificate) renew() {
 	}
 	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
-		if stamps != c.complained {
+		if stamps != c.rejected {
 			c.log.Error().Err(err).Str("cert_file", c.files.CertFile).
 				Msg("the changed certificate can't be used, going on with the old one")
 		}
-		c.complained = stamps
+		c.rejected = stamps
 		return
 	}
 	c.pair, c.loaded = &pair, stamps

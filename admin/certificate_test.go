@@ -97,7 +97,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		}
 		expect := func(when string, want int64) {
 			t.Helper()
-			time.Sleep(certificateLook)
+			time.Sleep(certificateCheckInterval)
 			if got := serialOf(t, c); got != want {
 				t.Errorf("%s: certificate %d, want %d", when, got, want)
 			}

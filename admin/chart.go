@@ -21,16 +21,17 @@ const (
 	rowHeight   = 17
 	barHeight   = 14
 	laneGap     = 6
-	mostRows    = 5
+	maxRows     = 5
 
-	leastWide  = 0.15 // percent: about a pixel and a half where the picture is at its narrowest
-	mergeWide  = 0.3  // what is narrower may be drawn as one with its neighbour
-	mergeGap   = 0.15
-	mostMerged = 1.2 // how wide what was merged may become
-	markWide   = 1.0 // marks that are nearer are one
+	// percent: about a pixel and a half where the picture is at its narrowest
+	minBarWidth     = 0.15
+	mergeWidth      = 0.3 // what is narrower may be drawn as one with its neighbour
+	mergeGap        = 0.15
+	maxMergedWidth  = 1.2 // how wide what was merged may become
+	minMarkDistance = 1.0 // marks that are nearer are one
 )
 
-// percent is a place or a length across.
+// percent is a index or a length across.
 type percent float64
 
 // String writes what an attribute takes.
@@ -40,14 +41,14 @@ func (p percent) String() string {
 
 // chart is a timeline as it is drawn.
 type chart struct {
-	Lanes    []chartLane
-	Ticks    []chartTick
-	Restarts []chartLine
-	Now      *percent
-	Height   int
-	Merged   int // runs that are drawn as one with others
-	Crowded  int // runs that went on beside more others than there are rows
-	Words    string
+	Lanes       []chartLane
+	Ticks       []chartTick
+	Restarts    []chartLine
+	Now         *percent
+	Height      int
+	Merged      int // runs that are drawn as one with others
+	Overlapping int // runs that went on beside more others than there are rows
+	Words       string
 }
 
 type chartLane struct {
@@ -136,7 +137,7 @@ func (d *drawer) x(at time.Time) percent {
 func (d *drawer) lane(l *lane, y int) chartLane {
 	out := chartLane{lane: l, Y: y, BarsY: y + labelHeight + marksHeight, Rows: 1}
 	var rows [][]chartBar
-	free := make([]time.Time, 0, mostRows) // when each row is
+	free := make([]time.Time, 0, maxRows) // when each row is
 	for _, s := range slices.Backward(l.Runs) {
 		begin, end := s.CreatedAt, d.over(s)
 		if s.StartedAt == nil && s.State.Final() {
@@ -148,12 +149,12 @@ func (d *drawer) lane(l *lane, y int) chartLane {
 		}
 		row := slices.IndexFunc(free, func(at time.Time) bool { return !begin.Before(at) })
 		switch {
-		case row < 0 && len(free) < mostRows:
+		case row < 0 && len(free) < maxRows:
 			row = len(free)
 			free, rows = append(free, end), append(rows, nil)
 		case row < 0:
-			row = mostRows - 1
-			d.c.Crowded++
+			row = maxRows - 1
+			d.c.Overlapping++
 		}
 		if end.After(free[row]) {
 			free[row] = end
@@ -194,7 +195,7 @@ func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 	if s.StartedAt != nil {
 		waited = *s.StartedAt
 	}
-	if b := d.bar(s.CreatedAt, waited); b != nil && b.W >= leastWide {
+	if b := d.bar(s.CreatedAt, waited); b != nil && b.W >= minBarWidth {
 		b.Class, b.Path, b.Title = "wait", runPath(s.Run), waitTitle(s, waited.Sub(s.CreatedAt))
 		bars = append(bars, *b)
 	}
@@ -215,11 +216,11 @@ func (d *drawer) bars(s jobs.RunInterval) (bars []chartBar) {
 			until = *rest.Until
 		}
 		b := d.bar(rest.From, until)
-		if b == nil || b.W < leastWide { // the attempts beside it are drawn as one
+		if b == nil || b.W < minBarWidth { // the attempts beside it are drawn as one
 			continue
 		}
 		attempt(begin, rest.From)
-		b.Class, b.Path, b.Title = "wait", runPath(s.Run), restTitle(s, rest.From, until)
+		b.Class, b.Path, b.Title = "wait", runPath(s.Run), retryWaitTitle(s, rest.From, until)
 		bars, begin = append(bars, *b), until
 	}
 	if begin == waited || begin.Before(end) {
@@ -256,35 +257,35 @@ func (d *drawer) merge(row []chartBar) (out []chartBar) {
 	}
 	for i := range out {
 		b := &out[i]
-		b.W = max(b.W, leastWide)
+		b.W = max(b.W, minBarWidth)
 		if b.X+b.W > 100 {
 			b.X = 100 - b.W
 		}
 		if b.runs > 1 {
 			d.c.Merged += b.runs
 			b.Class, b.Title = string(worstState(b.states)), severalTitle(b)
-			b.Path = d.zoom(around(b.begin, b.end))
+			b.Path = d.zoom(zoomWindow(b.begin, b.end))
 		}
 	}
 	return out
 }
 
 func (d *drawer) mergeable(a, b chartBar) bool {
-	return a.runs > 0 && b.runs > 0 && b.W < mergeWide && (a.W < mergeWide || a.runs > 1) &&
-		b.X-(a.X+a.W) < mergeGap && b.X+b.W-a.X < mostMerged
+	return a.runs > 0 && b.runs > 0 && b.W < mergeWidth && (a.W < mergeWidth || a.runs > 1) &&
+		b.X-(a.X+a.W) < mergeGap && b.X+b.W-a.X < maxMergedWidth
 }
 
 // mark is what did not run, at the instant when that was decided.
 func (d *drawer) mark(s jobs.RunInterval, at time.Time) chartBar {
 	title := fmt.Sprintf("%s %s %s", cut(s.Job, 100), stateWords(s.State), utcWords(at))
-	if words := stretchWhy(s); words != "" {
+	if words := whyOf(s); words != "" {
 		title += ": " + words
 	}
 	return chartBar{X: d.x(at), Class: string(s.State), Path: runPath(s.Run), Title: title,
 		begin: at, end: at, runs: 1, states: map[jobs.State]int{s.State: 1}}
 }
 
-// mergeMarks draws as one what is at one place.
+// mergeMarks draws as one what is at one index.
 func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 	slices.SortStableFunc(marks, func(a, b chartBar) int { return a.begin.Compare(b.begin) })
 	for _, m := range marks {
@@ -292,7 +293,7 @@ func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 			continue
 		}
 		m.Y = y
-		if last := len(out) - 1; last >= 0 && m.X-out[last].X < markWide {
+		if last := len(out) - 1; last >= 0 && m.X-out[last].X < minMarkDistance {
 			into := &out[last]
 			into.end = m.end
 			into.runs++
@@ -307,16 +308,16 @@ func (d *drawer) mergeMarks(marks []chartBar, y int) (out []chartBar) {
 		if m := &out[i]; m.runs > 1 {
 			d.c.Merged += m.runs
 			m.Class, m.Title = string(worstState(m.states)), severalTitle(m)
-			m.Path = d.zoom(around(m.begin, m.end))
+			m.Path = d.zoom(zoomWindow(m.begin, m.end))
 		}
 	}
 	return out
 }
 
-// around is a window in which a time can be told apart: with as much again on
+// zoomWindow is a window in which a time can be told apart: with as much again on
 // either side.
-func around(begin, end time.Time) (from, until time.Time) {
-	margin := max(end.Sub(begin), shortestWindow)
+func zoomWindow(begin, end time.Time) (from, until time.Time) {
+	margin := max(end.Sub(begin), minWindow)
 	return begin.Add(-margin).Truncate(time.Second), end.Add(margin).Truncate(time.Second).
 		Add(time.Second)
 }
@@ -368,7 +369,7 @@ func runTitle(s jobs.RunInterval, begin, end time.Time) string {
 		text += fmt.Sprintf(", beside %s between attempts", took(rested))
 	}
 	text += " on " + cut(s.Replica, 60)
-	if words := stretchWhy(s); words != "" {
+	if words := whyOf(s); words != "" {
 		text += ": " + words
 	}
 	return text
@@ -382,20 +383,20 @@ func waitTitle(s jobs.RunInterval, length time.Duration) string {
 			utcWords(s.CreatedAt))
 	}
 	if s.StartedAt == nil {
-		if words := stretchWhy(s); words != "" {
+		if words := whyOf(s); words != "" {
 			text += ": " + words
 		}
 	}
 	return text
 }
 
-func restTitle(s jobs.RunInterval, begin, end time.Time) string {
+func retryWaitTitle(s jobs.RunInterval, begin, end time.Time) string {
 	return fmt.Sprintf("%s waited %s between attempts, from %s",
 		cut(s.Job, 100), took(end.Sub(begin)), utcWords(begin))
 }
 
-// stretchWhy says why a stretch is what it is.
-func stretchWhy(s jobs.RunInterval) string {
+// whyOf says why a stretch is what it is.
+func whyOf(s jobs.RunInterval) string {
 	return why(jobs.Record{Reason: s.Reason, BlockedBy: s.BlockedBy})
 }
 
@@ -409,10 +410,10 @@ func ticks(from, until time.Time) []chartTick {
 		3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 	}
 	length := until.Sub(from)
-	place := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })
+	index := slices.IndexFunc(steps, func(step time.Duration) bool { return length/step <= most })
 	step := steps[len(steps)-1]
-	if place >= 0 {
-		step = steps[place]
+	if index >= 0 {
+		step = steps[index]
 	} else {
 		step *= time.Duration(cmp.Or(int(length/step)/most, 1) + 1)
 	}

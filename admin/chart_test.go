@@ -71,14 +71,14 @@ func TestRestsAreNoPartOfADuration(t *testing.T) {
 		Rests: s.Rests}
 	o := jobs.Outcome{State: s.State, StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
 		Rests: s.Rests}
-	plotted := newPlot([]jobs.Outcome{o, o}, noon)
+	plottedRuns := newPlot([]jobs.Outcome{o, o}, noon)
 	running := jobs.Record{State: jobs.Running, StartedAt: s.StartedAt, Rests: s.Rests}
 	if got := since(running); !got.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("it runs since %s, want the start of its second attempt", got)
 	}
 	for got, want := range map[string]string{
-		lasted(r): "2 min", plotted.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
-		stretchWords(s, noon):                    "ran 2 min, waited 1 h between attempts",
+		lasted(r): "2 min", plottedRuns.Top: "2 min", outcomeTitle(o): " succeeded after 2 min",
+		runWords(s, noon):                        "ran 2 min, waited 1 h between attempts",
 		runTitle(s, *s.StartedAt, *s.FinishedAt): "beside 1 h between attempts on replica-1",
 	} {
 		if !strings.Contains(got, want) {
@@ -129,7 +129,8 @@ func TestBarsOfATimeline(t *testing.T) {
 			[]jobs.RunInterval{rested(ran(1, jobs.Failed, 500, 500, 100), 301, 300)},
 			"0 50%+40% failed\n",
 		},
-		"cancelled while it waited": {[]jobs.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)}, "0 50%+10% wait\nmark 60% cancelled\n"},
+		"cancelled while it waited": {[]jobs.RunInterval{ran(1, jobs.Cancelled, 500, -1, 400)},
+			"0 50%+10% wait\nmark 60% cancelled\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, got := drawn(t, lane{Resource: "s/t", Runs: c.runs},
@@ -157,7 +158,7 @@ func TestWhatIsTooNarrowIsDrawnAsOne(t *testing.T) {
 		t.Errorf("%d are drawn as one with others:\n%s", c.Merged, got)
 	}
 	for _, b := range c.Lanes[0].Bars {
-		if b.W > mostMerged || b.X < 0 || b.X+b.W > 100.0001 {
+		if b.W > maxMergedWidth || b.X < 0 || b.X+b.W > 100.0001 {
 			t.Errorf("bar from %s over %s", b.X, b.W)
 		}
 		if b.Class == "failed" && (!strings.HasPrefix(b.Path, "/zoom/") ||
@@ -177,14 +178,15 @@ func TestMoreAtOnceThanThereAreRows(t *testing.T) {
 		runs = append(runs, ran(i, jobs.Running, 100+i*50, 100+i*50, -1))
 	}
 	c, _ := drawn(t, lane{Resource: "s/t", Runs: runs}, 1000*time.Second)
-	if c.Lanes[0].Rows != mostRows || c.Crowded != 9-mostRows {
-		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Crowded)
+	if c.Lanes[0].Rows != maxRows || c.Overlapping != 9-maxRows {
+		t.Errorf("%d rows, %d crowded", c.Lanes[0].Rows, c.Overlapping)
 	}
 }
 
 func TestLanesLieBeneathEachOther(t *testing.T) {
 	tl := &timeline{Now: noon, From: noon.Add(-time.Hour), Until: noon, Lanes: []lane{
-		{Resource: "a", Runs: []jobs.RunInterval{ran(2, jobs.Running, 100, 100, -1), ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
+		{Resource: "a", Runs: []jobs.RunInterval{ran(2, jobs.Running, 100, 100, -1),
+			ran(1, jobs.Running, 200, 200, -1)}}, {Resource: "b"},
 	}}
 	c := newChart(tl, nil)
 	if c.Lanes[0].Y != axisHeight || c.Lanes[1].Y != axisHeight+laneHeight(2) ||
@@ -193,7 +195,7 @@ func TestLanesLieBeneathEachOther(t *testing.T) {
 	}
 	// The names stand beside the picture, and are as high as its lanes.
 	css := string(newServer(t, calm()).assets.byName["holdfast.css"].body)
-	for rows := 1; rows <= mostRows; rows++ {
+	for rows := 1; rows <= maxRows; rows++ {
 		if want := fmt.Sprintf(".names .rows%d { height: %dpx; }", rows,
 			laneHeight(rows)); !strings.Contains(css, want) {
 			t.Errorf("the stylesheet lacks %s", want)
@@ -235,9 +237,13 @@ func TestRestartsAreLines(t *testing.T) {
 func TestWindows(t *testing.T) {
 	handler := newServer(t, night()).Handler()
 	for query, want := range map[string]int{
-		"": 200, "?span=7d": 200, "?from=2026-03-14T02:00&until=2026-03-14T02:30": 200, "?from=2026-03-14T02:00": 200, "?until=2026-03-14T02:00&span=15m": 200,
-		"?from=&until=&span=": 200, "?span=2h": 400, "?from=yesterday": 400, "?from=2026-03-14T02:00:00&until=2026-03-14T02:00:05": 400,
-		"?from=2026-03-14T03:00&until=2026-03-14T02:00": 400, "?from=2026-01-01&until=2026-03-01": 400, "?lane=1": 400, "?span=1h&span=6h": 400,
+		"": 200, "?span=7d": 200, "?from=2026-03-14T02:00&until=2026-03-14T02:30": 200,
+		"?from=2026-03-14T02:00": 200, "?until=2026-03-14T02:00&span=15m": 200,
+		"?from=&until=&span=": 200, "?span=2h": 400, "?from=yesterday": 400,
+		"?from=2026-03-14T02:00:00&until=2026-03-14T02:00:05": 400,
+		"?from=2026-03-14T03:00&until=2026-03-14T02:00":       400,
+		"?from=2026-01-01&until=2026-03-01":                   400, "?lane=1": 400,
+		"?span=1h&span=6h": 400,
 	} {
 		for _, path := range []string{"/locks/timeline", "/locks/contention",
 			"/api/v1/locks/timeline", "/api/v1/locks/contention"} {
@@ -247,33 +253,36 @@ func TestWindows(t *testing.T) {
 			}
 		}
 	}
-	w := windowOf{span: windowSpans()[1]}.at(noon)
+	w := windowQuery{span: windowSpans()[1]}.at(noon)
 	if !w.Live || w.Until != noon || w.From != ago(time.Hour) {
 		t.Errorf("the last hour is %+v", w)
 	}
 }
 
-// TestForecast has two jobs that want one table at the full hour, a third that
+// TestUpcomingConflicts has two jobs that want one table at the full hour, a third that
 // comes while either goes on, and one that has nothing to do with them.
-func TestForecast(t *testing.T) {
+func TestUpcomingConflicts(t *testing.T) {
 	h := &history{now: noon, jobs: []jobs.JobView{
 		job("a", "0 * * * *", "orders"), job("b", "0 * * * *", "orders"),
 		job("c", "1 */12 * * *", "public.*"), job("d", "0 * * * *", "mart.events"),
 	}, typical: map[string]jobs.Typical{
-		"a": {Median: 30 * time.Second, Long: 90 * time.Second}, "b": {Median: 10 * time.Second, Long: 10 * time.Second}, "c": {Median: time.Second, Long: time.Second},
+		"a": {Median: 30 * time.Second, Long: 90 * time.Second},
+		"b": {Median: 10 * time.Second, Long: 10 * time.Second},
+		"c": {Median: time.Second, Long: time.Second},
 	}}
 	o := options(h)
 	o.LongestWait = func(job string, limit time.Duration) (time.Duration, bool) {
 		return map[string]time.Duration{"b": time.Minute}[job], job == "b"
 	}
-	f, err := newServer(t, o).reader.lookAhead(t.Context(), noon, nil)
+	f, err := newServer(t, o).reader.findConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, c := range f.Collisions {
+	for _, c := range f.Conflicts {
 		got = append(got, fmt.Sprintf("%s meets %s on %s: %d, %d skipped; %d, %d skipped; %s",
-			c.Job, c.Holder, c.Resource, c.Likely, c.Skips, c.Possible, c.SkipsMay, c.Longest()))
+			c.Job, c.Holder, c.Resource, c.Likely, c.Skips, c.Possible, c.PossibleSkips,
+			c.Longest()))
 	}
 	want := []string{
 		// b waits 30 s for a; where a takes 90 s that is longer than it waits.
@@ -281,17 +290,17 @@ func TestForecast(t *testing.T) {
 		"c meets a on public/orders: 0, 0 skipped; 2, 0 skipped; 30s",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("collisions are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("conflicts are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if f.Jobs != 3 || f.ScheduledTimes != 24+24+2 ||
-		f.Collisions[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
+		f.Conflicts[0].First != noon.Truncate(time.Hour).Add(time.Hour) {
 		t.Errorf("%d jobs with %d scheduled times, first at %s", f.Jobs, f.ScheduledTimes,
-			f.Collisions[0].First)
+			f.Conflicts[0].First)
 	}
 }
 
-// TestForecastOfSemaphores has three calls at once for two slots.
-func TestForecastOfSemaphores(t *testing.T) {
+// TestUpcomingConflictsOnSemaphores has three calls at once for two slots.
+func TestUpcomingConflictsOnSemaphores(t *testing.T) {
 	h := &history{now: noon, typical: map[string]jobs.Typical{}}
 	api, err := locking.Slot("api")
 	if err != nil {
@@ -310,31 +319,31 @@ func TestForecastOfSemaphores(t *testing.T) {
 		v.Resources[0].Mode = locking.Shared
 		h.jobs, _ = append(h.jobs, v), share
 	}
-	f, err := newServer(t, options(h)).reader.lookAhead(t.Context(), noon, nil)
+	f, err := newServer(t, options(h)).reader.findConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Collisions) != 1 || f.Collisions[0].Job != "c" || f.Collisions[0].Holder != "a" ||
-		f.Collisions[0].Longest() != time.Minute || f.Jobs != 3 {
-		t.Errorf("of %d jobs, collisions are %+v", f.Jobs, f.Collisions)
+	if len(f.Conflicts) != 1 || f.Conflicts[0].Job != "c" || f.Conflicts[0].Holder != "a" ||
+		f.Conflicts[0].Longest() != time.Minute || f.Jobs != 3 {
+		t.Errorf("of %d jobs, conflicts are %+v", f.Jobs, f.Conflicts)
 	}
 }
 
-// TestForecastOfTenThousandIsBounded: it ends where as many scheduled times have come as are
+// TestUpcomingConflictsAreBounded: it ends where as many scheduled times have come as are
 // looked at, and says so.
-func TestForecastOfTenThousandIsBounded(t *testing.T) {
+func TestUpcomingConflictsAreBounded(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
-	f, err := newServer(t, rush()).reader.lookAhead(t.Context(), noon, nil)
+	f, err := newServer(t, rush()).reader.findConflicts(t.Context(), noon, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s for %d scheduled times of %d jobs, %d collisions", time.Since(begun),
-		f.ScheduledTimes, f.Jobs, len(f.Collisions))
-	if f.ScheduledTimes != mostForecast || f.Jobs != 10_000 || !f.Short() ||
-		len(f.Collisions) != mostForecasts || len(f.Cut) != 2 {
-		t.Errorf("%d scheduled times of %d jobs until %s, %d collisions, cut %q", f.ScheduledTimes,
-			f.Jobs, f.Until, len(f.Collisions), f.Cut)
+	t.Logf("%s for %d scheduled times of %d jobs, %d conflicts", time.Since(begun),
+		f.ScheduledTimes, f.Jobs, len(f.Conflicts))
+	if f.ScheduledTimes != maxUpcomingFirings || f.Jobs != 10_000 || !f.Truncated() ||
+		len(f.Conflicts) != maxConflicts || len(f.Cut) != 2 {
+		t.Errorf("%d scheduled times of %d jobs until %s, %d conflicts, cut %q", f.ScheduledTimes,
+			f.Jobs, f.Until, len(f.Conflicts), f.Cut)
 	}
 }
 
@@ -342,7 +351,7 @@ func TestForecastOfTenThousandIsBounded(t *testing.T) {
 type slowLengths struct{ *history }
 
 func (s slowLengths) Typical(ctx context.Context, names []string) (map[string]jobs.Typical, error) {
-	time.Sleep(lengthsTime / 2)
+	time.Sleep(durationsTimeout / 2)
 	return s.history.Typical(ctx, names)
 }
 
@@ -364,7 +373,7 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 		r := newReader(o)
 		for i, want := range []string{"of 400 of 500 jobs so far", "", ""} {
 			begun := time.Now()
-			f, err := r.lookAhead(t.Context(), noon, nil)
+			f, err := r.findConflicts(t.Context(), noon, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -373,7 +382,7 @@ func TestLengthsAreLookedUpByAndBy(t *testing.T) {
 				t.Errorf("question %d says %q, want %q", i, said, want)
 			}
 			if took, most := time.Since(begun),
-				[]time.Duration{lengthsTime, lengthsTime / 2, 0}[i]; took != most {
+				[]time.Duration{durationsTimeout, durationsTimeout / 2, 0}[i]; took != most {
 				t.Errorf("question %d took %s, want %s", i, took, most)
 			}
 		}

@@ -122,17 +122,17 @@ func (c *connection) end() {
 
 type connectionKey struct{}
 
-// inContext is http.Server.ConnContext.
-func inContext(ctx context.Context, c net.Conn) context.Context {
+// withConnection is http.Server.ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// inWork keeps a connection from being closed for another while a request of
+// trackRequests keeps a connection from being closed for another while a request of
 // it is answered.
-func inWork(next http.Handler) http.Handler {
+func trackRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 			c.begin()

@@ -53,14 +53,17 @@ func halfOpen(t *testing.T, address string) net.Conn {
 func TestSlowRequestsKeepNobodyOut(t *testing.T) {
 	for name, sent := range map[string]string{
 		"nothing": "", "headers": "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-		"bodies": "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{\"reason\": \"",
-		"chunks": "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nus",
+		"bodies": "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+			"60000\r\n\r\n{\"reason\": \"",
+		"chunks": "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nus",
 	} {
 		for _, addresses := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
 				o, _ := withControl(calm())
 				server := newServer(t, o)
-				server.patience = patience{time.Hour, time.Hour} // only newcomers take their places
+				// only newcomers take their places
+				server.timeouts = clientTimeouts{time.Hour, time.Hour}
 				address := serve(t, server)
 				for i := range maxConnections * 5 / 4 {
 					from := &net.Dialer{LocalAddr: &net.TCPAddr{
@@ -141,7 +144,7 @@ func limited(t *testing.T) (*connections, gate) {
 	}
 	g := gate{make(chan struct{}), make(chan struct{})}
 	listener := limitConnections(inner, 3)
-	server := &http.Server{Handler: inWork(g), ConnContext: inContext}
+	server := &http.Server{Handler: trackRequests(g), ConnContext: withConnection}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -253,7 +256,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}{
 		{"nothing", "", readHeaderTimeout},
 		{"half a header", "GET / HTTP/1.1\r\nHost: loc", readHeaderTimeout},
-		{"half a body", "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nuser", readTimeout},
+		{"half a body", "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nuser", readTimeout},
 		{"nothing more", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", idleTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {

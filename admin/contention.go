@@ -52,13 +52,13 @@ func (c waitSum) Most() time.Duration { return c.WaitSummary.Longest }
 
 func contentionParams() []string { return []string{"from", "until", "span", "resource"} }
 
-// contentionOf are the parameters of the page.
-type contentionOf struct {
-	window   windowOf
+// contentionQuery are the parameters of the page.
+type contentionQuery struct {
+	window   windowQuery
 	resource *locking.Resource
 }
 
-func (p params) contention() (q contentionOf, err error) {
+func (p params) contention() (q contentionQuery, err error) {
 	if q.window, err = p.window("24h"); err == nil {
 		q.resource, err = p.resource("resource")
 	}
@@ -85,7 +85,7 @@ func (s *Server) contentionJSON(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(contentionParams(), "refresh")...)
-	var q contentionOf
+	var q contentionQuery
 	if err == nil {
 		q, err = p.contention()
 	}
@@ -95,10 +95,10 @@ func (s *Server) contentionPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[contentions]{
 		template: "contention.html", section: "/locks", title: "Contention",
-		twin: p.with("/api/v1/locks/contention"),
-		question: func(ctx context.Context, beat pulse) (contentions, error) {
-			window := q.window.at(beat.now)
-			c, err := s.reader.contentions(ctx, beat.now, window, q.resource)
+		jsonPath: p.with("/api/v1/locks/contention"),
+		load: func(ctx context.Context, snap snapshot) (contentions, error) {
+			window := q.window.at(snap.now)
+			c, err := s.reader.contentions(ctx, snap.now, window, q.resource)
 			c.Links, c.Resource = p.windowLinks("/locks/contention", q.window, window),
 				p.Get("resource")
 			c.Matrix = newMatrix(c.Sums)
@@ -251,7 +251,7 @@ func newMatrix(sums []waitSum) matrix {
 			cell.Wait+s.Wait()
 		worst = max(worst, cell.Wait)
 	}
-	names, holders := byLength(waited), byLength(blocked)
+	names, holders := byDuration(waited), byDuration(blocked)
 	m := matrix{Holders: holders[:min(len(holders), matrixColumns)],
 		MoreRows: max(0, len(names)-matrixRows), MoreCols: max(0, len(holders)-matrixColumns)}
 	for _, name := range names[:min(len(names), matrixRows)] {
@@ -285,14 +285,14 @@ func (c *matrixCell) finished(job string, worst time.Duration) matrixCell {
 	return *c
 }
 
-// byLength sorts names by their lengths, the longest first.
-func byLength(lengths map[string]time.Duration) []string {
-	names := make([]string, 0, len(lengths))
-	for name := range lengths {
+// byDuration sorts names by their lengths, the longest first.
+func byDuration(durations map[string]time.Duration) []string {
+	names := make([]string, 0, len(durations))
+	for name := range durations {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(lengths[b], lengths[a]), strings.Compare(a, b))
+		return cmp.Or(cmp.Compare(durations[b], durations[a]), strings.Compare(a, b))
 	})
 	return names
 }

@@ -371,8 +371,14 @@ func acting(t *testing.T) (*Server, *control) {
 // undelivered are three deliveries, of which one was given up.
 func undelivered() []jobs.Undelivered {
 	return []jobs.Undelivered{
-		{ID: id(9100), Webhook: "pager", Run: id(31), Job: "sync-vendors", State: jobs.Failed, CreatedAt: ago(3 * time.Minute), Tries: 4, NextAt: pointer(noon.Add(90 * time.Second)), Error: "POST https://pager.example/hook: 503 Service Unavailable"},
-		{ID: id(9101), Webhook: "chat", Run: id(32), Job: "merge-events", State: jobs.Lost, CreatedAt: ago(5 * time.Minute), Tries: 2, NextAt: pointer(noon.Add(20 * time.Second)), Error: "dial tcp 10.0.3.40:443: i/o timeout"},
-		{ID: id(10), Webhook: "pager", Run: id(33), Job: "report/weekly", State: jobs.TimedOut, CreatedAt: ago(26 * time.Hour), Tries: 12, GaveUpAt: pointer(ago(2 * time.Hour)), Error: "POST https://pager.example/hook: 410 Gone"},
+		{ID: id(9100), Webhook: "pager", Run: id(31), Job: "sync-vendors", State: jobs.Failed,
+			CreatedAt: ago(3 * time.Minute), Tries: 4, NextAt: pointer(noon.Add(90 * time.Second)),
+			Error: "POST https://pager.example/hook: 503 Service Unavailable"},
+		{ID: id(9101), Webhook: "chat", Run: id(32), Job: "merge-events", State: jobs.Lost,
+			CreatedAt: ago(5 * time.Minute), Tries: 2, NextAt: pointer(noon.Add(20 * time.Second)),
+			Error: "dial tcp 10.0.3.40:443: i/o timeout"},
+		{ID: id(10), Webhook: "pager", Run: id(33), Job: "report/weekly", State: jobs.TimedOut,
+			CreatedAt: ago(26 * time.Hour), Tries: 12, GaveUpAt: pointer(ago(2 * time.Hour)),
+			Error: "POST https://pager.example/hook: 410 Gone"},
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// signedInFor is how long a sign-in lasts, whatever is done meanwhile.
-	signedInFor = 12 * time.Hour
+	// signInLifetime is how long a sign-in lasts, whatever is done meanwhile.
+	signInLifetime = 12 * time.Hour
 	// clockMargin is how far the clock of the replica that signed may be ahead.
 	clockMargin = time.Hour
 
@@ -107,7 +107,7 @@ func (s *signer) verify(value string, users map[string]account) (string, bool) {
 	name := string(raw)
 	user, known := users[name]
 	left := time.Until(time.Unix(end, 0))
-	if !known || left <= 0 || left > signedInFor+clockMargin {
+	if !known || left <= 0 || left > signInLifetime+clockMargin {
 		return "", false
 	}
 	for _, key := range s.keysOf(name) {
@@ -129,9 +129,9 @@ func cookieName(r *http.Request, proxy *Proxy) string {
 
 // setCookie has the browser keep a sign-in, or forget it with an empty value.
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	name := cookieName(r, s.people().proxy)
+	name := cookieName(r, s.accessRules().proxy)
 	cookie := &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: int(signedInFor.Seconds()),
+		Name: name, Value: value, Path: "/", MaxAge: int(signInLifetime.Seconds()),
 		HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteStrictMode,
 	}
 	if value == "" {

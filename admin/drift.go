@@ -18,10 +18,10 @@ const (
 	maxDrifted = 10
 )
 
-// drifted asks for the jobs that living replicas do not have alike, where their
+// driftedJobs asks for the jobs that living replicas do not have alike, where their
 // cron tables differ.
-func (r *reader) drifted(ctx context.Context, replicas []Replica) ([]jobs.JobDrift, error) {
-	if len(tables(replicas)) < 2 {
+func (r *reader) driftedJobs(ctx context.Context, replicas []Replica) ([]jobs.JobDrift, error) {
+	if len(cronTables(replicas)) < 2 {
 		return nil, nil
 	}
 	drift, err := r.store.Drift(ctx, jobs.MaxBatch)
@@ -31,11 +31,11 @@ func (r *reader) drifted(ctx context.Context, replicas []Replica) ([]jobs.JobDri
 	return drift, nil
 }
 
-// tables returns the names of the living replicas by their cron table.
-func tables(replicas []Replica) map[string][]string {
+// cronTables returns the names of the living replicas by their cron table.
+func cronTables(replicas []Replica) map[string][]string {
 	names := make(map[string][]string)
 	for _, r := range replicas {
-		if r.living() && r.ConfigHash != "" {
+		if r.live() && r.ConfigHash != "" {
 			names[r.ConfigHash] = append(names[r.ConfigHash], r.Name)
 		}
 	}
@@ -45,7 +45,7 @@ func tables(replicas []Replica) map[string][]string {
 // driftProblems tells of living replicas whose configurations have different
 // jobs.
 func driftProblems(o *Overview, add func(Severity, string, ...any)) {
-	different := tables(o.Replicas)
+	different := cronTables(o.Replicas)
 	if len(different) < 2 {
 		return
 	}
@@ -66,7 +66,7 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 		jobs = " " + strings.Join(which, ". ") + "."
 	}
 	deploy := slices.ContainsFunc(o.Replicas, func(r Replica) bool {
-		return r.living() && o.Now.Sub(r.StartedAt) < deployTime
+		return r.live() && o.Now.Sub(r.StartedAt) < deployTime
 	})
 	if deploy {
 		add(Notice, "A deploy seems to be under way: the replicas have %s different cron tables "+
@@ -79,11 +79,11 @@ func driftProblems(o *Overview, add func(Severity, string, ...any)) {
 		number(len(different)), strings.Join(groups, " / "), jobs)
 }
 
-// idleProblems tells of living replicas that start nothing; of the one that
+// notReadyProblems tells of living replicas that start nothing; of the one that
 // serves the page it says so itself.
-func idleProblems(o *Overview, add func(Severity, string, ...any)) {
+func notReadyProblems(o *Overview, add func(Severity, string, ...any)) {
 	for _, r := range o.Replicas {
-		if r.living() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
+		if r.live() && r.NotReady != "" && r.Session.String() != o.ServedBy.Session {
 			add(Alarm, "%s starts nothing: %s", r.Name, sentence(oneLine(r.NotReady, 300)))
 		}
 	}

@@ -25,8 +25,10 @@ func drifting() Options {
 	h.replicas[2].ClockOffset, h.replicas[2].NotReady = &offset,
 		"its clock is 1m1.25s behind the store's, at most 10s are allowed"
 	h.drift = []jobs.JobDrift{
-		{Job: "export-orders", Newest: []string{"replica-3"}, Without: []string{"replica-1", "replica-4"}},
-		{Job: "rollup-sales", Newest: []string{"replica-3"}, Older: []string{"replica-1", "replica-4"}},
+		{Job: "export-orders", Newest: []string{"replica-3"},
+			Without: []string{"replica-1", "replica-4"}},
+		{Job: "rollup-sales", Newest: []string{"replica-3"},
+			Older: []string{"replica-1", "replica-4"}},
 	}
 	return o
 }

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// beatEvery is how often a stream says that it stands: proxies close what is
+	// keepaliveInterval is how often a stream says that it stands: proxies close what is
 	// silent, and who has gone is found out by it.
-	beatEvery = 15 * time.Second
-	// streamPatience is how long a write of a stream may take, counted from the
+	keepaliveInterval = 15 * time.Second
+	// streamWriteTimeout is how long a write of a stream may take, counted from the
 	// one before: a reader that is slower is dropped.
-	streamPatience = 30 * time.Second
-	// longestStream is how long a stream lasts; readers come again by themselves,
+	streamWriteTimeout = 30 * time.Second
+	// maxStreamTime is how long a stream lasts; readers come again by themselves,
 	// to whichever replica there is then.
-	longestStream = 30 * time.Minute
-	// comeAgain is after what time they do.
-	comeAgain = 2 * time.Second
+	maxStreamTime = 30 * time.Minute
+	// reconnectDelay is after what time they do.
+	reconnectDelay = 2 * time.Second
 )
 
 // events tells as Server-Sent Events what changes in the cluster: an event is
@@ -98,10 +98,11 @@ func watchedTopics(r *http.Request) ([]jobs.Topic, position, error) {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 	control := http.NewResponseController(w)
 	write := func(text string) bool {
-		if identity, err := s.people().accounts.identify(r); err != nil || identity.stranger() {
+		if identity, err := s.accessRules().accounts.identify(r); err != nil ||
+			identity.unauthenticated() {
 			return false
 		}
-		if err := control.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil &&
+		if err := control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil &&
 			!errors.Is(err, http.ErrNotSupported) {
 			return false
 		}
@@ -110,10 +111,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream) {
 		}
 		return control.Flush() == nil
 	}
-	beat, end := time.NewTicker(beatEvery), time.NewTimer(longestStream)
+	beat, end := time.NewTicker(keepaliveInterval), time.NewTimer(maxStreamTime)
 	defer beat.Stop()
 	defer end.Stop()
-	for goes := write(fmt.Sprintf("retry: %d\n\n", comeAgain.Milliseconds())); goes; {
+	for goes := write(fmt.Sprintf("retry: %d\n\n", reconnectDelay.Milliseconds())); goes; {
 		select {
 		case <-st.wake:
 			goes = write(eventText(s.hub.take(st)))

@@ -202,7 +202,7 @@ func TestEventsTellWhatChanges(t *testing.T) {
 		c.move(jobs.TopicLocks, jobs.TopicRuns)
 		begun := time.Now()
 		second := all.wants("two changes", jobs.TopicRuns, jobs.TopicLocks)
-		if took := time.Since(begun); took > lookEvery {
+		if took := time.Since(begun); took > pollInterval {
 			t.Errorf("a change is told after %s", took)
 		}
 		if first == second {
@@ -310,7 +310,7 @@ func TestTheStoreIsAskedOnlyForWatchers(t *testing.T) {
 		for _, reader := range readers {
 			reader.Close()
 		}
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * pollInterval)
 		asked := c.questions()
 		time.Sleep(time.Minute)
 		if c.questions() > asked || c.listeners() != 0 {
@@ -339,11 +339,11 @@ func TestStreamsOutlastTheServersTimes(t *testing.T) {
 				break
 			}
 			if beats++; text != ": still here" ||
-				time.Since(begun) != time.Duration(beats)*beatEvery {
+				time.Since(begun) != time.Duration(beats)*keepaliveInterval {
 				t.Fatalf("%q after %s", text, time.Since(begun))
 			}
 		}
-		if took := time.Since(begun); took != longestStream || beats < 100 {
+		if took := time.Since(begun); took != maxStreamTime || beats < 100 {
 			t.Errorf("it ended after %s and %d beats", took, beats)
 		}
 		end()
@@ -357,7 +357,7 @@ func TestSlowReadersAreDropped(t *testing.T) {
 		reader := watch(t, listener, "")
 		for range 100 { // nobody reads: a pipe holds nothing
 			c.move(jobs.TopicRuns)
-			time.Sleep(lookEvery)
+			time.Sleep(pollInterval)
 		}
 		server.hub.mu.Lock()
 		if n := len(server.hub.streams); n != 0 {
@@ -418,7 +418,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		o, c := live(t)
 		o.Users = []User{user(t, "anna", "correct horse", Viewer)}
 		server, listener, end := piped(t, o)
-		value := server.people().accounts.signer.sign("anna", o.Users[0].PasswordHash,
+		value := server.accessRules().accounts.signer.sign("anna", o.Users[0].PasswordHash,
 			time.Now().Add(time.Minute))
 		reader := watch(t, listener, "", "Cookie: "+plainCookie+"="+value+"\r\n")
 		id := reader.wants("the beginning", jobs.Topics()...)
@@ -431,7 +431,7 @@ func TestStreamEndsWithTheSignIn(t *testing.T) {
 		if now := reader.wants("within the sign-in", jobs.TopicRuns); now == id {
 			t.Error("the id is still " + id)
 		}
-		time.Sleep(beatEvery)
+		time.Sleep(keepaliveInterval)
 		c.move(jobs.TopicRuns)
 		if text, err := reader.next(); err == nil {
 			t.Errorf("after the sign-in has ended: %q", text)

@@ -54,7 +54,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	show(s, w, r, page[explainView]{
 		template: "explain.html", section: "/jobs", title: "Why " + cut(name, 60),
-		question: func(ctx context.Context, _ pulse) (explainView, error) {
+		load: func(ctx context.Context, _ snapshot) (explainView, error) {
 			if !storable(name) {
 				return explainView{}, fmt.Errorf("job %q: %w", cut(name, 200), jobs.ErrNotFound)
 			}
@@ -78,11 +78,11 @@ func instantIn(p params, at string) (string, error) {
 		return "", fmt.Errorf("zone is %q, expected a zone by its IANA name, such as Europe/Berlin",
 			cut(name, 100))
 	}
-	moment, err := schedule.ParseTime(at, zone)
+	parsed, err := schedule.ParseTime(at, zone)
 	if err != nil {
 		return at, nil //nolint:nilerr // the explanation says what is expected
 	}
-	return moment.Times[0].Format(time.RFC3339), nil
+	return parsed.Times[0].Format(time.RFC3339), nil
 }
 
 // explanation explains a job at an instant, as people write it; "" is now.

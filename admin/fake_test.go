@@ -421,13 +421,13 @@ func (h *history) Run(_ context.Context, id uuid.UUID) (jobs.Record, error) {
 }
 
 // stage1 answers from a map, or with an error.
-type stage1 struct {
+type advisory struct {
 	holders map[locking.Resource]locking.Holder
 	err     error
 	asked   []locking.Resource
 }
 
-func (s *stage1) Inspect(_ context.Context,
+func (s *advisory) Inspect(_ context.Context,
 	resources []locking.Resource) (map[locking.Resource]locking.Holder, error) {
 	s.asked = append(s.asked, resources...)
 	return s.holders, s.err

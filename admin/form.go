@@ -24,8 +24,8 @@ type actionPage[T any] struct {
 	title    string   // where nothing more is known
 	params   []string // of its address
 	fields   []string // of its form, beside those that each has
-	// question asks for what the action would meet.
-	question func(ctx context.Context, p pulse) (T, error)
+	// load asks for what the action would meet.
+	load func(ctx context.Context, p snapshot) (T, error)
 	// form completes the form. Known is nil where the store could not say.
 	form func(f *form, known *T)
 	do   func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error)
@@ -38,19 +38,19 @@ type outcome struct{ location, notice string }
 // first shown: however often it is sent, and through whichever replicas, the action
 // happens once.
 type form struct {
-	Title    string // where nothing is known that would make a better one
-	Action   string // the address that it is sent to, and that it is at
-	Key      string
-	Fields   []field
-	Button   string
-	Bad      bool // it takes something away
-	Back     string
-	Idle     bool   // there is nothing to do
-	Outdated bool   // what was typed was written for another version than there is now
-	Verdict  string // on an action that failed: whether it was done
-	Trouble  string
-	Advice   string
-	Problems []jobs.SpecProblem
+	Title     string // where nothing is known that would make a better one
+	Action    string // the address that it is sent to, and that it is at
+	Key       string
+	Fields    []field
+	Button    string
+	Bad       bool // it takes something away
+	Back      string
+	Idle      bool   // there is nothing to do
+	Outdated  bool   // what was typed was written for another version than there is now
+	Verdict   string // on an action that failed: whether it was done
+	ErrorText string
+	Advice    string
+	Problems  []jobs.SpecProblem
 
 	sent url.Values // nil where the form was only asked for
 	err  error      // why it was not done
@@ -95,7 +95,7 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 		return
 	}
 	var done outcome
-	err = s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
+	err = s.reader.query(r.Context(), func(ctx context.Context) (err error) {
 		action := s.acting(r, "page", sent.Get("reason"))
 		action.Key = sent.Get("key")
 		done, err = d.do(ctx, action, sent)
@@ -106,7 +106,7 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 		showAction(s, w, r, d, f, status)
 		return
 	}
-	s.heard()
+	s.storeAnswered()
 	s.setNotice(w, r, done)
 	http.Redirect(w, r, done.location, http.StatusSeeOther)
 }
@@ -116,13 +116,13 @@ func answerAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d ac
 func (s *Server) refusedForm(r *http.Request, sent url.Values, err error) (form, int) {
 	status, refused := refusedActionOf(err)
 	if status == 0 {
-		s.unheard(r.Context(), err)
+		s.storeFailed(r.Context(), err)
 		status, refused.Error = http.StatusServiceUnavailable, storeTrouble(err)
 	}
-	f := form{Key: sent.Get("key"), Verdict: "Not done", Trouble: refused.Error,
+	f := form{Key: sent.Get("key"), Verdict: "Not done", ErrorText: refused.Error,
 		Problems: refused.Problems, Advice: adviceOn(err, status), sent: sent, err: err}
 	if len(f.Problems) > 0 {
-		f.Trouble = "this is wrong with what was typed"
+		f.ErrorText = "this is wrong with what was typed"
 	}
 	if status == http.StatusServiceUnavailable {
 		f.Verdict = "Perhaps not done"
@@ -160,7 +160,7 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	beat, known, asked, err := answerLast(s, r.Context(), frame.Address, &frame, d.question)
+	snap, known, asked, err := queryOrCached(s, r.Context(), frame.Address, &frame, d.load)
 	if err != nil && f.err == nil {
 		// of a form that was sent there is something to show in any case
 		code := http.StatusNotFound
@@ -173,15 +173,15 @@ func showAction[T any](s *Server, w http.ResponseWriter, r *http.Request, d acti
 	if status == 0 {
 		status = asked
 	}
-	frame.Now, frame.ServedBy = beat.now, s.servedBy(r.Context())
-	frame.Status = s.status(&Overview{Now: beat.now, Replicas: beat.replicas,
+	frame.Now, frame.ServedBy = snap.now, s.servedBy(r.Context())
+	frame.Status = s.status(&Overview{Now: snap.now, Replicas: snap.replicas,
 		ServedBy: frame.ServedBy, Memcached: s.memcached(), Error: frame.Error})
 	f.Title, f.Action = d.title, frame.Address
 	f.Idle = known == nil && f.err == nil
 	d.form(&f, known)
 	f.line("reason", "Why", "It is kept in the audit log.", jobs.MaxReasonBytes)
 	f.mark()
-	if f.Trouble != "" {
+	if f.ErrorText != "" {
 		frame.Title = f.Verdict + ": " + frame.Title
 	}
 	s.pages.write(w, s.log, status, d.template, actionView[T]{frame, f, known})

@@ -54,7 +54,7 @@ func (s *Server) releasePage(w http.ResponseWriter, r *http.Request) {
 		template: "release.html", section: "/locks",
 		title: "Release " + cut(resource.String(), 100), params: []string{"resource", "holder"},
 		fields: []string{"token", "end_transaction"},
-		question: func(ctx context.Context, _ pulse) (releaseView, error) {
+		load: func(ctx context.Context, _ snapshot) (releaseView, error) {
 			return s.reader.releaseView(ctx, *resource, token)
 		},
 		form: func(f *form, known *releaseView) {

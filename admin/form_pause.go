@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// countedFirings is how many scheduled times of a pause are counted.
-const countedFirings = 100
+// maxCountedFirings is how many scheduled times of a pause are counted.
+const maxCountedFirings = 100
 
 // pauseView is what a pause, or its end, would meet.
 type pauseView struct {
@@ -27,7 +27,7 @@ type pauseView struct {
 }
 
 // MorePassed reports whether more scheduled times passed than were counted.
-func (v *pauseView) MorePassed() bool { return v.Passed == countedFirings }
+func (v *pauseView) MorePassed() bool { return v.Passed == maxCountedFirings }
 
 func jobTarget(r *http.Request) jobs.Target {
 	return jobs.Target{Kind: jobs.TargetJob, Name: r.PathValue("name")}
@@ -64,7 +64,7 @@ func (s *Server) pausePage(w http.ResponseWriter, r *http.Request, target jobs.T
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "pause.html", section: sectionOf(target),
 		title: "Pause " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) {
+		load: func(ctx context.Context, p snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.now, target)
 		},
 		form: func(f *form, known *pauseView) {
@@ -85,7 +85,7 @@ func (s *Server) resumePage(w http.ResponseWriter, r *http.Request, target jobs.
 	answerAction(s, w, r, actionPage[pauseView]{
 		template: "resume.html", section: sectionOf(target),
 		title: "Resume " + cut(target.String(), 100),
-		question: func(ctx context.Context, p pulse) (pauseView, error) {
+		load: func(ctx context.Context, p snapshot) (pauseView, error) {
 			return s.reader.pauseView(ctx, p.now, target)
 		},
 		form: func(f *form, known *pauseView) {
@@ -110,7 +110,7 @@ func (r *reader) pauseView(ctx context.Context, now time.Time,
 	if !storable(target.Name) {
 		return v, fmt.Errorf("%s: %w", cut(target.String(), 200), jobs.ErrNotFound)
 	}
-	standing, err := r.standing(ctx)
+	standing, err := r.activePauses(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -137,7 +137,7 @@ func (r *reader) jobPause(ctx context.Context, now time.Time, v *pauseView) erro
 	})
 	v.ScheduledTimes = r.scheduledTimesOf(name, now, 3)
 	if v.Own != nil {
-		for _, scheduledAt := range r.scheduledTimesOf(name, v.Own.At, countedFirings) {
+		for _, scheduledAt := range r.scheduledTimesOf(name, v.Own.At, maxCountedFirings) {
 			if !scheduledAt.After(now) {
 				v.Passed++
 			}

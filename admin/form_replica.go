@@ -15,7 +15,7 @@ import (
 type drainView struct {
 	Replica
 	Drain  bool
-	Others int // living replicas beside it that start runs
+	Others int // live replicas beside it that start runs
 }
 
 func (s *Server) drainPage(w http.ResponseWriter, r *http.Request)   { s.drainingPage(w, r, true) }
@@ -33,7 +33,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 	}
 	answerAction(s, w, r, actionPage[drainView]{
 		template: "drain.html", section: "/replicas", title: asked,
-		question: func(ctx context.Context, p pulse) (drainView, error) {
+		load: func(ctx context.Context, p snapshot) (drainView, error) {
 			v, err := s.reader.drainView(ctx, p, session)
 			v.Drain = drain
 			return v, err
@@ -43,7 +43,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 			if !drain {
 				f.Button = "Let it start runs again"
 			}
-			f.Idle = f.Idle || known != nil && (!known.living() || known.Draining == drain)
+			f.Idle = f.Idle || known != nil && (!known.live() || known.Draining == drain)
 		},
 		do: func(ctx context.Context, a jobs.Action, _ url.Values) (outcome, error) {
 			done := outcome{"/replicas", "The replica is drained: it starts nothing more."}
@@ -55,7 +55,7 @@ func (s *Server) drainingPage(w http.ResponseWriter, r *http.Request, drain bool
 	})
 }
 
-func (r *reader) drainView(ctx context.Context, p pulse,
+func (r *reader) drainView(ctx context.Context, p snapshot,
 	session uuid.UUID) (v drainView, err error) {
 	replicas, err := r.busyReplicas(ctx, p)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *reader) drainView(ctx context.Context, p pulse,
 		switch {
 		case other.Session == session:
 			v.Replica, found = other, true
-		case other.living() && !other.Draining && other.NotReady == "":
+		case other.live() && !other.Draining && other.NotReady == "":
 			v.Others++
 		}
 	}

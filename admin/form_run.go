@@ -28,7 +28,7 @@ func (s *Server) cancelPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s, w, r, actionPage[cancelView]{
 		template: "cancel.html", section: "/runs", title: "Cancel a run",
-		question: func(ctx context.Context, _ pulse) (cancelView, error) {
+		load: func(ctx context.Context, _ snapshot) (cancelView, error) {
 			return s.reader.cancelView(ctx, id)
 		},
 		form: func(f *form, known *cancelView) {

@@ -32,8 +32,8 @@ params: {}
 func (s *Server) addPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Add a job",
-		fields:   []string{"job", "version"},
-		question: func(context.Context, pulse) (specView, error) { return specView{}, nil },
+		fields: []string{"job", "version"},
+		load:   func(context.Context, snapshot) (specView, error) { return specView{}, nil },
 		form: func(f *form, _ *specView) {
 			f.Button, f.Back = "Add the job", "/jobs"
 			f.text("job", "The job", "As the configuration has it, in YAML or JSON.", exampleJob,
@@ -57,19 +57,19 @@ func (s *Server) changePage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[specView]{
 		template: "spec.html", section: "/jobs", title: "Change " + cut(name, 100),
 		fields: []string{"job", "version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) {
+		load: func(ctx context.Context, _ snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {
 			f.Button, f.Back = "Change the job", jobPath(name)
-			kept, version := "", f.typed("version", "0")
+			current, version := "", f.typed("version", "0")
 			if known != nil && known.Spec != nil {
-				kept, version = indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
+				current, version = indented(known.Spec.Text), fmt.Sprint(known.Spec.Version)
 				f.Outdated = f.sent != nil && f.sent.Get("version") != version
 			}
 			f.Idle = f.Idle || known != nil && known.Spec == nil
 			f.text("job", "The job", "As the configuration has it, in JSON or YAML. Its name "+
-				"can't be changed.", kept, 20, true)
+				"can't be changed.", current, 20, true)
 			f.hidden("version", version)
 		},
 		do: func(ctx context.Context, a jobs.Action, sent url.Values) (outcome, error) {
@@ -91,7 +91,7 @@ func (s *Server) removePage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[specView]{
 		template: "remove.html", section: "/jobs", title: "Remove " + cut(name, 100),
 		fields: []string{"version"},
-		question: func(ctx context.Context, _ pulse) (specView, error) {
+		load: func(ctx context.Context, _ snapshot) (specView, error) {
 			return s.reader.specView(ctx, name)
 		},
 		form: func(f *form, known *specView) {

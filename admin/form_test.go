@@ -23,18 +23,26 @@ func TestFormsThatCannotBeSent(t *testing.T) {
 		{"/pause", "", 400, "key is missing: open the form"},
 		{"/pause", "key=", 400, "key is missing: open the form"},
 		{"/pause", "key=a&key=b", 400, "key is given 2 times, expected once"},
-		{"/pause", "key=a&raeson=x", 400, `field &#34;raeson&#34; is unknown, expected some of key, reason`},
+		{"/pause", "key=a&raeson=x", 400,
+			`field &#34;raeson&#34; is unknown, expected some of key, reason`},
 		{"/pause", "key=a;b", 400, "The form can&#39;t be read"},
 		{"/pause?x=1", sent().Encode(), 400, `parameter &#34;x&#34; is unknown`},
-		{"/pause", url.Values{"key": {strings.Repeat("k", 201)}}.Encode(), 400, "key: found 201 bytes, expected at most 200"},
-		{"/pause", url.Values{"key": {"a"}, "reason": {strings.Repeat("é", 251)}}.Encode(), 400, "reason: found 502 bytes, expected at most 500"},
-		{"/jobs/rollup-sales/trigger", long.Encode(), 413, "The request has more than 65536 bytes."},
+		{"/pause", url.Values{"key": {strings.Repeat("k", 201)}}.Encode(), 400,
+			"key: found 201 bytes, expected at most 200"},
+		{"/pause", url.Values{"key": {"a"}, "reason": {strings.Repeat("é", 251)}}.Encode(), 400,
+			"reason: found 502 bytes, expected at most 500"},
+		{"/jobs/rollup-sales/trigger", long.Encode(), 413,
+			"The request has more than 65536 bytes."},
 		{"/runs/42/cancel", sent().Encode(), 400, "id is &#34;42&#34;"},
 		{"/replicas/one/drain", sent().Encode(), 400, "session is &#34;one&#34;"},
-		{"/locks/release?resource=public%2Forders&holder=me", sent("token", "1810").Encode(), 400, "holder is &#34;me&#34;"},
+		{"/locks/release?resource=public%2Forders&holder=me", sent("token", "1810").Encode(), 400,
+			"holder is &#34;me&#34;"},
 		{"/locks/release", sent("token", "1810").Encode(), 400, "resource is missing"},
-		{releasePath("public/orders", 1810), sent().Encode(), 400, "token is 0, expected that of the holder"},
-		{"/jobs/rollup-sales/change", sent("version", "1", "job", `{"name": "rollup-sales", "handler": "work"}`).Encode(), 409, "job comes from the configuration file"},
+		{releasePath("public/orders", 1810), sent().Encode(), 400,
+			"token is 0, expected that of the holder"},
+		{"/jobs/rollup-sales/change",
+			sent("version", "1", "job", `{"name": "rollup-sales", "handler": "work"}`).Encode(),
+			409, "job comes from the configuration file"},
 		{"/jobs/added/remove", sent("version", "none").Encode(), 400, "version is &#34;none&#34;"},
 	} {
 		reply := post(handler, f.path, f.body)
@@ -90,8 +98,8 @@ func TestFormForAnotherActHasAnotherKey(t *testing.T) {
 		{releasePath("public/orders", 1700), sent("token", "1700"), true},
 	} {
 		body := post(handler, f.path, f.form.Encode()).Body.String()
-		if kept := strings.Contains(body, `name="key" value="`+f.form.Get("key")+`"`); kept == f.renewed {
-			t.Errorf("%s: the key is kept: %v", f.path, kept)
+		if current := strings.Contains(body, `name="key" value="`+f.form.Get("key")+`"`); current == f.renewed {
+			t.Errorf("%s: the key is kept: %v", f.path, current)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (s *Server) triggerPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/jobs", title: "Trigger " + cut(name, 100),
 		fields: triggerFields(),
-		question: func(ctx context.Context, _ pulse) (triggerView, error) {
+		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
 			return s.reader.triggerView(ctx, name)
 		},
 		form: func(f *form, known *triggerView) {
@@ -49,7 +49,7 @@ func (s *Server) againPage(w http.ResponseWriter, r *http.Request) {
 	}
 	answerAction(s, w, r, actionPage[triggerView]{
 		template: "trigger.html", section: "/runs", title: "Run again", fields: triggerFields(),
-		question: func(ctx context.Context, _ pulse) (triggerView, error) {
+		load: func(ctx context.Context, _ snapshot) (triggerView, error) {
 			run, err := s.reader.run(ctx, id)
 			if err != nil {
 				return triggerView{}, err
@@ -94,16 +94,16 @@ func (r *reader) triggerView(ctx context.Context, name string) (v triggerView, e
 		return v, err
 	}
 	for _, lock := range set.locks {
-		if inTheWayOf(view.Resources, lock) {
+		if conflictsWith(view.Resources, lock) {
 			v.Held = append(v.Held, lock)
 		}
 	}
 	return v, nil
 }
 
-// inTheWayOf reports whether a lock keeps one of the requests waiting. Of slots
+// conflictsWith reports whether a lock keeps one of the requests waiting. Of slots
 // it does not know.
-func inTheWayOf(requests []locking.Request, lock Lock) bool {
+func conflictsWith(requests []locking.Request, lock Lock) bool {
 	for _, request := range requests {
 		exclusive := request.Mode == locking.Exclusive || lock.Mode == locking.Exclusive
 		if exclusive && request.Resource.Related(lock.resource) {

@@ -29,7 +29,7 @@ type Frame struct {
 	Title    string
 	Section  string    // the path of its entry in the navigation
 	Address  string    // of the page itself, to ask again
-	Twin     string    // the same as JSON
+	JSONPath string    // the same as JSON
 	Now      time.Time // by the store's clock; zero where no state is known
 	Status   Status
 	ServedBy ServedBy
@@ -55,13 +55,13 @@ type view[T any] struct {
 	Page *T // nil where nothing is known of it
 }
 
-// pulse is what every page asks of the store, beside its own content.
-type pulse struct {
+// snapshot is what every page asks of the store, beside its own content.
+type snapshot struct {
 	now      time.Time
 	replicas []Replica
 }
 
-func (r *reader) pulse(ctx context.Context) (p pulse, err error) {
+func (r *reader) snapshot(ctx context.Context) (p snapshot, err error) {
 	if p.now, err = r.now(ctx); err != nil {
 		return p, err
 	}
@@ -77,16 +77,16 @@ func (r *reader) pulse(ctx context.Context) (p pulse, err error) {
 }
 
 // page says how one page is made. Its parameters have been read before: what
-// question asks is the store.
+// load asks is the store.
 type page[T any] struct {
 	template string
 	section  string
 	title    string
-	twin     string       // "": as the page, under /api/v1
+	jsonPath string       // "": as the page, under /api/v1
 	live     bool         // asks again by itself
 	fields   bool         // has some to fill in
 	topics   []jobs.Topic // what it shows; none: everything
-	question func(ctx context.Context, p pulse) (T, error)
+	load     func(ctx context.Context, p snapshot) (T, error)
 	// complete adds what only the server knows, and returns what the status is
 	// judged by, where that is more than every page has. May be nil.
 	complete func(*T, *Frame) *Overview
@@ -100,14 +100,14 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	if f.Twin = p.twin; f.Twin == "" {
-		f.Twin = "/api/v1" + f.Address
+	if f.JSONPath = p.jsonPath; f.JSONPath == "" {
+		f.JSONPath = "/api/v1" + f.Address
 	}
 	if f.Fields = p.fields; f.Refresh > 0 {
 		// as topics stand before the store is asked
 		f.Events = s.eventsAddress(r.Context(), p.topics)
 	}
-	beat, content, status, err := answerLast(s, r.Context(), f.Address, &f, p.question)
+	snap, content, status, err := queryOrCached(s, r.Context(), f.Address, &f, p.load)
 	var bad *badRequest
 	switch {
 	case errors.As(err, &bad):
@@ -117,8 +117,8 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 		s.refuse(w, r, http.StatusNotFound, err.Error())
 		return
 	}
-	f.Now, f.ServedBy = beat.now, s.servedBy(r.Context())
-	judged := &Overview{Now: beat.now, Replicas: beat.replicas, ServedBy: f.ServedBy,
+	f.Now, f.ServedBy = snap.now, s.servedBy(r.Context())
+	judged := &Overview{Now: snap.now, Replicas: snap.replicas, ServedBy: f.ServedBy,
 		Memcached: s.memcached(), Error: f.Error}
 	if content != nil && p.complete != nil {
 		if own := p.complete(content, &f); own != nil {
@@ -129,39 +129,39 @@ func show[T any](s *Server, w http.ResponseWriter, r *http.Request, p page[T]) {
 	s.pages.write(w, s.log, status, p.template, view[T]{f, content})
 }
 
-// answerLast asks a question together with the pulse, or returns what it was
+// queryOrCached asks a question together with the pulse, or returns what it was
 // answered last. Mistakes of the caller are returned; that the store does not
 // answer is noted in the frame.
-func answerLast[T any](s *Server, ctx context.Context, key string, f *Frame,
-	question func(context.Context, pulse) (T, error)) (pulse, *T, int, error) {
-	var beat pulse
+func queryOrCached[T any](s *Server, ctx context.Context, key string, f *Frame,
+	load func(context.Context, snapshot) (T, error)) (snapshot, *T, int, error) {
+	var snap snapshot
 	var content T
-	err := s.reader.ask(ctx, func(ctx context.Context) (err error) {
-		if beat, err = s.reader.pulse(ctx); err != nil {
+	err := s.reader.query(ctx, func(ctx context.Context) (err error) {
+		if snap, err = s.reader.snapshot(ctx); err != nil {
 			return err
 		}
-		content, err = question(ctx, beat)
+		content, err = load(ctx, snap)
 		return err
 	})
 	var bad *badRequest
 	switch {
 	case err == nil:
-		s.heard()
-		s.last.keep(key, beat, &content)
-		return beat, &content, http.StatusOK, nil
+		s.storeAnswered()
+		s.pageCache.put(key, snap, &content)
+		return snap, &content, http.StatusOK, nil
 	case errors.As(err, &bad), errors.Is(err, jobs.ErrNotFound):
-		return pulse{}, nil, 0, err
+		return snapshot{}, nil, 0, err
 	}
-	s.unheard(ctx, err)
+	s.storeFailed(ctx, err)
 	f.Error = storeTrouble(err)
-	beat, known, age := s.last.stale(key)
+	snap, known, age := s.pageCache.lookup(key)
 	last, ok := known.(*T)
 	if !ok {
-		return pulse{}, nil, http.StatusServiceUnavailable, nil
+		return snapshot{}, nil, http.StatusServiceUnavailable, nil
 	}
 	f.Stale, f.Age, f.Actions = true, age, false // no action can be done now
 	copied := *last
-	return beat, &copied, http.StatusServiceUnavailable, nil
+	return snap, &copied, http.StatusServiceUnavailable, nil
 }
 
 // frame begins the frame of a page. Every page takes refresh=off.

@@ -38,10 +38,10 @@ func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := strings.ToLower(strings.TrimSuffix(hostOnly(r.Host), "."))
 		switch {
-		case isLoopback(host), slices.Contains(s.people().hosts, host),
-			!s.people().accounts.open() && net.ParseIP(host) != nil:
+		case isLoopback(host), slices.Contains(s.accessRules().hosts, host),
+			!s.accessRules().accounts.open() && net.ParseIP(host) != nil:
 			next.ServeHTTP(w, r)
-		case s.people().accounts.open():
+		case s.accessRules().accounts.open():
 			s.refuse(w, r, http.StatusMisdirectedRequest, "Without users this page is only shown "+
 				"under the names localhost, 127.0.0.1 and [::1], and those in admin.hosts.")
 		default:

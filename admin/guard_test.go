@@ -61,9 +61,11 @@ func TestCrossOriginIsRefused(t *testing.T) {
 func TestForeignHostIsRefusedWithoutUsers(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	cases := map[string]int{
-		"localhost": 200, "localhost:8080": 200, "LOCALHOST.:8080": 200, "127.0.0.1": 200, "127.1.2.3:80": 200,
-		"[::1]": 200, "[::1]:8080": 200, "holdfast.localhost:8080": 200,
-		"evil.example": 421, "evil.example:8080": 421, "192.0.2.7:8080": 421, "localhost.evil.example": 421, "": 421,
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST.:8080": 200, "127.0.0.1": 200,
+		"127.1.2.3:80": 200,
+		"[::1]":        200, "[::1]:8080": 200, "holdfast.localhost:8080": 200,
+		"evil.example": 421, "evil.example:8080": 421, "192.0.2.7:8080": 421,
+		"localhost.evil.example": 421, "": 421,
 	}
 	for host, want := range cases {
 		if got := statusUnder(handler, host, "/api/v1/locks"); got != want {
@@ -81,8 +83,10 @@ func TestForeignHostIsRefusedWithoutUsers(t *testing.T) {
 func TestForeignHostIsRefusedWithUsers(t *testing.T) {
 	handler := guarded(t).Handler()
 	cases := map[string]int{
-		"localhost": 200, "127.0.0.1:8080": 200, pageHost: 200, "SCHEDULER.example.com.:443": 200, "192.0.2.7:8080": 200, "[2001:db8::1]": 200,
-		"evil.example": 421, "x." + pageHost: 421, pageHost + ".evil.example": 421, "": 421, "192.0.2.7.evil.example": 421,
+		"localhost": 200, "127.0.0.1:8080": 200, pageHost: 200, "SCHEDULER.example.com.:443": 200,
+		"192.0.2.7:8080": 200, "[2001:db8::1]": 200,
+		"evil.example": 421, "x." + pageHost: 421, pageHost + ".evil.example": 421, "": 421,
+		"192.0.2.7.evil.example": 421,
 	}
 	for host, want := range cases {
 		for _, path := range []string{"/login",

@@ -17,8 +17,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := s.ready(r.Context()); err != nil {
 		line := "not ready"
-		if identity, errIdentity := s.people().accounts.identify(r); errIdentity == nil &&
-			!identity.stranger() {
+		if identity, errIdentity := s.accessRules().accounts.identify(r); errIdentity == nil &&
+			!identity.unauthenticated() {
 			line = oneLine(err.Error(), 300)
 		}
 		writePlain(w, http.StatusServiceUnavailable, line)
@@ -31,7 +31,7 @@ func (s *Server) ready(ctx context.Context) error {
 	if s.options.Ready == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	return s.options.Ready(ctx)
 }

@@ -16,24 +16,24 @@ import (
 type Changes interface {
 	jobs.Marked
 	// Listen is as in jobs.Control.
-	Listen(ctx context.Context, heard func()) error
+	Listen(ctx context.Context, changed func()) error
 }
 
 const (
-	// lookEvery is how often the store is asked where topics stand. The question
+	// pollInterval is how often the store is asked where topics stand. The question
 	// is the same however many watch.
-	lookEvery = time.Second
-	// leastGap is between two actions that are heard of: of many, one is told.
-	leastGap = 100 * time.Millisecond
-	// lingers is how long the hub listens on when nobody watches any more: who
+	pollInterval = time.Second
+	// minGap is between two actions that are changed of: of many, one is told.
+	minGap = 100 * time.Millisecond
+	// lingerTime is how long the hub listens on when nobody watches any more: who
 	// goes from page to page comes back at once.
-	lingers = 10 * time.Second
+	lingerTime = 10 * time.Second
 	// maxStreams bounds the streams of a replica, well below maxConnections:
 	// streams keep theirs.
 	maxStreams = 128
 
-	listenAgain  = time.Second // after listening ended, at first
-	listenRarest = 30 * time.Second
+	relistenDelay    = time.Second // after listening ended, at first
+	maxRelistenDelay = 30 * time.Second
 )
 
 var (
@@ -42,24 +42,24 @@ var (
 )
 
 // hub learns what changes in the cluster, and tells the streams of this replica.
-// It asks and listens only while there are any. Operators' acts are heard of at
+// It asks and listens only while there are any. Operators' acts are changed of at
 // once, everything else is found by asking for marks.
 type hub struct {
-	source Changes
-	ask    func(ctx context.Context, question func(ctx context.Context) error) error
-	heard  chan struct{} // holds a value when somebody has acted
-	began  chan struct{} // holds a value when listening has begun
+	source    Changes
+	query     func(ctx context.Context, load func(ctx context.Context) error) error
+	changed   chan struct{} // holds a value when somebody has acted
+	listening chan struct{} // holds a value when listening has begun
 
 	ctx   context.Context // ends with close
 	close context.CancelCauseFunc
 	done  sync.WaitGroup
 
-	mu        sync.Mutex
-	streams   map[*stream]bool
-	left      time.Time // when the last one did
-	following bool
-	stands    position // as last asked
-	asked     time.Time
+	mu      sync.Mutex
+	streams map[*stream]bool
+	left    time.Time // when the last one did
+	running bool
+	latest  position // as last asked
+	asked   time.Time
 }
 
 // stream is somebody who watches some topics.
@@ -73,11 +73,11 @@ type stream struct {
 	news []jobs.Topic
 }
 
-func newHub(source Changes, ask func(ctx context.Context,
-	question func(ctx context.Context) error) error) *hub {
+func newHub(source Changes, query func(ctx context.Context,
+	load func(ctx context.Context) error) error) *hub {
 	h := &hub{
-		source: source, ask: ask, streams: make(map[*stream]bool),
-		heard: make(chan struct{}, 1), began: make(chan struct{}, 1),
+		source: source, query: query, streams: make(map[*stream]bool),
+		changed: make(chan struct{}, 1), listening: make(chan struct{}, 1),
 	}
 	h.ctx, h.close = context.WithCancelCause(context.Background())
 	return h
@@ -96,9 +96,9 @@ func (h *hub) join(topics []jobs.Topic, since position) (*stream, error) {
 	}
 	st := &stream{topics: topics, wake: make(chan struct{}, 1), seen: since}
 	h.streams[st] = true
-	if !h.following {
-		h.following = true
-		h.done.Go(h.follow)
+	if !h.running {
+		h.running = true
+		h.done.Go(h.run)
 	}
 	return st, nil
 }
@@ -123,15 +123,15 @@ func (h *hub) take(st *stream) ([]jobs.Topic, position) {
 // where that can't be asked.
 func (h *hub) position(ctx context.Context) position {
 	h.mu.Lock()
-	stands, recent := h.stands, time.Since(h.asked) < lookEvery
+	latest, recent := h.latest, time.Since(h.asked) < pollInterval
 	h.mu.Unlock()
 	if !recent {
-		h.look(ctx)
+		h.poll(ctx)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return h.stands
+		return h.latest
 	}
-	return stands
+	return latest
 }
 
 // stop ends all streams, and returns when nothing of the hub goes on.
@@ -142,67 +142,67 @@ func (h *hub) stop() {
 	h.done.Wait()
 }
 
-// follow goes on until nobody has watched for a while.
-func (h *hub) follow() {
+// run goes on until nobody has watched for a while.
+func (h *hub) run() {
 	ctx, cancel := context.WithCancel(h.ctx)
-	var listening sync.WaitGroup
-	defer listening.Wait()
+	var listener sync.WaitGroup
+	defer listener.Wait()
 	defer cancel()
-	listening.Go(func() { h.listen(ctx) })
-	every := time.NewTicker(lookEvery)
+	listener.Go(func() { h.listen(ctx) })
+	every := time.NewTicker(pollInterval)
 	defer every.Stop()
-	for h.watched() {
-		if h.streaming() {
-			h.look(ctx)
+	for h.keepRunning() {
+		if h.hasStreams() {
+			h.poll(ctx)
 		}
-		if !h.hear(ctx, every.C) {
+		if !h.waitForPoll(ctx, every.C) {
 			return
 		}
 	}
 }
 
-// hear tells of actions until it is time to look: after a while, and at once when
+// waitForPoll tells of actions until it is time to look: after a while, and at once when
 // listening begins, because nobody hears an action between the last look and that.
 // It returns false when ctx ended before.
-func (h *hub) hear(ctx context.Context, until <-chan time.Time) bool {
+func (h *hub) waitForPoll(ctx context.Context, until <-chan time.Time) bool {
 	for {
 		select {
 		case <-until:
 			return true
-		case <-h.began:
+		case <-h.listening:
 			return true
-		case <-h.heard:
-			h.tell(nil)
-			wait(ctx, leastGap)
+		case <-h.changed:
+			h.notify(nil)
+			wait(ctx, minGap)
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// watched reports whether following goes on; it is called by follow alone.
-func (h *hub) watched() bool {
+// keepRunning reports whether following goes on; it is called by run alone.
+func (h *hub) keepRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.following = len(h.streams) > 0 || time.Since(h.left) < lingers
-	return h.following
+	h.running = len(h.streams) > 0 || time.Since(h.left) < lingerTime
+	return h.running
 }
 
 // listen hears of actions at once. What is missed while it can't is found by asking.
 func (h *hub) listen(ctx context.Context) {
-	for delay := listenAgain; ctx.Err() == nil; delay = min(2*delay, listenRarest) {
+	for delay := relistenDelay; ctx.Err() == nil; delay = min(2*delay, maxRelistenDelay) {
 		var listens atomic.Bool
 		begun := time.Now()
 		_ = h.source.Listen(ctx, func() {
 			// why it ended is logged by the replica, which listens too
 			if listens.Swap(true) {
-				signal(h.heard)
+				signal(h.changed)
 			} else {
-				signal(h.began)
+				signal(h.listening)
 			}
 		})
-		if time.Since(begun) > listenRarest {
-			delay = listenAgain
+		if time.Since(begun) > maxRelistenDelay {
+			delay = relistenDelay
 		}
 		wait(ctx, delay)
 	}
@@ -225,33 +225,33 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// streaming reports whether there is anybody to tell.
-func (h *hub) streaming() bool {
+// hasStreams reports whether there is anybody to tell.
+func (h *hub) hasStreams() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.streams) > 0
 }
 
-// look asks where topics stand. Where that can't be asked nothing is told: pages
-// ask again by themselves, and say so.
-func (h *hub) look(ctx context.Context) {
+// poll asks where topics stand. Where that can't be asked nothing is told: pages
+// query again by themselves, and say so.
+func (h *hub) poll(ctx context.Context) {
 	var marks jobs.Marks
-	err := h.ask(ctx, func(ctx context.Context) (err error) {
+	err := h.query(ctx, func(ctx context.Context) (err error) {
 		marks, err = h.source.Marks(ctx)
 		return err
 	})
 	if err == nil {
-		h.tell(positionOf(marks))
+		h.notify(positionOf(marks))
 	}
 }
 
-// tell tells each stream which of its topics have changed; a nil position is
+// notify tells each stream which of its topics have changed; a nil position is
 // that all may have.
-func (h *hub) tell(now position) {
+func (h *hub) notify(now position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now != nil {
-		h.stands, h.asked = now, time.Now()
+		h.latest, h.asked = now, time.Now()
 	}
 	for st := range h.streams {
 		for _, topic := range st.topics {

@@ -35,8 +35,8 @@ const (
 	ByLoopback Proof = "loopback" // nobody is told apart
 )
 
-// stranger reports whether the request showed nothing to be known by.
-func (i Identity) stranger() bool { return i.Role == "" }
+// unauthenticated reports whether the request showed nothing to be known by.
+func (i Identity) unauthenticated() bool { return i.Role == "" }
 
 // SignsOut reports whether there is a sign-in of ours to end.
 func (i Identity) SignsOut() bool { return i.By == ByPassword }

@@ -56,7 +56,7 @@ func jobParams() []string {
 }
 
 // jobCursors go by name.
-func jobCursors() cursors { return cursors{on: "after", back: "before"} }
+func jobCursors() cursors { return cursors{next: "after", previous: "before"} }
 
 func (s *Server) jobsJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]Job, error) {
@@ -113,7 +113,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[jobsView]{
 		template: "jobs.html", section: "/jobs", title: "Jobs", live: true, fields: true,
 		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
-		question: func(ctx context.Context, beat pulse) (v jobsView, err error) {
+		load: func(ctx context.Context, snap snapshot) (v jobsView, err error) {
 			v.Filter = jobFields{filter.Text, filter.Group, string(filter.State),
 				string(filter.Source), p.Get("paused")}
 			if v.Groups, err = s.reader.store.Groups(ctx); err != nil {
@@ -121,7 +121,7 @@ func (s *Server) jobsPage(w http.ResponseWriter, r *http.Request) {
 			}
 			asked := filter
 			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
-			list, err := s.reader.jobs(ctx, beat.now, asked)
+			list, err := s.reader.jobs(ctx, snap.now, asked)
 			if err != nil {
 				return v, err
 			}
@@ -218,11 +218,11 @@ func scheduleWords(text, zone string) string {
 	if text == "" {
 		return schedule.Schedule{}.Describe()
 	}
-	place, err := time.LoadLocation(zone)
+	location, err := time.LoadLocation(zone)
 	if err != nil {
 		return text + ", " + zone
 	}
-	parsed, err := schedule.ParseText(text, place)
+	parsed, err := schedule.ParseText(text, location)
 	if err != nil {
 		return text + ", " + zone
 	}

@@ -16,7 +16,7 @@ import (
 
 const (
 	nextScheduledTimes = 10
-	plotted            = 100 // runs, in the plot of durations
+	plottedRuns        = 100 // runs, in the plot of durations
 	recentOfJob        = 20
 	talliedSince       = 30 * 24 * time.Hour
 )
@@ -57,7 +57,7 @@ func (s *Server) jobPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[JobDetail]{
 		template: "job.html", section: "/jobs", title: cut(name, 100), live: true,
 		topics: []jobs.Topic{jobs.TopicJobs, jobs.TopicRuns},
-		question: func(ctx context.Context, p pulse) (JobDetail, error) {
+		load: func(ctx context.Context, p snapshot) (JobDetail, error) {
 			return s.reader.job(ctx, p.now, name)
 		},
 	})
@@ -81,7 +81,7 @@ func (r *reader) job(ctx context.Context, now time.Time, name string) (d JobDeta
 	if err != nil {
 		return d, fmt.Errorf("job %q: %w", cut(name, 200), err)
 	}
-	outcomes, err := r.store.Outcomes(ctx, []string{name}, plotted)
+	outcomes, err := r.store.Outcomes(ctx, []string{name}, plottedRuns)
 	if err != nil {
 		return d, fmt.Errorf("outcomes: %w", err)
 	}

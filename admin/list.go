@@ -10,8 +10,8 @@ import (
 // Locks returns every lock by resource, those on job names left out, with what
 // stage1 says of each; a nil stage1 is off. It is what the API serves, for a
 // command line.
-func Locks(ctx context.Context, store jobs.History, stage1 Stage1) ([]Lock, error) {
-	set, err := newReader(Options{Store: store, Stage1: stage1}).locks(ctx)
+func Locks(ctx context.Context, store jobs.History, advisory Advisory) ([]Lock, error) {
+	set, err := newReader(Options{Store: store, Advisory: advisory}).locks(ctx)
 	return set.locks, err
 }
 

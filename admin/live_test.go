@@ -56,7 +56,7 @@ func (s *replicaSite) comes(name string) {
 }
 
 // TestPageShowsWhatItIsToldOf in a browser: what is found by asking, what acts
-// tell at once, and what happened while one replica took over from another.
+// notify at once, and what happened while one replica took over from another.
 func TestPageShowsWhatItIsToldOf(t *testing.T) {
 	t.Parallel()
 	window := tab(t)

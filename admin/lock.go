@@ -12,16 +12,18 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// Stage1State is what stage 1 says about a lock that the store has granted.
-type Stage1State string
+// AdvisoryState is what stage 1 says about a lock that the store has granted.
+type AdvisoryState string
 
 // The answers of stage 1.
 const (
-	Stage1Held    Stage1State = "held"    // by the same run
-	Stage1Missing Stage1State = "missing" // by nobody: its memory was lost, or it was passed over
-	Stage1Other   Stage1State = "other"   // by somebody else
-	Stage1Off     Stage1State = "off"     // there is none, or it does not take locks of this mode
-	Stage1Unknown Stage1State = "unknown" // it could not be asked
+	AdvisoryHeld AdvisoryState = "held" // by the same run
+	// by nobody: its memory was lost, or it was passed over
+	AdvisoryMissing AdvisoryState = "missing"
+	AdvisoryOther   AdvisoryState = "other" // by somebody else
+	// there is none, or it does not take locks of this mode
+	AdvisoryOff     AdvisoryState = "off"
+	AdvisoryUnknown AdvisoryState = "unknown" // it could not be asked
 )
 
 // Lock is one resource that a run holds, or a program that schedules nothing:
@@ -34,17 +36,17 @@ type Lock struct {
 	Token     jobs.Token    `json:"token"`
 	Since     time.Time     `json:"since"`
 	ExpiresAt time.Time     `json:"expires_at"` // unless the holder's replica renews its session
-	Stage1    Stage1State   `json:"stage1"`
+	Advisory  AdvisoryState `json:"advisory_lock"`
 
 	resource locking.Resource
-	other    locking.Holder // whom stage 1 names, if it is somebody else
+	other    locking.Holder // access stage 1 names, if it is somebody else
 }
 
 // lockSet is every lock at one moment, and why stage 1 could not be asked.
 type lockSet struct {
-	locks  []Lock // on resources
-	own    []Lock // on job names, which only explain why a run waits
-	stage1 error
+	locks    []Lock // on resources
+	own      []Lock // on job names, which only explain why a run waits
+	advisory error
 }
 
 func (s *Server) locksJSON(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +65,7 @@ func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	if err != nil {
 		return lockSet{}, err
 	}
-	set.stage1 = r.compare(ctx, set.locks)
+	set.advisory = r.compare(ctx, set.locks)
 	if !slices.ContainsFunc(set.locks, Lock.doubtful) {
 		return set, nil
 	}
@@ -73,12 +75,12 @@ func (r *reader) locks(ctx context.Context) (lockSet, error) {
 	if err != nil {
 		return lockSet{}, err
 	}
-	standing := make(map[lockKey]bool)
+	current := make(map[lockKey]bool)
 	for _, lock := range again.locks {
-		standing[lock.key()] = true
+		current[lock.key()] = true
 	}
 	set.locks = slices.DeleteFunc(set.locks, func(l Lock) bool {
-		return l.doubtful() && !standing[l.key()]
+		return l.doubtful() && !current[l.key()]
 	})
 	return set, nil
 }
@@ -90,7 +92,9 @@ type lockKey struct {
 
 func (l Lock) key() lockKey { return lockKey{l.resource, l.Token} }
 
-func (l Lock) doubtful() bool { return l.Stage1 == Stage1Missing || l.Stage1 == Stage1Other }
+func (l Lock) doubtful() bool {
+	return l.Advisory == AdvisoryMissing || l.Advisory == AdvisoryOther
+}
 
 func (r *reader) grants(ctx context.Context) (lockSet, error) {
 	views, err := r.store.Locks(ctx)
@@ -102,7 +106,7 @@ func (r *reader) grants(ctx context.Context) (lockSet, error) {
 		lock := Lock{
 			Resource: v.Resource.String(), Mode: v.Mode, Slots: v.Slots, Holder: v.Holder,
 			Token: v.Token,
-			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Stage1: Stage1Off,
+			Since: v.Since.UTC(), ExpiresAt: v.Expires.UTC(), Advisory: AdvisoryOff,
 			resource: v.Resource,
 		}
 		if v.Resource.Kind() == locking.KindJob {
@@ -127,12 +131,12 @@ func (r *reader) compare(ctx context.Context, locks []Lock) error {
 			asked = append(asked, lock.resource)
 		}
 	}
-	if r.stage1 == nil || len(asked) == 0 {
+	if r.advisory == nil || len(asked) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, stage1Timeout)
+	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
 	defer cancel()
-	holders, err := r.stage1.Inspect(ctx, slices.Compact(asked))
+	holders, err := r.advisory.Inspect(ctx, slices.Compact(asked))
 	for i := range locks {
 		if locks[i].Mode == locking.Exclusive {
 			locks[i].judge(holders, err)
@@ -145,12 +149,12 @@ func (l *Lock) judge(holders map[locking.Resource]locking.Holder, err error) {
 	holder, found := holders[l.resource]
 	switch {
 	case err != nil:
-		l.Stage1 = Stage1Unknown
+		l.Advisory = AdvisoryUnknown
 	case !found:
-		l.Stage1 = Stage1Missing
+		l.Advisory = AdvisoryMissing
 	case holder.Run == l.Holder.Run && holder.Job == l.Holder.Job:
-		l.Stage1 = Stage1Held
+		l.Advisory = AdvisoryHeld
 	default:
-		l.Stage1, l.other = Stage1Other, holder
+		l.Advisory, l.other = AdvisoryOther, holder
 	}
 }

@@ -16,43 +16,44 @@ import (
 )
 
 // stages asks for the locks and returns what stage 1 says of each.
-func stages(t *testing.T, o Options) map[string]Stage1State {
+func stages(t *testing.T, o Options) map[string]AdvisoryState {
 	t.Helper()
 	reply := get(t, newServer(t, o).Handler(), "/api/v1/locks")
 	var locks []Lock
 	if err := json.Unmarshal(reply.Body.Bytes(), &locks); err != nil {
 		t.Fatal(err)
 	}
-	found := make(map[string]Stage1State)
+	found := make(map[string]AdvisoryState)
 	for _, l := range locks {
-		found[l.Resource] = l.Stage1
+		found[l.Resource] = l.Advisory
 	}
 	return found
 }
 
 func TestStage1States(t *testing.T) {
-	want := map[string]Stage1State{
-		"public/orders": Stage1Held, "public/events": Stage1Missing, "public/sales_rollup": Stage1Other,
-		"public/customers": Stage1Off, "slot:vendor-api": Stage1Off,
+	want := map[string]AdvisoryState{
+		"public/orders": AdvisoryHeld, "public/events": AdvisoryMissing,
+		"public/sales_rollup": AdvisoryOther,
+		"public/customers":    AdvisoryOff, "slot:vendor-api": AdvisoryOff,
 	}
 	o := contention()
 	if diff := cmp.Diff(want, stages(t, o)); diff != "" {
 		t.Errorf("with stage 1 (-want +got):\n%s", diff)
 	}
-	for _, resource := range o.Stage1.(*stage1).asked {
+	for _, resource := range o.Advisory.(*advisory).asked {
 		if resource.Kind() != locking.KindTable || resource == table("customers") {
 			t.Errorf("stage 1 was asked for %s, which it does not take", resource)
 		}
 	}
-	o.Stage1 = nil
+	o.Advisory = nil
 	for resource, state := range stages(t, o) {
-		if state != Stage1Off {
+		if state != AdvisoryOff {
 			t.Errorf("without stage 1 %s is %s", resource, state)
 		}
 	}
-	o.Stage1 = &stage1{err: errors.New("no route")}
-	if got := stages(t, o); got["public/orders"] != Stage1Unknown ||
-		got["public/customers"] != Stage1Off {
+	o.Advisory = &advisory{err: errors.New("no route")}
+	if got := stages(t, o); got["public/orders"] != AdvisoryUnknown ||
+		got["public/customers"] != AdvisoryOff {
 		t.Errorf("stage 1 down: %v", got)
 	}
 }
@@ -64,8 +65,8 @@ func TestLocksOfPrograms(t *testing.T) {
 		Token: 7, Since: ago(time.Minute), Expires: noon.Add(time.Second)}
 	o := calm()
 	o.Store.(*history).locks = []jobs.LockView{view}
-	for job, want := range map[string]Stage1State{"": Stage1Held, "other": Stage1Other} {
-		o.Stage1 = &stage1{holders: map[locking.Resource]locking.Holder{
+	for job, want := range map[string]AdvisoryState{"": AdvisoryHeld, "other": AdvisoryOther} {
+		o.Advisory = &advisory{holders: map[locking.Resource]locking.Holder{
 			view.Resource: {Owner: locking.Owner{Replica: "tool-1", Job: job}}}}
 		if got := stages(t, o)["public/orders"]; got != want {
 			t.Errorf("entry of job %q: %s, want %s", job, got, want)
@@ -88,7 +89,7 @@ func TestLockThatEndedMeanwhile(t *testing.T) {
 			h.locks = nil
 		}
 	}
-	o.Stage1 = &stage1{}
+	o.Advisory = &advisory{}
 	if got := stages(t, o); len(got) != 0 {
 		t.Errorf("locks are %v, want none", got)
 	}
@@ -117,12 +118,12 @@ func (slowHistory) Locks(ctx context.Context) ([]jobs.LockView, error) {
 func TestSlowAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := calm()
-		o.Stage1 = slowStage1{}
+		o.Advisory = slowStage1{}
 		start := time.Now()
-		if got := stages(t, o); got["public/events"] != Stage1Unknown {
+		if got := stages(t, o); got["public/events"] != AdvisoryUnknown {
 			t.Errorf("locks are %v", got)
 		}
-		if took := time.Since(start); took != stage1Timeout {
+		if took := time.Since(start); took != advisoryTimeout {
 			t.Errorf("slow stage 1 took %s", took)
 		}
 
@@ -130,7 +131,7 @@ func TestSlowAnswersAreBounded(t *testing.T) {
 		server := newServer(t, o)
 		start = time.Now()
 		reply := get(t, server.Handler(), "/api/v1/locks")
-		if took := time.Since(start); took != questionTimeout || reply.Code != 503 {
+		if took := time.Since(start); took != queryTimeout || reply.Code != 503 {
 			t.Errorf("slow store: %d after %s", reply.Code, took)
 		}
 		const want = `{"error":"The store could not be asked: no answer within 3s: locks: context deadline exceeded"}`
@@ -148,24 +149,24 @@ func TestTooManyQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(calm())
 		release := make(chan struct{})
-		for range maxQuestions {
+		for range maxQueries {
 			go func() {
-				_ = r.ask(t.Context(), func(context.Context) error { <-release; return nil })
+				_ = r.query(t.Context(), func(context.Context) error { <-release; return nil })
 			}()
 		}
 		synctest.Wait()
 		never := func(context.Context) error { t.Error("asked beyond the bound"); return nil }
-		if err := r.ask(t.Context(), never); !errors.Is(err, errBusy) {
+		if err := r.query(t.Context(), never); !errors.Is(err, errBusy) {
 			t.Errorf("error is %v, want errBusy", err)
 		}
 		left, leave := context.WithCancel(t.Context())
 		leave()
-		if err := r.ask(left, never); !errors.Is(err, context.Canceled) {
+		if err := r.query(left, never); !errors.Is(err, context.Canceled) {
 			t.Errorf("error of a client that left is %v", err)
 		}
 		close(release)
 		synctest.Wait()
-		if err := r.ask(t.Context(), func(context.Context) error { return nil }); err != nil {
+		if err := r.query(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})

@@ -33,12 +33,12 @@ type lockNode struct {
 	open  bool // the page shows what lies beneath
 }
 
-// grow sorts what lies beneath a node, draws steps together that lead to one
+// arrange sorts what lies beneath a node, draws steps together that lead to one
 // name only, and says what the page opens.
-func (n *lockNode) grow(all bool) {
+func (n *lockNode) arrange(all bool) {
 	for i, child := range n.Beneath {
-		child.grow(all)
-		for child.passage() {
+		child.arrange(all)
+		for child.isPassThrough() {
 			only := child.Beneath[0]
 			only.Name = child.Name + "/" + only.Name
 			child = only
@@ -52,8 +52,8 @@ func (n *lockNode) grow(all bool) {
 	n.open = all || n.Held > 0 || n.Waits > 0
 }
 
-// passage reports whether a node is nothing but the way to another.
-func (n *lockNode) passage() bool {
+// isPassThrough reports whether a node is nothing but the way to another.
+func (n *lockNode) isPassThrough() bool {
 	return len(n.Beneath) == 1 && n.Beneath[0].Resources == n.Resources && len(n.Waiting) == 0 &&
 		n.State != HeldItself
 }

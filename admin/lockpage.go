@@ -37,12 +37,12 @@ func (s *Server) locksPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[lockTree]{
 		template: "locks.html", section: "/locks", title: "Locks",
-		twin: p.with("/api/v1/locks/tree"), live: true, fields: true,
+		jsonPath: p.with("/api/v1/locks/tree"), live: true, fields: true,
 		topics: []jobs.Topic{jobs.TopicLocks, jobs.TopicRuns, jobs.TopicJobs},
-		question: func(ctx context.Context, beat pulse) (lockTree, error) {
-			tree, err := s.reader.lockTree(ctx, beat, filter)
+		load: func(ctx context.Context, snap snapshot) (lockTree, error) {
+			tree, err := s.reader.lockTree(ctx, snap, filter)
 			tree.Filter = lockFields{filter.text, filter.state, p.Get("under")}
-			tree.Pager = p.treePager("/locks", tree.Pager.ToOn)
+			tree.Pager = p.treePager("/locks", tree.Pager.NextPage)
 			return tree, err
 		},
 	})
@@ -58,12 +58,12 @@ func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return lockTree{}, err
 		}
-		beat, err := s.reader.pulse(ctx)
+		snap, err := s.reader.snapshot(ctx)
 		if err != nil {
 			return lockTree{}, err
 		}
-		tree, err := s.reader.lockTree(ctx, beat, filter)
-		setLinks(w, p.treePager("/api/v1/locks/tree", tree.Pager.ToOn))
+		tree, err := s.reader.lockTree(ctx, snap, filter)
+		setLinks(w, p.treePager("/api/v1/locks/tree", tree.Pager.NextPage))
 		return tree, err
 	})
 }
@@ -71,11 +71,11 @@ func (s *Server) lockTreeJSON(w http.ResponseWriter, r *http.Request) {
 // treePager goes on after a key, and back to the beginning.
 func (p params) treePager(path, after string) (g pager) {
 	if after != "" {
-		g.ToOn = p.with(path, "after", after)
+		g.NextPage = p.with(path, "after", after)
 	}
 	if p.Get("after") != "" {
-		g.ToStart = p.with(path, "after", "")
-		g.ToBack = g.ToStart
+		g.FirstPage = p.with(path, "after", "")
+		g.PreviousPage = g.FirstPage
 	}
 	return g
 }
@@ -107,9 +107,10 @@ func (p params) lockFilter() (f lockFilter, err error) {
 // lockFuncs are what the templates of locks call.
 func lockFuncs() template.FuncMap {
 	return template.FuncMap{
-		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList, "stage1": stage1Words,
-		"took":  took,
-		"axisY": func() int { return axisHeight }, "barHeight": func() int { return barHeight },
+		"locktabs": lockTabs, "lockStates": lockStates, "nodes": newNodeList,
+		"advisory": advisoryWords,
+		"took":     took,
+		"axisY":    func() int { return axisHeight }, "barHeight": func() int { return barHeight },
 		"iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 }
@@ -123,17 +124,18 @@ type lockTab struct {
 // lockTabs links the pages of locks, with the resource that is looked at where
 // they can show one alone.
 func lockTabs(f Frame) []lockTab {
-	path, query, _ := strings.Cut(f.Address, "?")
-	kept := url.Values{}
-	if asked, err := url.ParseQuery(query); err == nil && asked.Get("resource") != "" {
-		kept.Set("resource", asked.Get("resource"))
+	path, rawQuery, _ := strings.Cut(f.Address, "?")
+	query := url.Values{}
+	if asked, err := url.ParseQuery(rawQuery); err == nil && asked.Get("resource") != "" {
+		query.Set("resource", asked.Get("resource"))
 	}
 	tabs := []lockTab{{"/locks", "Held now", false}, {"/locks/timeline", "Timeline", false},
-		{"/locks/contention", "Contention", false}, {"/locks/forecast", "Forecast", false}}
+		{"/locks/contention", "Contention", false},
+		{"/locks/upcoming", "Upcoming conflicts", false}}
 	for i, tab := range tabs {
 		tabs[i].Here = tab.Path == path
-		if tab.Path == "/locks/timeline" || tab.Path == "/locks/forecast" {
-			tabs[i].Path = address(tab.Path, kept)
+		if tab.Path == "/locks/timeline" || tab.Path == "/locks/upcoming" {
+			tabs[i].Path = address(tab.Path, query)
 		}
 	}
 	return tabs
@@ -155,10 +157,10 @@ func newNodeList(now time.Time, node *lockNode, actions bool) nodeList {
 	return nodeList{now, node, actions}
 }
 
-// stage1Words says what stage 1 says of a lock.
-func stage1Words(l Lock) string {
-	if l.Stage1 != Stage1Other {
-		return string(l.Stage1)
+// advisoryWords says what stage 1 says of a lock.
+func advisoryWords(l Lock) string {
+	if l.Advisory != AdvisoryOther {
+		return string(l.Advisory)
 	}
 	return cut("held by "+holderWords(l.other.Owner), 200)
 }

@@ -14,20 +14,20 @@ import (
 // How much of the tree one answer has. What is held or waited for comes first,
 // whatever its name; what is free is paged by name.
 const (
-	shownBusy     = 60
-	shownUnheld   = 500
-	openedLeaves  = 60 // of a tree with so few names nothing is folded away
-	summarySpeaks = 2  // of so many blockages
+	shownBusy      = 60
+	shownUnheld    = 500
+	maxOpenNodes   = 60 // of a tree with so few names nothing is folded away
+	summaryBlocked = 2  // of so many blockages
 )
 
 // lockTree is what jobs name, what is held and who waits for it.
 type lockTree struct {
-	Summary string      `json:"summary"`
-	Known   int         `json:"known"`   // resources that the filter lets pass
-	Held    int         `json:"held"`    // locks on them
-	Waiting int         `json:"waiting"` // runs that wait for one of them
-	Stage1  string      `json:"stage1_error,omitempty"`
-	Kinds   []*lockNode `json:"tree"`
+	Summary  string      `json:"summary"`
+	Known    int         `json:"known"`   // resources that the filter lets pass
+	Held     int         `json:"held"`    // locks on them
+	Waiting  int         `json:"waiting"` // runs that wait for one of them
+	Advisory string      `json:"advisory_error,omitempty"`
+	Kinds    []*lockNode `json:"tree"`
 	// What this answer leaves out: of what is held or waited for, and of the rest
 	// behind this page.
 	MoreBusy int `json:"more_busy"`
@@ -49,7 +49,7 @@ type lockFilter struct {
 }
 
 // lockTree asks for the tree.
-func (r *reader) lockTree(ctx context.Context, p pulse, f lockFilter) (lockTree, error) {
+func (r *reader) lockTree(ctx context.Context, p snapshot, f lockFilter) (lockTree, error) {
 	set, err := r.locks(ctx)
 	if err != nil {
 		return lockTree{}, err
@@ -64,18 +64,18 @@ func (r *reader) lockTree(ctx context.Context, p pulse, f lockFilter) (lockTree,
 		return lockTree{}, err
 	}
 	slices.SortFunc(waiting, olderFirst)
-	g := newGrove(known, set, waiting)
+	g := newLockIndex(known, set, waiting)
 	tree := g.tree(f)
 	tree.MoreWaiting = len(waiting) == jobs.MaxBatch
 	tree.Summary = g.summary(p, &tree)
-	if set.stage1 != nil {
-		tree.Stage1 = oneLine(set.stage1.Error(), 300)
+	if set.advisory != nil {
+		tree.Advisory = oneLine(set.advisory.Error(), 300)
 	}
 	return tree, nil
 }
 
-// grove is all that is known, before any of it is left out.
-type grove struct {
+// lockIndex is all that is known, before any of it is left out.
+type lockIndex struct {
 	known   map[locking.Resource]bool
 	own     map[locking.Resource][]Lock
 	waiting map[locking.Resource][]jobs.Record
@@ -83,8 +83,8 @@ type grove struct {
 	sums    map[locking.Resource]*lockNode
 }
 
-func newGrove(named []locking.Resource, set lockSet, waiting []jobs.Record) *grove {
-	g := &grove{
+func newLockIndex(named []locking.Resource, set lockSet, waiting []jobs.Record) *lockIndex {
+	g := &lockIndex{
 		known: map[locking.Resource]bool{}, own: map[locking.Resource][]Lock{},
 		waiting: map[locking.Resource][]jobs.Record{},
 		beneath: map[locking.Resource]int{}, sums: map[locking.Resource]*lockNode{},
@@ -120,10 +120,12 @@ func blockedOn(run jobs.Record) (locking.Resource, bool) {
 	return resource, err == nil
 }
 
-func (g *grove) busy(r locking.Resource) bool { return len(g.own[r]) > 0 || len(g.waiting[r]) > 0 }
+func (g *lockIndex) busy(r locking.Resource) bool {
+	return len(g.own[r]) > 0 || len(g.waiting[r]) > 0
+}
 
 // tree picks what the answer has and puts it together.
-func (g *grove) tree(f lockFilter) lockTree {
+func (g *lockIndex) tree(f lockFilter) lockTree {
 	var t lockTree
 	var busy, free []locking.Resource
 	for resource := range g.known {
@@ -140,19 +142,19 @@ func (g *grove) tree(f lockFilter) lockTree {
 		}
 	}
 	shown := g.onPage(f, busy, free, &t)
-	t.Kinds = append([]*lockNode{}, g.plant(shown)...) // never null
+	t.Kinds = append([]*lockNode{}, g.buildTrees(shown)...) // never null
 	return t
 }
 
 // onPage returns what a page has: the worst of what is held or waited for, and
 // what is free by name. Where only what is held is asked for, that goes by name.
-func (g *grove) onPage(f lockFilter, busy, free []locking.Resource,
+func (g *lockIndex) onPage(f lockFilter, busy, free []locking.Resource,
 	t *lockTree) []locking.Resource {
 	page, limit, more := free, shownUnheld, &t.MoreFree
 	if f.state == "held" || f.state == "waiting" {
 		page, busy, limit, more = busy, nil, shownBusy, &t.MoreBusy
 	}
-	slices.SortFunc(busy, g.worseFirst)
+	slices.SortFunc(busy, g.byUrgency)
 	slices.SortFunc(page, byKind)
 	if f.after != "" {
 		busy = nil // they are on the first page
@@ -163,12 +165,12 @@ func (g *grove) onPage(f lockFilter, busy, free []locking.Resource,
 	busy = busy[:min(len(busy), shownBusy)]
 	if *more = max(0, len(page)-limit); *more > 0 {
 		page = page[:limit]
-		t.Pager.ToOn = page[limit-1].Key()
+		t.Pager.NextPage = page[limit-1].Key()
 	}
 	return slices.Concat(busy, page)
 }
 
-func (g *grove) passes(f lockFilter, resource locking.Resource) bool {
+func (g *lockIndex) passes(f lockFilter, resource locking.Resource) bool {
 	if f.under != nil && resource != *f.under && !slices.Contains(resource.Ancestors(), *f.under) {
 		return false
 	}
@@ -186,10 +188,10 @@ func (g *grove) passes(f lockFilter, resource locking.Resource) bool {
 			return false
 		}
 	}
-	return f.text == "" || g.mentions(resource, strings.ToLower(f.text))
+	return f.text == "" || g.matchesText(resource, strings.ToLower(f.text))
 }
 
-func (g *grove) mentions(resource locking.Resource, text string) bool {
+func (g *lockIndex) matchesText(resource locking.Resource, text string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	return has(resource.String()) ||
 		slices.ContainsFunc(g.own[resource], func(l Lock) bool {
@@ -201,7 +203,7 @@ func (g *grove) mentions(resource locking.Resource, text string) bool {
 }
 
 // count adds a resource to the sums of what lies above it.
-func (g *grove) count(resource locking.Resource) {
+func (g *lockIndex) count(resource locking.Resource) {
 	for _, each := range append(resource.Ancestors(), resource) {
 		sum := g.sums[each]
 		if sum == nil {
@@ -214,14 +216,14 @@ func (g *grove) count(resource locking.Resource) {
 	}
 }
 
-// worseFirst puts what most runs wait for first, then what has been held for
+// byUrgency puts what most runs wait for first, then what has been held for
 // longest.
-func (g *grove) worseFirst(a, b locking.Resource) int {
+func (g *lockIndex) byUrgency(a, b locking.Resource) int {
 	return cmp.Or(cmp.Compare(len(g.waiting[b]), len(g.waiting[a])),
 		cmp.Compare(g.heldSince(a), g.heldSince(b)), byKind(a, b))
 }
 
-func (g *grove) heldSince(r locking.Resource) int64 {
+func (g *lockIndex) heldSince(r locking.Resource) int64 {
 	oldest := int64(1) << 62
 	for _, lock := range g.own[r] {
 		oldest = min(oldest, lock.Since.UnixMicro())
@@ -245,8 +247,8 @@ func isAfter(r locking.Resource, key string) bool {
 	return err == nil && byKind(r, last) > 0
 }
 
-// plant puts resources into trees, one a kind.
-func (g *grove) plant(shown []locking.Resource) []*lockNode {
+// buildTrees puts resources into trees, one a kind.
+func (g *lockIndex) buildTrees(shown []locking.Resource) []*lockNode {
 	roots := make(map[locking.Kind]*lockNode)
 	nodes := make(map[locking.Resource]*lockNode)
 	for _, resource := range shown {
@@ -273,7 +275,7 @@ func (g *grove) plant(shown []locking.Resource) []*lockNode {
 	var trees []*lockNode
 	for _, kind := range kinds() {
 		if root := roots[kind]; root != nil {
-			root.grow(len(shown) <= openedLeaves)
+			root.arrange(len(shown) <= maxOpenNodes)
 			trees = append(trees, root)
 		}
 	}
@@ -286,7 +288,7 @@ func (g *grove) plant(shown []locking.Resource) []*lockNode {
 	return trees
 }
 
-func (g *grove) node(resource locking.Resource) *lockNode {
+func (g *lockIndex) node(resource locking.Resource) *lockNode {
 	state := resourceState(resource, g.own, g.beneath[resource])
 	path := resource.Path()
 	node := *g.sums[resource]
@@ -306,18 +308,18 @@ func kindWords(k locking.Kind) string {
 }
 
 // summary says what keeps others waiting, and how much is held.
-func (g *grove) summary(p pulse, t *lockTree) string {
-	var stuck []locking.Resource
+func (g *lockIndex) summary(p snapshot, t *lockTree) string {
+	var blocked []locking.Resource
 	waits := 0
 	for resource, runs := range g.waiting {
-		stuck, waits = append(stuck, resource), waits+len(runs)
+		blocked, waits = append(blocked, resource), waits+len(runs)
 	}
-	slices.SortFunc(stuck, g.worseFirst)
+	slices.SortFunc(blocked, g.byUrgency)
 	var parts []string
-	for _, resource := range stuck[:min(len(stuck), summarySpeaks)] {
+	for _, resource := range blocked[:min(len(blocked), summaryBlocked)] {
 		parts = append(parts, g.blockedWords(p, resource))
 	}
-	if more := len(stuck) - len(parts); more > 0 {
+	if more := len(blocked) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%s more %s waited for.", title(number(more)),
 			verb(more, "resource is", "resources are")))
 	}
@@ -338,7 +340,7 @@ func (g *grove) summary(p pulse, t *lockTree) string {
 }
 
 // blockedWords says who holds a resource and who waits for it.
-func (g *grove) blockedWords(p pulse, resource locking.Resource) string {
+func (g *lockIndex) blockedWords(p snapshot, resource locking.Resource) string {
 	runs := g.waiting[resource]
 	name := cut(resource.String(), 100)
 	if resource.Kind() == locking.KindJob {

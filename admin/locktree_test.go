@@ -49,7 +49,7 @@ func treeAt(t *testing.T, handler http.Handler, query string) lockTree {
 // waits for itself.
 func TestTreePutsFirstWhatIsWaitedFor(t *testing.T) {
 	server := newServer(t, contention())
-	tree, err := server.reader.lockTree(t.Context(), pulse{now: noon}, lockFilter{})
+	tree, err := server.reader.lockTree(t.Context(), snapshot{now: noon}, lockFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTreeOfLayers(t *testing.T) {
 	h := o.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", 1, "warehouse/orders", h.runs[1]))
 	h.jobs = append(h.jobs, job("deep", "@daily", "lake.raw"))
-	tree, err := newServer(t, o).reader.lockTree(t.Context(), pulse{now: noon}, lockFilter{})
+	tree, err := newServer(t, o).reader.lockTree(t.Context(), snapshot{now: noon}, lockFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,10 @@ func TestTreeOfLayers(t *testing.T) {
 func TestTreeIsNarrowed(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	for query, want := range map[string]int{
-		"": 9, "?text=ORD": 2, "?text=rollup-sales": 3, "?state=held": 6, "?state=waiting": 2, "?state=free": 3, "?under=public": 7,
-		"?under=public%2Forders": 1, "?text=prune&state=held": 1, "?under=slot:vendor-api": 1, "?text=replica-3": 2, "?under=nothing": 0,
+		"": 9, "?text=ORD": 2, "?text=rollup-sales": 3, "?state=held": 6, "?state=waiting": 2,
+		"?state=free": 3, "?under=public": 7,
+		"?under=public%2Forders": 1, "?text=prune&state=held": 1, "?under=slot:vendor-api": 1,
+		"?text=replica-3": 2, "?under=nothing": 0,
 	} {
 		if got := treeAt(t, handler, query).Known; got != want {
 			t.Errorf("%s: %d resources, want %d", query, got, want)
@@ -118,7 +120,8 @@ func TestTreeOfThousandsIsPaged(t *testing.T) {
 	held := (tables + 32) / 33
 	handler := newServer(t, manyLocks(tables)).Handler()
 	for start, want := range map[string]int{
-		"/locks": tables - held + shownBusy, "/locks?state=held": held, "/locks?under=tenant_007": tables / 200,
+		"/locks": tables - held + shownBusy, "/locks?state=held": held,
+		"/locks?under=tenant_007": tables / 200,
 	} {
 		seen, pages := map[string]bool{}, 0
 		for path := start; path != ""; pages++ {
@@ -160,9 +163,12 @@ func TestViewersSeeNoRelease(t *testing.T) {
 func TestWrongParametersOfTheTree(t *testing.T) {
 	handler := newServer(t, contention()).Handler()
 	for query, want := range map[string]string{
-		"?state=locked": `state is "locked", expected one of held, waiting, free`, "?state=held&state=free": "state is given 2 times, expected once",
-		"?under=a%2F%2Fb": `under is "a//b", expected a table such as public/orders`, "?after=orders": `after is "orders", expected what the link to the next page has`,
-		"?text=%00": "text has a control character", "?job=a": `parameter "job" is unknown, expected some of text, state, under, after`,
+		"?state=locked":          `state is "locked", expected one of held, waiting, free`,
+		"?state=held&state=free": "state is given 2 times, expected once",
+		"?under=a%2F%2Fb":        `under is "a//b", expected a table such as public/orders`,
+		"?after=orders":          `after is "orders", expected what the link to the next page has`,
+		"?text=%00":              "text has a control character",
+		"?job=a":                 `parameter "job" is unknown, expected some of text, state, under, after`,
 	} {
 		for _, path := range []string{"/locks", "/api/v1/locks/tree"} {
 			reply := get(t, handler, path+query)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/locking/memcached"
 )
 
-// recentEvent is how long the page tells of what befell a server.
-const recentEvent = 10 * time.Minute
+// recentEventAge is how long the page tells of what befell a server.
+const recentEventAge = 10 * time.Minute
 
 // MemcachedView is stage 1's servers as one replica sees them: another may
 // reach what this one does not.
@@ -58,28 +58,28 @@ func memcachedProblems(o *Overview, add func(Severity, string, ...any)) {
 			add(Notice,
 				"memcached %s has not answered %s for %s: %s The store excludes without it.",
 				h.Server, o.Memcached.SeenBy, span(o.Now.Sub(h.Since)),
-				sentence(oneLine(trouble(h), 300)))
+				sentence(oneLine(memcachedError(h), 300)))
 		case memcached.StateUnsafe:
 			add(Notice, "memcached %s is not safe for locks: %s. The store still excludes.",
-				h.Server, complaints(h))
+				h.Server, unsafeSettings(h))
 		}
-		var befallen []string
+		var recentEvents []string
 		for _, e := range recent(h, o.Now) {
-			befallen = append(befallen, befell(e)+" "+span(o.Now.Sub(e.At))+" ago")
+			recentEvents = append(recentEvents, eventWords(e)+" "+span(o.Now.Sub(e.At))+" ago")
 		}
-		if len(befallen) > 0 {
-			add(Notice, "memcached %s %s.", h.Server, strings.Join(befallen, ", "))
+		if len(recentEvents) > 0 {
+			add(Notice, "memcached %s %s.", h.Server, strings.Join(recentEvents, ", "))
 		}
 	}
 }
 
-// trouble is why a server is unreachable, without its name where that begins it.
-func trouble(h memcached.Health) string {
+// memcachedError is why a server is unreachable, without its name where that begins it.
+func memcachedError(h memcached.Health) string {
 	return strings.TrimPrefix(h.Error, "memcached "+h.Server+": ")
 }
 
-// complaints names what is unsafe and what mends it.
-func complaints(h memcached.Health) string {
+// unsafeSettings names what is unsafe and what mends it.
+func unsafeSettings(h memcached.Health) string {
 	var parts []string
 	for _, s := range h.Complaints(memcached.Unsafe) {
 		parts = append(parts, settingWords(s)+" ("+s.Mend+")")
@@ -99,15 +99,16 @@ func settingWords(s memcached.Setting) string {
 func recent(h memcached.Health, now time.Time) (events []memcached.Event) {
 	var kinds []memcached.EventKind
 	for _, e := range h.Events {
-		if now.Sub(e.At) < recentEvent && befell(e) != "" && !slices.Contains(kinds, e.Kind) {
+		if now.Sub(e.At) < recentEventAge && eventWords(e) != "" &&
+			!slices.Contains(kinds, e.Kind) {
 			kinds, events = append(kinds, e.Kind), append(events, e)
 		}
 	}
 	return events
 }
 
-// befell says in words what happened; "" where that is shown otherwise.
-func befell(e memcached.Event) string {
+// eventWords says in words what happened; "" where that is shown otherwise.
+func eventWords(e memcached.Event) string {
 	switch e.Kind {
 	case memcached.EventRestarted:
 		return "restarted and lost its locks"
@@ -126,11 +127,11 @@ func befell(e memcached.Event) string {
 	return ""
 }
 
-// listProblems tells of living replicas that lock on different servers.
-func listProblems(o *Overview, add func(Severity, string, ...any)) {
+// serverListProblems tells of living replicas that lock on different servers.
+func serverListProblems(o *Overview, add func(Severity, string, ...any)) {
 	names := make(map[string][]string) // by list
 	for _, r := range o.Replicas {
-		if r.living() && r.LockServers != "" {
+		if r.live() && r.LockServers != "" {
 			names[r.LockServers] = append(names[r.LockServers], r.Name)
 		}
 	}

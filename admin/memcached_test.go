@@ -26,7 +26,8 @@ func healthy(address string) memcached.Health {
 		Usage: memcached.Usage{Connections: 131, Items: 12041, Bytes: 4 << 20,
 			LimitBytes: 128 << 20},
 		Settings: []memcached.Setting{
-			{Name: "evictions", Value: "off", Verdict: memcached.Good}, {Name: "flush_enabled", Value: "no", Verdict: memcached.Good},
+			{Name: "evictions", Value: "off", Verdict: memcached.Good},
+			{Name: "flush_enabled", Value: "no", Verdict: memcached.Good},
 		},
 		Events: []memcached.Event{},
 	}
@@ -37,9 +38,12 @@ func troubled(address string) memcached.Health {
 	h := healthy(address)
 	h.State, h.StartedAt = memcached.StateUnsafe, ago(3*time.Minute)
 	h.Settings = []memcached.Setting{
-		{Name: "evictions", Value: "on", Verdict: memcached.Unsafe, Want: "off", Mend: "start it with -M", Why: "when it is full it drops entries"},
-		{Name: "flush_enabled", Value: "", Verdict: memcached.Unsafe, Want: "no", Mend: "start it with -F", Why: "one flush_all drops every lock"},
-		{Name: "idle_timeout", Value: "60", Verdict: memcached.Advice, Want: "0", Mend: "start it without -o idle_timeout", Why: "replicas keep connections"},
+		{Name: "evictions", Value: "on", Verdict: memcached.Unsafe, Want: "off",
+			Mend: "start it with -M", Why: "when it is full it drops entries"},
+		{Name: "flush_enabled", Value: "", Verdict: memcached.Unsafe, Want: "no",
+			Mend: "start it with -F", Why: "one flush_all drops every lock"},
+		{Name: "idle_timeout", Value: "60", Verdict: memcached.Advice, Want: "0",
+			Mend: "start it without -o idle_timeout", Why: "replicas keep connections"},
 	}
 	h.Seen = memcached.Seen{Restarts: 1, Flushes: 2, Evictions: 1204}
 	h.Events = []memcached.Event{
@@ -73,7 +77,8 @@ func watched() Options {
 	o.Memcached = servers{
 		healthy("cache-1.internal:11211"), troubled("cache-2.internal:11211"),
 		gone("10.0.3.9:11211"),
-		{Server: "10.0.3.10:11211", State: memcached.StateUnknown, Settings: []memcached.Setting{}, Events: []memcached.Event{}},
+		{Server: "10.0.3.10:11211", State: memcached.StateUnknown, Settings: []memcached.Setting{},
+			Events: []memcached.Event{}},
 	}
 	return o
 }
@@ -151,7 +156,7 @@ func TestMemcachedProblems(t *testing.T) {
 func TestOneTroubleIsToldOnce(t *testing.T) {
 	for name, want := range map[string]int{"one": 1, "another": 0} {
 		o := calm()
-		o.Stage1 = &stage1{err: errors.New("no answer")}
+		o.Advisory = &advisory{err: errors.New("no answer")}
 		o.Memcached = servers{healthy("cache:1")}
 		if name == "another" {
 			o.Memcached = servers{gone("cache:1")}

@@ -65,24 +65,36 @@ func night() Options {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
 	h.restart = []jobs.Restart{
-		{Server: "10.0.3.9:11211", StartedAt: ago(33 * time.Minute), NoticedAt: ago(33*time.Minute - 3*time.Second), NoticedBy: "replica-2"},
-		{Server: "10.0.3.9:11211", StartedAt: ago(18 * time.Minute), NoticedAt: ago(18*time.Minute - 2*time.Second), NoticedBy: "replica-1"},
+		{Server: "10.0.3.9:11211", StartedAt: ago(33 * time.Minute),
+			NoticedAt: ago(33*time.Minute - 3*time.Second), NoticedBy: "replica-2"},
+		{Server: "10.0.3.9:11211", StartedAt: ago(18 * time.Minute),
+			NoticedAt: ago(18*time.Minute - 2*time.Second), NoticedBy: "replica-1"},
 	}
 	h.blocked = []jobs.WaitSummary{
-		{Job: "rollup-hourly", Holder: "rollup-sales", Resource: "public/orders", Times: 11, Unrun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second, Last: ago(95 * time.Second)},
-		{Job: "prune-orders", Holder: "rollup-sales", Resource: "public/orders", Times: 1, Waited: 4 * time.Minute, Longest: 4 * time.Minute, Last: ago(50 * time.Minute)},
-		{Job: "rollup-sales", Holder: "rollup-hourly", Resource: "public/orders", Times: 5, Waited: 3 * time.Minute, Longest: 70 * time.Second, Last: ago(46 * time.Minute)},
-		{Job: "rollup-sales", Holder: "rollup-sales", Resource: "job:rollup-sales", Times: 4, Unrun: 4, Last: ago(20 * time.Minute)},
-		{Job: "export-orders", Holder: "prune-orders", Resource: "public/orders", Times: 2, Waited: 41 * time.Second, Longest: 30 * time.Second, Last: ago(52 * time.Minute)},
-		{Job: "sync-vendors", Holder: "", Resource: "public/vendors", Times: 3, Unrun: 1, Waited: 82 * time.Second, Longest: 40 * time.Second, Last: ago(30 * time.Minute)},
+		{Job: "rollup-hourly", Holder: "rollup-sales", Resource: "public/orders", Times: 11,
+			Unrun: 8, Waited: 16 * time.Minute, Longest: 95 * time.Second,
+			Last: ago(95 * time.Second)},
+		{Job: "prune-orders", Holder: "rollup-sales", Resource: "public/orders", Times: 1,
+			Waited: 4 * time.Minute, Longest: 4 * time.Minute, Last: ago(50 * time.Minute)},
+		{Job: "rollup-sales", Holder: "rollup-hourly", Resource: "public/orders", Times: 5,
+			Waited: 3 * time.Minute, Longest: 70 * time.Second, Last: ago(46 * time.Minute)},
+		{Job: "rollup-sales", Holder: "rollup-sales", Resource: "job:rollup-sales", Times: 4,
+			Unrun: 4, Last: ago(20 * time.Minute)},
+		{Job: "export-orders", Holder: "prune-orders", Resource: "public/orders", Times: 2,
+			Waited: 41 * time.Second, Longest: 30 * time.Second, Last: ago(52 * time.Minute)},
+		{Job: "sync-vendors", Holder: "", Resource: "public/vendors", Times: 3, Unrun: 1,
+			Waited: 82 * time.Second, Longest: 40 * time.Second, Last: ago(30 * time.Minute)},
 	}
 	h.typical = map[string]jobs.Typical{
-		"rollup-sales": {Runs: 20, Median: 95 * time.Second, Long: 160 * time.Second}, "rollup-hourly": {Runs: 20, Median: 70 * time.Second, Long: 9 * time.Minute},
-		"prune-orders": {Runs: 12, Median: 14 * time.Second, Long: 4 * time.Minute}, "merge-events": {Runs: 20, Median: 4 * time.Second, Long: 12 * time.Second},
-		"sync-vendors": {Runs: 20, Median: 40 * time.Second, Long: 2 * time.Minute}, "report/weekly": {Runs: 3, Median: 8 * time.Minute, Long: 10 * time.Minute},
+		"rollup-sales":  {Runs: 20, Median: 95 * time.Second, Long: 160 * time.Second},
+		"rollup-hourly": {Runs: 20, Median: 70 * time.Second, Long: 9 * time.Minute},
+		"prune-orders":  {Runs: 12, Median: 14 * time.Second, Long: 4 * time.Minute},
+		"merge-events":  {Runs: 20, Median: 4 * time.Second, Long: 12 * time.Second},
+		"sync-vendors":  {Runs: 20, Median: 40 * time.Second, Long: 2 * time.Minute},
+		"report/weekly": {Runs: 3, Median: 8 * time.Minute, Long: 10 * time.Minute},
 	}
 	o := options(h)
-	o.Stage1 = contention().Stage1
+	o.Advisory = contention().Advisory
 	return o
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// noticeLasts is how long the outcome of an action is shown on the page that it
+// noticeLifetime is how long the outcome of an action is shown on the page that it
 // leads to: also where the browser asks for that page again.
-const noticeLasts = 30 * time.Second
+const noticeLifetime = 30 * time.Second
 
 // notice is what an action came to, told on the page that follows. The browser
 // carries it there, so that any replica can show it; an address can't, since a
@@ -28,10 +28,10 @@ func (s *Server) setNotice(w http.ResponseWriter, r *http.Request, done outcome)
 		s.log.Error().Err(err).Msg("an action's outcome can't be told")
 		return
 	}
-	name := noticeName(r, s.people().proxy)
+	name := noticeName(r, s.accessRules().proxy)
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: base64.RawURLEncoding.EncodeToString(encoded), Path: "/",
-		MaxAge:   int(noticeLasts.Seconds()),
+		MaxAge:   int(noticeLifetime.Seconds()),
 		HttpOnly: true, Secure: strings.HasPrefix(name, secureCookie),
 		SameSite: http.SameSiteStrictMode,
 	})
@@ -42,7 +42,7 @@ func noticeName(r *http.Request, proxy *Proxy) string { return cookieName(r, pro
 // noticeFor returns the notice for the page that is asked for, if there is one.
 func (s *Server) noticeFor(r *http.Request) *notice {
 	const longest = 4096
-	cookie, err := r.Cookie(noticeName(r, s.people().proxy))
+	cookie, err := r.Cookie(noticeName(r, s.accessRules().proxy))
 	if err != nil || len(cookie.Value) > longest {
 		return nil
 	}

@@ -50,7 +50,8 @@ func wordsOf() map[reflect.Type][]string {
 	put(words, []locking.Mode{locking.Exclusive, locking.Shared, locking.Slotted})
 	put(words, []locking.Kind{locking.KindTable, locking.KindPath, locking.KindSlot,
 		locking.KindJob, locking.KindGroup, locking.KindMemo})
-	put(words, []Stage1State{Stage1Held, Stage1Missing, Stage1Other, Stage1Off, Stage1Unknown})
+	put(words, []AdvisoryState{AdvisoryHeld, AdvisoryMissing, AdvisoryOther, AdvisoryOff,
+		AdvisoryUnknown})
 	put(words, []Holding{HeldItself, HeldAbove, HeldPartly, HeldNot})
 	put(words, []Severity{Alarm, Notice})
 	put(words, []ReplicaState{ReplicaBeating, ReplicaLate, ReplicaSilent, ReplicaStopped,

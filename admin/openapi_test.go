@@ -38,7 +38,7 @@ type parameter struct {
 }
 
 func text(name, says string) parameter {
-	return parameter{name, says, object{"type": "string", "maxLength": longestText}}
+	return parameter{name, says, object{"type": "string", "maxLength": maxTextLength}}
 }
 
 func someOf[T ~string](name, says string, words []T) parameter {
@@ -48,7 +48,7 @@ func someOf[T ~string](name, says string, words []T) parameter {
 func instant(name, says string) parameter {
 	return parameter{name, says +
 		" An instant such as 2026-01-31T09:00:00Z; in UTC where it names no zone.",
-		object{"type": "string", "maxLength": longestText}}
+		object{"type": "string", "maxLength": maxTextLength}}
 }
 
 // stretch is a length of time up to now, or between two instants.
@@ -82,11 +82,13 @@ func operations() map[string]operation {
 	}
 	pause, record := reflect.TypeFor[jobs.Pause](), reflect.TypeFor[jobs.Record]()
 	return map[string]operation{
-		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not answer, the last state that this replica knows, with 503.",
+		"GET /api/v1/overview": {summary: "The state of the cluster. While the store does not " +
+			"answer, the last state that this replica knows, with 503.",
 			answer: reflect.TypeFor[Overview](),
 			more: map[int]reflect.Type{
 				http.StatusServiceUnavailable: reflect.TypeFor[Overview]()}},
-		"GET /api/v1/locks": {summary: "What is held, by whom and since when.", answer: reflect.TypeFor[[]Lock]()},
+		"GET /api/v1/locks": {summary: "What is held, by whom and since when.",
+			answer: reflect.TypeFor[[]Lock]()},
 		"GET /api/v1/locks/tree": {summary: "Every known resource beneath those above it, with " +
 			"who holds it and who waits.", answer: reflect.TypeFor[lockTree](), lists: true,
 			query: []parameter{
@@ -95,15 +97,20 @@ func operations() map[string]operation {
 				text("under", "This resource and what lies beneath."),
 				text("after", "The page after this, as a Link header names it."),
 			}},
-		"GET /api/v1/locks/timeline": {summary: "What ran, waited and was skipped on each table, the youngest first; restarts of memcached.", answer: reflect.TypeFor[timeline](), lists: true,
+		"GET /api/v1/locks/timeline": {summary: "What ran, waited and was skipped on each table, " +
+			"the youngest first; restarts of memcached.", answer: reflect.TypeFor[timeline](),
+			lists: true,
 			query: append(stretch("1h"), text("resource", "This resource and what lies beneath."),
 				parameter{"skip", "How many lanes to pass over.",
 					object{"type": "integer", "minimum": 0, "maximum": 1_000_000, "default": 0}})},
-		"GET /api/v1/locks/contention": {summary: "Which jobs kept which waiting, and how long.", answer: reflect.TypeFor[contentions](),
+		"GET /api/v1/locks/contention": {summary: "Which jobs kept which waiting, and how long.",
+			answer: reflect.TypeFor[contentions](),
 			query: append(stretch("24h"),
 				text("resource", "This resource and what lies beneath."))},
-		"GET /api/v1/locks/forecast": {summary: "Who will find whom in their way in the next 24 hours, by the cron table of the replica that answers.", answer: reflect.TypeFor[forecast](),
-			query: []parameter{text("resource", "This resource and what lies beneath.")}},
+		"GET /api/v1/locks/upcoming": {summary: "Who will find whom in their way in the next 24 " +
+			"hours, by the cron table of the replica that answers.",
+			answer: reflect.TypeFor[upcomingConflicts](),
+			query:  []parameter{text("resource", "This resource and what lies beneath.")}},
 		"GET /api/v1/jobs": {summary: "Jobs by name.", answer: reflect.TypeFor[[]Job](),
 			lists: true, query: []parameter{
 				text("text", "In the name or the description, upper or lower case."),
@@ -117,15 +124,20 @@ func operations() map[string]operation {
 				text("after", "The page after this name."),
 				text("before", "The page before this name."),
 			}},
-		"GET /api/v1/jobs/{name}": {summary: "A job, and what has become of it.", answer: reflect.TypeFor[JobDetail]()},
-		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not, at an instant.", answer: reflect.TypeFor[jobs.Explanation](),
+		"GET /api/v1/jobs/{name}": {summary: "A job, and what has become of it.",
+			answer: reflect.TypeFor[JobDetail]()},
+		"GET /api/v1/jobs/{name}/explain": {summary: "Why a job ran, or did not, at an instant.",
+			answer: reflect.TypeFor[jobs.Explanation](),
 			query: []parameter{instant("at", "Now where it is not given; also a time of day, in "+
 				"the job's zone.")}},
-		"GET /api/v1/jobs/{name}/spec": {summary: "A job that was added at run time, as it is kept.", answer: reflect.TypeFor[jobs.Spec]()},
+		"GET /api/v1/jobs/{name}/spec": {
+			summary: "A job that was added at run time, as it is kept.",
+			answer:  reflect.TypeFor[jobs.Spec]()},
 		"GET /api/v1/runs": {summary: "Runs, the youngest first.",
 			answer: reflect.TypeFor[[]jobs.Record](), lists: true, query: []parameter{
 				text("job", "Of this job."),
-				{"state", "In these states: repeated, or separated by commas.", object{"type": "array", "items": object{"type": "string"}}},
+				{"state", "In these states: repeated, or separated by commas.",
+					object{"type": "array", "items": object{"type": "string"}}},
 				someOf("reason", "With this reason.", jobs.Reasons()),
 				text("replica", "Of this replica."),
 				text("resource",
@@ -135,10 +147,14 @@ func operations() map[string]operation {
 				text("before", "The page after this run's id: older ones."),
 				text("after", "The page before this run's id: younger ones."),
 			}},
-		"GET /api/v1/runs/{id}":    {summary: "A run, with what it has written.", answer: reflect.TypeFor[tracedRun]()},
-		"GET /api/v1/replicas":     {summary: "Replicas that live, or died in the last hour.", answer: reflect.TypeFor[[]Replica]()},
-		"GET /api/v1/memcached":    {summary: "The memcached servers, as this replica sees them.", answer: reflect.TypeFor[MemcachedView]()},
-		"GET /api/v1/pauses":       {summary: "The pauses that stand.", answer: reflect.TypeFor[[]jobs.Pause]()},
+		"GET /api/v1/runs/{id}": {summary: "A run, with what it has written.",
+			answer: reflect.TypeFor[tracedRun]()},
+		"GET /api/v1/replicas": {summary: "Replicas that live, or died in the last hour.",
+			answer: reflect.TypeFor[[]Replica]()},
+		"GET /api/v1/memcached": {summary: "The memcached servers, as this replica sees them.",
+			answer: reflect.TypeFor[MemcachedView]()},
+		"GET /api/v1/pauses": {summary: "The pauses that stand.",
+			answer: reflect.TypeFor[[]jobs.Pause]()},
 		"GET /api/v1/openapi.json": {summary: "This document."},
 		"GET /api/v1/audit": {summary: "Who did what, the youngest first.",
 			answer: reflect.TypeFor[[]jobs.Audited](), lists: true, query: []parameter{
@@ -161,35 +177,53 @@ func operations() map[string]operation {
 			"named by topic, each with an id to go on from at any replica. " +
 			"Ask for the topic's data when one comes. A stream ends after half an hour, and with " +
 			"the sign-in: come again.", query: []parameter{
-			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) + ". All where it is not given.", object{"type": "string"}},
+			{"topics", "Which, separated by commas: " + listed(jobs.Topics()) +
+				". All where it is not given.", object{"type": "string"}},
 			text("since",
 				"The id of the last event seen. The header Last-Event-ID goes before it."),
 		}},
 		"POST /api/v1/jobs": {summary: "Adds a job, or changes one that was added.",
 			answer: reflect.TypeFor[jobs.Spec](), needs: []string{"job"}, body: object{
-				"reason": reason, "job": object{"type": "object", "description": "The job as a configuration has it."}, "version": version}},
-		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.", answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
-		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to take up. Says what the run waits for now; 409 with the blocker if it may not wait and would have to.",
+				"reason": reason, "job": object{"type": "object",
+					"description": "The job as a configuration has it."}, "version": version}},
+		"POST /api/v1/jobs/{name}/remove": {summary: "Removes a job that was added.",
+			answer: reflect.TypeFor[removed](), body: object{"reason": reason, "version": version}},
+		"POST /api/v1/jobs/{name}/trigger": {summary: "Adds a run of the job, for any replica to " +
+			"take up. Says what the run waits for now; 409 with the blocker if it may not wait " +
+			"and would have to.",
 			answer: reflect.TypeFor[jobs.Triggered](), body: object{
 				"wait": object{"type": "string", "examples": []string{"0", "10m"},
-					"description": "How long the run may wait before it begins, as a Go duration: then it ends as skipped. With 0 it is not added where something is in its way. Without it the run waits until the job's deadline."},
-				"reason": reason, "params": object{"type": "object", "description": "Over the job's own, by key."}, "even_paused": flag("Also while the job is paused.")}},
-		"POST /api/v1/jobs/{name}/pause":          action("Pauses a job.", pause),
-		"POST /api/v1/jobs/{name}/resume":         action("Ends a job's own pause.", pause),
-		"POST /api/v1/groups/{name}/pause":        action("Pauses a group.", pause),
-		"POST /api/v1/groups/{name}/resume":       action("Ends a group's own pause.", pause),
-		"POST /api/v1/pause":                      action("Pauses everything.", pause),
-		"POST /api/v1/resume":                     action("Ends the pause of everything.", pause),
-		"POST /api/v1/runs/{id}/cancel":           action("Ends a run that waits, or has its replica end it.", record),
-		"POST /api/v1/replicas/{session}/drain":   action("Has a replica start nothing more.", reflect.TypeFor[drained]()),
-		"POST /api/v1/replicas/{session}/undrain": action("Has it start runs again.", reflect.TypeFor[drained]()),
-		"POST /api/v1/webhooks/{id}/again":        action("Has a webhook told once more what it could not be told.", reflect.TypeFor[jobs.Undelivered]()),
+					"description": "How long the run may wait before it begins, as a Go " +
+						"duration: then it ends as skipped. With 0 it is not added where " +
+						"something is in its way. Without it the run waits until the job's " +
+						"deadline."},
+				"reason": reason, "params": object{"type": "object",
+					"description": "Over the job's own, by key."}, "even_paused": flag(
+					"Also while the job is paused.")}},
+		"POST /api/v1/jobs/{name}/pause":    action("Pauses a job.", pause),
+		"POST /api/v1/jobs/{name}/resume":   action("Ends a job's own pause.", pause),
+		"POST /api/v1/groups/{name}/pause":  action("Pauses a group.", pause),
+		"POST /api/v1/groups/{name}/resume": action("Ends a group's own pause.", pause),
+		"POST /api/v1/pause":                action("Pauses everything.", pause),
+		"POST /api/v1/resume":               action("Ends the pause of everything.", pause),
+		"POST /api/v1/runs/{id}/cancel": action(
+			"Ends a run that waits, or has its replica end it.", record),
+		"POST /api/v1/replicas/{session}/drain": action("Has a replica start nothing more.",
+			reflect.TypeFor[drained]()),
+		"POST /api/v1/replicas/{session}/undrain": action("Has it start runs again.",
+			reflect.TypeFor[drained]()),
+		"POST /api/v1/webhooks/{id}/again": action("Has a webhook told once more what it could "+
+			"not be told.", reflect.TypeFor[jobs.Undelivered]()),
 		"POST /api/v1/locks/release": {summary: "Takes a lock away from its holder, which can " +
 			"commit nothing more.", answer: reflect.TypeFor[released](),
 			needs: []string{"resource", "token"}, body: object{
-				"reason": reason, "resource": object{"type": "string", "description": "As the list of locks has it."},
-				"token":           object{"type": "integer", "format": "int64", "minimum": 1, "description": "The holder's, as the list of locks has it: where another holds it now, 409."},
-				"end_transaction": flag("Also end the transaction that the holder is in: it rolls back.")}},
+				"reason": reason, "resource": object{"type": "string",
+					"description": "As the list of locks has it."},
+				"token": object{"type": "integer", "format": "int64", "minimum": 1,
+					"description": "The holder's, as the list of locks has it: where another " +
+						"holds it now, 409."},
+				"end_transaction": flag("Also end the transaction that the holder is in: it " +
+					"rolls back.")}},
 	}
 }
 
@@ -223,15 +257,19 @@ func document(t *testing.T, routes []route) object {
 	}
 	return object{
 		"openapi": "3.1.0",
-		"info": object{"title": "Holdfast", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		"info": object{"title": "Holdfast", "version": "1",
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "What the pages show and do, as JSON, the same from every replica. " +
 				"Lists are never null. Instants are in UTC. " +
 				"Parameters and fields that are not described are refused with 400, and so is a " +
 				"parameter that is given twice. Names may be added to answers."},
 		"paths": paths,
 		"components": object{"schemas": s.named, "responses": s.refusals, "securitySchemes": object{
-			"token":  object{"type": "http", "scheme": "bearer", "description": "A token of the configuration, for machines."},
-			"signIn": object{"type": "apiKey", "in": "cookie", "name": secureCookie, "description": "Of who has signed in. Over plain HTTP on loopback its name is " + plainCookie + "."},
+			"token": object{"type": "http", "scheme": "bearer",
+				"description": "A token of the configuration, for machines."},
+			"signIn": object{"type": "apiKey", "in": "cookie", "name": secureCookie,
+				"description": "Of who has signed in. Over plain HTTP on loopback its name is " +
+					plainCookie + "."},
 		}},
 	}
 }
@@ -443,9 +481,11 @@ func clusters() map[string]Options {
 		"empty": empty(), "one": one(), "calm": calm(), "busy": busy(), "contention": contention(),
 		"layers": layers(), "hostile": hostile(), "memcached": watched(), "drifting": drifting(),
 		"drift": drift(), "story": story(), "night": night(), "crowd": crowd(), "fifty": fifty(),
-		"many locks": tenThousandLocks(), "many waits": manyWaits(), "rush": rush(), "down": down(), "acted": acted(contention()),
+		"many locks": tenThousandLocks(), "many waits": manyWaits(), "rush": rush(), "down": down(),
+		"acted":          acted(contention()),
 		"acted and down": acted(contention(), storeDown), "added": acted(busy(), added),
-		"paused":     acted(contention(), paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")),
+		"paused": acted(contention(),
+			paused(jobs.Target{Kind: jobs.TargetAll}, "a failover is going on")),
 		"no webhook": acted(contention(), func(c *control) { c.hooks = nil }),
 	}
 }

@@ -26,8 +26,8 @@ import (
 // DefaultRefresh is how often the page asks again unless Options say otherwise.
 const DefaultRefresh = 5 * time.Second
 
-// leastRefresh keeps open pages from asking the store all the time.
-const leastRefresh = 5 * time.Second
+// minRefresh keeps open pages from asking the store all the time.
+const minRefresh = 5 * time.Second
 
 // ErrOptions is wrapped by every error about Options, but ExposedError.
 var ErrOptions = errors.New("admin options")
@@ -45,7 +45,7 @@ func (e *ExposedError) Error() string {
 }
 
 // Stage1 tells who holds resources by stage 1. *locking.Locker implements it.
-type Stage1 interface {
+type Advisory interface {
 	// Inspect returns the holders of those resources that are locked
 	// exclusively, or an error when stage 1 could not be asked.
 	Inspect(ctx context.Context, resources []locking.Resource) (map[locking.Resource]locking.Holder,
@@ -122,7 +122,7 @@ type Options struct {
 	Watch func(ctx context.Context, run uuid.UUID) error
 	// Operations do what operators ask for; nil where the page only shows.
 	Operations *jobs.Operations
-	Stage1     Stage1    // nil where there is no stage 1
+	Advisory   Advisory  // nil where there is no stage 1
 	Memcached  Memcached // nil where stage 1 is not in memcached
 
 	Replica string // this replica's name
@@ -179,21 +179,21 @@ func (o *Options) check() error {
 	if o.Replica == "" {
 		bad("the replica's name is needed")
 	}
-	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < leastRefresh {
-		bad("refresh is %s, expected at least %s", o.Refresh, leastRefresh)
+	if o.Refresh < 0 || o.Refresh > 0 && o.Refresh < minRefresh {
+		bad("refresh is %s, expected at least %s", o.Refresh, minRefresh)
 	}
 	o.checkUsers(bad)
 	o.checkTokens(bad)
 	o.checkProxy(bad)
 	for i, key := range o.CookieKeys {
-		if len(key) < leastCookieKey {
-			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), leastCookieKey)
+		if len(key) < minCookieKey {
+			bad("cookie key %d has %d bytes, expected at least %d", i+1, len(key), minCookieKey)
 		}
 	}
 	return errors.Join(append(problems, o.checkAddress())...)
 }
 
-const leastCookieKey = 32 // bytes
+const minCookieKey = 32 // bytes
 
 func (o *Options) checkUsers(bad func(format string, args ...any)) {
 	seen := make(map[string]bool)

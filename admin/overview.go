@@ -15,14 +15,14 @@ import (
 // fetched, as far as a store gives them in one go: the oldest matter, and
 // stores list the youngest first.
 const (
-	nextFirings  = 10
-	recentRuns   = 15
-	troubledRuns = 10
-	lastDay      = 24 * time.Hour
+	nextFirings    = 10
+	recentRuns     = 15
+	recentFailures = 10
+	lastDay        = 24 * time.Hour
 )
 
 // Overview is the state of the cluster at one moment: the page / and its JSON
-// twin.
+// jsonPath.
 type Overview struct {
 	Summary  string    `json:"summary"`
 	Problems []Problem `json:"problems"` // the worst first
@@ -39,17 +39,17 @@ type Overview struct {
 	Resources []ResourceState `json:"resources"`
 	Running   []jobs.Record   `json:"running"` // the oldest first
 	// ended, but not well: the youngest first
-	Troubled []jobs.Record `json:"troubled"`
-	Troubles []JobTroubles `json:"troubles_last_day"` // by job, the worst first
-	Last     []jobs.Record `json:"last_runs"`         // ended: the youngest first
-	Next     []Firing      `json:"next"`              // by this replica's cron table
-	Replicas []Replica     `json:"replicas"`
+	RecentFailures []jobs.Record `json:"failed_or_skipped"`
+	FailuresByJob  []JobFailures `json:"failed_or_skipped_24h"` // by job, the worst first
+	Last           []jobs.Record `json:"last_runs"`             // ended: the youngest first
+	Next           []Firing      `json:"next"`                  // by this replica's cron table
+	Replicas       []Replica     `json:"replicas"`
 	// jobs that the replicas' configurations do not have alike
-	Drift   []jobs.JobDrift   `json:"drift,omitempty"`
-	Pauses  []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
-	Actions bool              `json:"-"`                // who looks may act
-	holders map[string][]Lock // the locks of each run, by its id
-	stage1  error             // why stage 1 could not be asked
+	Drift    []jobs.JobDrift   `json:"drift,omitempty"`
+	Pauses   []jobs.Pause      `json:"pauses,omitempty"` // that stand, the oldest first
+	Actions  bool              `json:"-"`                // who looks may act
+	holders  map[string][]Lock // the locks of each run, by its id
+	advisory error             // why stage 1 could not be asked
 }
 
 // ServedBy is the replica that answers, and what it alone knows.
@@ -80,7 +80,7 @@ func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 // overview returns the state of the cluster, and the status to answer with.
 func (s *Server) overview(ctx context.Context) (Overview, int) {
 	var f Frame
-	_, content, status, err := answerLast(s, ctx, "/", &f, s.reader.overview)
+	_, content, status, err := queryOrCached(s, ctx, "/", &f, s.reader.overview)
 	if content == nil { // the question has no mistakes of the caller's to tell
 		content = new(Overview)
 		*content = emptyOverview()
@@ -117,14 +117,14 @@ func (s *Server) servedBy(ctx context.Context) ServedBy {
 func emptyOverview() Overview {
 	return Overview{
 		Problems: []Problem{}, Waiting: []jobs.Record{}, Resources: []ResourceState{},
-		Running:  []jobs.Record{},
-		Troubled: []jobs.Record{}, Troubles: []JobTroubles{}, Last: []jobs.Record{},
+		Running:        []jobs.Record{},
+		RecentFailures: []jobs.Record{}, FailuresByJob: []JobFailures{}, Last: []jobs.Record{},
 		Next: []Firing{}, Replicas: []Replica{},
 	}
 }
 
 // overview asks for everything but what only the server knows.
-func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
+func (r *reader) overview(ctx context.Context, p snapshot) (Overview, error) {
 	o := emptyOverview()
 	o.Now, o.Replicas = p.now, p.replicas
 	set, err := r.locks(ctx)
@@ -139,14 +139,14 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 	if err != nil {
 		return o, fmt.Errorf("what did not end well: %w", err)
 	}
-	o.Troubles = troublesByJob(tallies)
+	o.FailuresByJob = failuresByJob(tallies)
 	if err := r.overviewRuns(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Drift, err = r.drifted(ctx, o.Replicas); err != nil {
+	if o.Drift, err = r.driftedJobs(ctx, o.Replicas); err != nil {
 		return o, err
 	}
-	if o.Pauses, err = r.standing(ctx); err != nil {
+	if o.Pauses, err = r.activePauses(ctx); err != nil {
 		return o, err
 	}
 	for _, scheduledAt := range r.firings(o.Now, nextFirings) {
@@ -154,7 +154,7 @@ func (r *reader) overview(ctx context.Context, p pulse) (Overview, error) {
 			resourcesOf(scheduledAt.Resources)})
 	}
 	o.Resources = resourceStates(known, set.locks, o.Waiting)
-	o.stage1 = set.stage1
+	o.advisory = set.advisory
 	o.holders = make(map[string][]Lock)
 	for _, lock := range slices.Concat(set.locks, set.own) {
 		o.holders[lock.Holder.Run] = append(o.holders[lock.Holder.Run], lock)
@@ -171,7 +171,7 @@ func (r *reader) overviewRuns(ctx context.Context, o *Overview) (err error) {
 		{&o.Waiting, jobs.RunFilter{States: []jobs.State{jobs.Waiting}, Limit: jobs.MaxBatch}},
 		{&o.Running, jobs.RunFilter{States: []jobs.State{jobs.Running}, Limit: jobs.MaxBatch}},
 		{&o.Last, jobs.RunFilter{States: finalStates(), Limit: recentRuns}},
-		{&o.Troubled, jobs.RunFilter{States: troubledStates(), Limit: troubledRuns}},
+		{&o.RecentFailures, jobs.RunFilter{States: unsuccessfulStates(), Limit: recentFailures}},
 	}
 	for _, list := range lists {
 		if *list.runs, err = r.runs(ctx, list.filter); err != nil {
@@ -204,6 +204,6 @@ func finalStates() []jobs.State {
 	return slices.DeleteFunc(jobs.States(), func(s jobs.State) bool { return !s.Final() })
 }
 
-func troubledStates() []jobs.State {
+func unsuccessfulStates() []jobs.State {
 	return slices.DeleteFunc(finalStates(), func(s jobs.State) bool { return s == jobs.Succeeded })
 }

@@ -21,13 +21,13 @@ var templateFiles embed.FS
 
 // How much of a list the page shows; the JSON twin has all.
 const (
-	shownRunning   = 12
-	shownBlockages = 20
-	shownWaiting   = 8 // of each blockage
-	shownLocks     = 5 // of each blockage
-	shownFree      = 300
-	shownTroubles  = 12
-	shownPauses    = 5
+	shownRunning       = 12
+	shownBlockedGroups = 20
+	shownWaiting       = 8 // of each blockage
+	shownLocks         = 5 // of each blockage
+	shownFree          = 300
+	shownFailures      = 12
+	shownPauses        = 5
 )
 
 // pages renders the templates. It holds nothing of one server.
@@ -42,39 +42,39 @@ func newPages() (*pages, error) {
 		return nil, fmt.Errorf("admin assets: %w", err)
 	}
 	set, err := template.New("").Funcs(template.FuncMap{
-		"asset":     a.url,
-		"at":        newMoment,
-		"cut":       cut,
-		"ended":     ended,
-		"figure":    figure,
-		"lasted":    lasted,
-		"recent":    recent,
-		"befell":    befell,
-		"setting":   settingWords,
-		"trouble":   trouble,
-		"usage":     usageWords,
-		"verdict":   verdictWords,
-		"runs":      newRunList,
-		"runsOfOne": newRunListOfOne,
-		"sentence":  sentence,
-		"short":     short,
-		"since":     since,
-		"span":      span,
-		"state":     stateWords,
-		"why":       why,
-		"whyWaits":  whyWaits,
-		"isRun":     isRun,
-		"action":    actionWords,
-		"names":     names,
-		"offset":    offsetWords,
-		"prefix":    prefix,
-		"indent":    indented,
-		"first":     firstRuns,
-		"plot":      newPlot,
-		"strip":     newStrip,
-		"words":     shortReason,
-		"jobPath":   jobPath,
-		"sections":  sections,
+		"asset":          a.url,
+		"at":             newTimeView,
+		"cut":            cut,
+		"ended":          ended,
+		"figure":         figure,
+		"lasted":         lasted,
+		"recent":         recent,
+		"eventWords":     eventWords,
+		"setting":        settingWords,
+		"memcachedError": memcachedError,
+		"usage":          usageWords,
+		"verdict":        verdictWords,
+		"runs":           newRunList,
+		"runsOfOne":      newRunListOfOne,
+		"sentence":       sentence,
+		"short":          short,
+		"since":          since,
+		"span":           span,
+		"state":          stateWords,
+		"why":            why,
+		"whyWaits":       whyWaits,
+		"isRun":          isRun,
+		"action":         actionWords,
+		"names":          names,
+		"offset":         offsetWords,
+		"prefix":         prefix,
+		"indent":         indented,
+		"first":          firstRuns,
+		"plot":           newPlot,
+		"strip":          newStrip,
+		"words":          shortReason,
+		"jobPath":        jobPath,
+		"sections":       sections,
 
 		"actionPath":  actionPath,
 		"releasePath": releasePath,
@@ -120,8 +120,8 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(s, w, r, page[Overview]{
-		template: "overview.html", section: "/", title: "Overview", twin: "/api/v1/overview",
-		live: true, question: s.reader.overview,
+		template: "overview.html", section: "/", title: "Overview", jsonPath: "/api/v1/overview",
+		live: true, load: s.reader.overview,
 		complete: func(o *Overview, f *Frame) *Overview {
 			s.completeOverview(o, f)
 			f.Title = o.Title()
@@ -154,14 +154,16 @@ func (o *Overview) Busy() []ResourceState {
 	return busy
 }
 
-// BlockagesShown returns the blockages that the page lists.
-func (o *Overview) BlockagesShown() []blockage {
-	all := o.Blockages()
-	return all[:min(len(all), shownBlockages)]
+// BlockedGroupsShown returns the blockages that the page lists.
+func (o *Overview) BlockedGroupsShown() []blockedGroup {
+	all := o.BlockedGroups()
+	return all[:min(len(all), shownBlockedGroups)]
 }
 
-// BlockagesMore returns how many it does not list.
-func (o *Overview) BlockagesMore() int { return len(o.Blockages()) - len(o.BlockagesShown()) }
+// BlockedGroupsMore returns how many it does not list.
+func (o *Overview) BlockedGroupsMore() int {
+	return len(o.BlockedGroups()) - len(o.BlockedGroupsShown())
+}
 
 // Free returns the others.
 func (o *Overview) Free() []ResourceState { return o.Resources[len(o.Busy()):] }
@@ -196,13 +198,13 @@ func (o *Overview) PausesMore() int { return len(o.Pauses) - len(o.PausesShown()
 // jobPath is where a job's page is. A name may have slashes.
 func jobPath(name string) string { return "/jobs/" + url.PathEscape(name) }
 
-// TroublesShown returns the jobs whose troubles the page lists, the worst.
-func (o *Overview) TroublesShown() []JobTroubles {
-	return o.Troubles[:min(len(o.Troubles), shownTroubles)]
+// FailuresShown returns the jobs whose troubles the page lists, the worst.
+func (o *Overview) FailuresShown() []JobFailures {
+	return o.FailuresByJob[:min(len(o.FailuresByJob), shownFailures)]
 }
 
-// TroublesMore returns how many it does not list.
-func (o *Overview) TroublesMore() int { return len(o.Troubles) - len(o.TroublesShown()) }
+// FailuresMore returns how many it does not list.
+func (o *Overview) FailuresMore() int { return len(o.FailuresByJob) - len(o.FailuresShown()) }
 
 // firstRuns returns the first n of a list.
 func firstRuns(runs []jobs.Record, n int) []jobs.Record { return runs[:min(len(runs), n)] }

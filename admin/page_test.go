@@ -39,7 +39,8 @@ func TestPageRefreshesItself(t *testing.T) {
 		return plain[1]
 	}
 	for path, want := range map[string]string{
-		"/": "5", "/locks": "scripts", "/replicas": "5", "/runs/" + id(1).String(): "5", "/jobs/merge-events": "5",
+		"/": "5", "/locks": "scripts", "/replicas": "5", "/runs/" + id(1).String(): "5",
+		"/jobs/merge-events":      "5",
 		"/runs/" + id(2).String(): "", "/jobs": "scripts", "/runs": "scripts", "/audit": "scripts",
 		"/?refresh=off": "",
 	} {
@@ -92,7 +93,7 @@ func TestBlockagesNameWhatIsInTheWay(t *testing.T) {
 		t.Fatal(o.Error)
 	}
 	var got []string
-	for _, b := range o.Blockages() {
+	for _, b := range o.BlockedGroups() {
 		line := b.Resource + b.Job()
 		for _, lock := range b.Locks {
 			line += " by " + lock.Holder.Job
@@ -132,7 +133,7 @@ func TestBlockedBeneathSchemaLock(t *testing.T) {
 	h := opts.Store.(*history)
 	h.runs = append(h.runs, waiting(9, "load-orders", time.Minute, "warehouse/orders", h.runs[1]))
 	o, _ := newServer(t, opts).overview(t.Context())
-	blockages := o.Blockages()
+	blockages := o.BlockedGroups()
 	if len(blockages) != 1 || len(blockages[0].Locks) != 1 ||
 		blockages[0].Locks[0].Resource != "warehouse" {
 		t.Errorf("blockages are %+v, want the schema's lock", blockages)
@@ -226,7 +227,8 @@ func TestContrast(t *testing.T) {
 		t.Fatal("no dark colours")
 	}
 	pairs := [][2]string{
-		{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"}, {"text", "plain-ground"},
+		{"good", "good-ground"}, {"warn", "warn-ground"}, {"bad", "bad-ground"},
+		{"text", "plain-ground"},
 		{"text", "warn-ground"}, {"text", "bad-ground"},
 	}
 	for _, colour := range []string{"text", "muted", "link", "warn", "bad"} {

@@ -53,16 +53,16 @@ func onlyParams(r *http.Request, allowed ...string) error {
 	return nil
 }
 
-// longestText is more than any name has.
-const longestText = 1000 // bytes
+// maxTextLength is more than any name has.
+const maxTextLength = 1000 // bytes
 
 // text returns what stores and pages can carry.
 func (p params) text(name string) (string, error) {
 	text := p.Get(name)
 	switch {
-	case len(text) > longestText:
+	case len(text) > maxTextLength:
 		return "", &badRequest{fmt.Sprintf("%s has %d bytes, expected at most %d", name, len(text),
-			longestText)}
+			maxTextLength)}
 	case !utf8.ValidString(text):
 		return "", &badRequest{name + " is not UTF-8"}
 	case strings.ContainsFunc(text, unicode.IsControl):
@@ -124,13 +124,13 @@ func (p params) instant(name string) (time.Time, error) {
 // instantLayout keeps what stores keep of an instant, in a form that sorts.
 const instantLayout = "2006-01-02T15:04:05.000000Z"
 
-// placeOf is a place in a list that is ordered by instant and id: nothing is
+// encodeCursor is a place in a list that is ordered by instant and id: nothing is
 // looked up by its id alone.
-func placeOf(at time.Time, id uuid.UUID) string {
+func encodeCursor(at time.Time, id uuid.UUID) string {
 	return at.UTC().Format(instantLayout) + "_" + id.String()
 }
 
-// place reads what placeOf has written; nil where none is given.
+// place reads what encodeCursor has written; nil where none is given.
 func (p params) place(name string) (*jobs.RunCursor, error) {
 	text := p.Get(name)
 	if text == "" {
@@ -195,20 +195,21 @@ func (p params) with(path string, pairs ...string) string {
 }
 
 // cursors are the parameters by which a list goes on and back.
-type cursors struct{ on, back string }
+type cursors struct{ next, previous string }
 
 // pager says whether a list goes on and back, and where.
-type pager struct{ ToOn, ToBack, ToStart string } // addresses; "" where there is nothing
+// addresses; "" where there is nothing
+type pager struct{ NextPage, PreviousPage, FirstPage string }
 
 // pager returns where the neighbours of a page are, by its first and its last.
 func (p params) pager(path string, by cursors, first, last string, on, back bool) pager {
 	var g pager
 	if on {
-		g.ToOn = p.with(path, by.back, "", by.on, last)
+		g.NextPage = p.with(path, by.previous, "", by.next, last)
 	}
 	if back {
-		g.ToBack, g.ToStart = p.with(path, by.on, "", by.back, first),
-			p.with(path, by.on, "", by.back, "")
+		g.PreviousPage, g.FirstPage = p.with(path, by.next, "", by.previous, first),
+			p.with(path, by.next, "", by.previous, "")
 	}
 	return g
 }
@@ -216,11 +217,11 @@ func (p params) pager(path string, by cursors, first, last string, on, back bool
 // setLinks tells machines of the pages behind and before, as RFC 8288 has it.
 func setLinks(w http.ResponseWriter, g pager) {
 	var links []string
-	if g.ToOn != "" {
-		links = append(links, "<"+g.ToOn+`>; rel="next"`)
+	if g.NextPage != "" {
+		links = append(links, "<"+g.NextPage+`>; rel="next"`)
 	}
-	if g.ToBack != "" {
-		links = append(links, "<"+g.ToBack+`>; rel="prev"`)
+	if g.PreviousPage != "" {
+		links = append(links, "<"+g.PreviousPage+`>; rel="prev"`)
 	}
 	if len(links) > 0 {
 		w.Header().Set("Link", strings.Join(links, ", "))

@@ -55,8 +55,8 @@ func TestWrongParametersAreNamed(t *testing.T) {
 		"/api/v1/locks/timeline?until=soon":                         `until is "soon", expected an instant`,
 		"/api/v1/locks/contention?from=2026-01-01&until=2027-01-01": `until is 365 d after from, expected between 10 s and 31 d`,
 		"/api/v1/locks/contention?skip=1":                           `parameter "skip" is unknown, expected some of from, until, span, resource`,
-		"/api/v1/locks/forecast?resource=%00":                       `resource has a control character`,
-		"/api/v1/locks/forecast?span=1h":                            `parameter "span" is unknown, expected some of resource`,
+		"/api/v1/locks/upcoming?resource=%00":                       `resource has a control character`,
+		"/api/v1/locks/upcoming?span=1h":                            `parameter "span" is unknown, expected some of resource`,
 		"/api/v1/audit?before=" +
 			auditNoUUID: `expected what the link to the next page has`,
 	} {
@@ -70,7 +70,7 @@ func TestWrongParametersAreNamed(t *testing.T) {
 }
 
 var (
-	long        = strings.Repeat("x", longestText+1)
+	long        = strings.Repeat("x", maxTextLength+1)
 	auditNoUUID = "2026-03-14T03:12:15.000000Z_" + strings.Repeat("z", 36)
 )
 
@@ -81,7 +81,7 @@ func TestEmptyFieldsAreNotGiven(t *testing.T) {
 		"/jobs?text=&group=&state=&source=&paused=&limit=&after=&before=",
 		"/runs?job=&state=&reason=&replica=&resource=&from=&until=&limit=&before=&after=",
 		"/audit?actor=&action=&target=&limit=&before=",
-		"/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/forecast?resource=",
+		"/locks/timeline?from=&until=&span=&resource=&skip=", "/locks/upcoming?resource=",
 	} {
 		for _, path := range []string{path, "/api/v1" + path} {
 			if reply := get(t, handler, path); reply.Code != http.StatusOK {
@@ -93,8 +93,10 @@ func TestEmptyFieldsAreNotGiven(t *testing.T) {
 
 func TestInstantsOfParameters(t *testing.T) {
 	for text, want := range map[string]time.Time{
-		"2026-03-14T03:12:15Z": noon, "2026-03-14T04:12:15+01:00": noon, "2026-03-14T03:12:15": noon, "2026-03-14 03:12:15": noon,
-		"2026-03-14T03:12": noon.Add(-15 * time.Second), "2026-03-14": noon.Truncate(24 * time.Hour), "": {},
+		"2026-03-14T03:12:15Z": noon, "2026-03-14T04:12:15+01:00": noon,
+		"2026-03-14T03:12:15": noon, "2026-03-14 03:12:15": noon,
+		"2026-03-14T03:12": noon.Add(-15 * time.Second),
+		"2026-03-14":       noon.Truncate(24 * time.Hour), "": {},
 	} {
 		got, err := params{url.Values{"from": {text}}}.instant("from")
 		if err != nil || !got.Equal(want) {

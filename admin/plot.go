@@ -99,11 +99,11 @@ func newPlot(outcomes []jobs.Outcome, now time.Time) *plot {
 	if len(ran) < least {
 		return nil
 	}
-	lengths := make([]time.Duration, len(ran))
+	durations := make([]time.Duration, len(ran))
 	for i, o := range ran {
-		lengths[i], _ = o.Took()
+		durations[i], _ = o.Took()
 	}
-	sorted := slices.Sorted(slices.Values(lengths))
+	sorted := slices.Sorted(slices.Values(durations))
 	longest := max(sorted[len(sorted)-1], time.Millisecond)
 	p := &plot{
 		Width: width, Height: height, Middle: height / 2, Top: took(longest),
@@ -113,7 +113,7 @@ func newPlot(outcomes []jobs.Outcome, now time.Time) *plot {
 	}
 	step := width / max(len(ran), slot/2)
 	for i, o := range ran {
-		h := max(2, int(float64(lengths[i])/float64(longest)*height))
+		h := max(2, int(float64(durations[i])/float64(longest)*height))
 		p.Bars = append(p.Bars, bar{X: i * step, Y: height - h, W: max(1, step*3/4), H: h,
 			State: o.State, Title: outcomeTitle(o)})
 	}

@@ -37,8 +37,8 @@ func problems(o *Overview) []Problem {
 	}
 	if !o.Now.IsZero() {
 		replicaProblems(o, add)
-		idleProblems(o, add)
-		listProblems(o, add)
+		notReadyProblems(o, add)
+		serverListProblems(o, add)
 		driftProblems(o, add)
 		lockProblems(o, add)
 		memcachedProblems(o, add)
@@ -50,14 +50,14 @@ func problems(o *Overview) []Problem {
 }
 
 func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
-	living := make(map[string]bool)
+	live := make(map[string]bool)
 	versions := make(map[string]bool)
 	for _, r := range o.Replicas {
-		if r.living() {
-			living[r.Name], versions[r.Version] = true, true
+		if r.live() {
+			live[r.Name], versions[r.Version] = true, true
 		}
 	}
-	if len(living) == 0 {
+	if len(live) == 0 {
 		add(Alarm, "No replica is beating: nothing is started.")
 	}
 	for _, r := range o.Replicas {
@@ -69,10 +69,10 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 		case r.State == ReplicaLate:
 			add(Notice, "%s is late: its last heartbeat was %s ago. Its session runs out in %s.",
 				r.Name, span(o.Now.Sub(r.LastBeat)), span(r.ExpiresAt.Sub(o.Now)))
-		case r.State == ReplicaDied && !living[r.Name]:
+		case r.State == ReplicaDied && !live[r.Name]:
 			add(Notice, "%s died %s ago and is not back. The runs it had are marked lost.", r.Name,
 				span(o.Now.Sub(*r.EndedAt)))
-			living[r.Name] = true // once a name is enough
+			live[r.Name] = true // once a name is enough
 		}
 	}
 	if len(versions) > 1 {
@@ -81,9 +81,9 @@ func replicaProblems(o *Overview, add func(Severity, string, ...any)) {
 }
 
 func lockProblems(o *Overview, add func(Severity, string, ...any)) {
-	if o.stage1 != nil && !o.Memcached.unreachable() {
+	if o.advisory != nil && !o.Memcached.unreachable() {
 		add(Notice, "Memcached could not be asked: %s The store still excludes.",
-			sentence(oneLine(o.stage1.Error(), 200)))
+			sentence(oneLine(o.advisory.Error(), 200)))
 	}
 	missing := 0
 	for _, r := range o.Resources {
@@ -97,11 +97,11 @@ func lockProblems(o *Overview, add func(Severity, string, ...any)) {
 					"next sweep frees it.",
 					lock.Resource, lock.Holder.Job, lock.Holder.Replica,
 					span(o.Now.Sub(lock.ExpiresAt)))
-			case lock.Stage1 == Stage1Other:
+			case lock.Advisory == AdvisoryOther:
 				add(Notice, "%s: memcached names %s. The store decides: job %s on %s holds it.",
 					lock.Resource, holderWords(lock.other.Owner), lock.Holder.Job,
 					lock.Holder.Replica)
-			case lock.Stage1 == Stage1Missing:
+			case lock.Advisory == AdvisoryMissing:
 				missing++
 			}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Proxy is what stands in front of the server: a load balancer that says for
-// whom it asks, and perhaps one that has signed them in. A nil Proxy trusts
+// access it asks, and perhaps one that has signed them in. A nil Proxy trusts
 // nobody.
 type Proxy struct {
 	// Networks are those that it asks from.
@@ -48,7 +48,7 @@ func peerOf(r *http.Request) netip.Addr {
 
 // clientOf returns the address that the request comes from: the peer's, or
 // where that is a trusted proxy the last in X-Forwarded-For that is not. What
-// stands before it is the client's own word.
+// latest before it is the client's own word.
 func clientOf(r *http.Request, proxy *Proxy) netip.Addr {
 	client := peerOf(r)
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// questionTimeout bounds everything that one request asks of the store.
-	questionTimeout = 3 * time.Second
-	// stage1Timeout is shorter: the page can do without stage 1.
-	stage1Timeout = time.Second
-	// maxQuestions bounds the requests that ask the store at the same time,
+	// queryTimeout bounds everything that one request asks of the store.
+	queryTimeout = 3 * time.Second
+	// advisoryTimeout is shorter: the page can do without stage 1.
+	advisoryTimeout = time.Second
+	// maxQueries bounds the requests that ask the store at the same time,
 	// so that many open pages can't take its connections from the jobs.
-	maxQuestions = 4
+	maxQueries = 4
 )
 
 // errBusy says that too many others ask at the same time.
@@ -27,21 +27,21 @@ var errBusy = errors.New("too many requests ask the store at the same time")
 // reader asks the store and stage 1 on behalf of requests.
 type reader struct {
 	store          jobs.History
-	stage1         Stage1
+	advisory       Advisory
 	upcoming       func(from time.Time, n int) []ScheduledFiring
 	scheduledTimes func(job string, from time.Time, n int) []time.Time
-	known          *kept[[]locking.Resource] // what jobs name
-	tallies        *kept[[]jobs.Tally]       // of the last day
-	lockers        *kept[[]jobs.Locker]
-	ahead          *kept[forecast]
-	lengths        lengths
-	patience       func(job string, limit time.Duration) (time.Duration, bool)
+	known          *cached[[]locking.Resource] // what jobs name
+	tallies        *cached[[]jobs.Tally]       // of the last day
+	lockers        *cached[[]jobs.Locker]
+	conflicts      *cached[upcomingConflicts]
+	durations      durations
+	waitLimit      func(job string, limit time.Duration) (time.Duration, bool)
 	restarts       jobs.Restarts // nil where there are none to be kept
 	memory         jobs.Memory
 	ops            *jobs.Operations
 	explain        func(ctx context.Context, job, at string) (jobs.Explanation, error)
 	places         chan struct{}
-	timeout        time.Duration // of all that one request asks: questionTimeout
+	timeout        time.Duration // of all that one request asks: queryTimeout
 }
 
 func newReader(o Options) *reader {
@@ -59,21 +59,22 @@ func newReader(o Options) *reader {
 		return o.Store.Lockers(ctx)
 	}
 	r := &reader{
-		known: newKept(known), tallies: newKept(tallies), lockers: newKept(lockers),
+		known: newCached(known), tallies: newCached(tallies), lockers: newCached(lockers),
 		restarts: o.Restarts,
-		store:    o.Store, stage1: o.Stage1, upcoming: o.Upcoming, scheduledTimes: o.ScheduledTimes,
-		explain: explain, memory: o.Memory, ops: o.Operations,
-		places:   make(chan struct{}, maxQuestions),
-		patience: o.LongestWait, timeout: questionTimeout,
+		store:    o.Store, advisory: o.Advisory, upcoming: o.Upcoming,
+		scheduledTimes: o.ScheduledTimes,
+		explain:        explain, memory: o.Memory, ops: o.Operations,
+		places:    make(chan struct{}, maxQueries),
+		waitLimit: o.LongestWait, timeout: queryTimeout,
 	}
-	r.ahead = newKept(func(ctx context.Context, now time.Time) (forecast, error) {
-		return r.lookAhead(ctx, now, nil)
+	r.conflicts = newCached(func(ctx context.Context, now time.Time) (upcomingConflicts, error) {
+		return r.findConflicts(ctx, now, nil)
 	})
 	return r
 }
 
 // ask calls question when its turn has come, with the time it has.
-func (r *reader) ask(parent context.Context, question func(ctx context.Context) error) error {
+func (r *reader) query(parent context.Context, load func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(parent, r.timeout)
 	defer cancel()
 	select {
@@ -82,7 +83,7 @@ func (r *reader) ask(parent context.Context, question func(ctx context.Context) 
 	case <-ctx.Done():
 		return cmp.Or(parent.Err(), errBusy)
 	}
-	err := question(ctx)
+	err := load(ctx)
 	if err != nil && ctx.Err() != nil && parent.Err() == nil {
 		return fmt.Errorf("no answer within %s: %w", r.timeout, err)
 	}

@@ -19,7 +19,7 @@ func (s *Server) replicasJSON(w http.ResponseWriter, r *http.Request) {
 		if err := onlyParams(r); err != nil {
 			return nil, err
 		}
-		p, err := s.reader.pulse(ctx)
+		p, err := s.reader.snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func (v *replicasView) OddServers(list string) string {
 func (v *replicasView) odd(value string, of func(Replica) string) string {
 	counts := make(map[string]int)
 	for _, r := range v.Replicas {
-		if r.living() && of(r) != "" {
+		if r.live() && of(r) != "" {
 			counts[of(r)]++
 		}
 	}
@@ -86,11 +86,11 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[replicasView]{
 		template: "replicas.html", section: "/replicas", title: "Replicas", live: true,
 		topics: []jobs.Topic{jobs.TopicReplicas, jobs.TopicRuns, jobs.TopicJobs},
-		question: func(ctx context.Context, p pulse) (v replicasView, err error) {
+		load: func(ctx context.Context, p snapshot) (v replicasView, err error) {
 			if v.Replicas, err = s.reader.busyReplicas(ctx, p); err != nil {
 				return v, err
 			}
-			v.Drift, err = s.reader.drifted(ctx, p.replicas)
+			v.Drift, err = s.reader.driftedJobs(ctx, p.replicas)
 			return v, err
 		},
 		complete: func(v *replicasView, f *Frame) *Overview {
@@ -102,7 +102,7 @@ func (s *Server) replicasPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // busyReplicas returns the replicas with the runs of each.
-func (r *reader) busyReplicas(ctx context.Context, p pulse) ([]Replica, error) {
+func (r *reader) busyReplicas(ctx context.Context, p snapshot) ([]Replica, error) {
 	running, err := r.runs(ctx, jobs.RunFilter{States: []jobs.State{jobs.Running},
 		Limit: jobs.MaxBatch})
 	if err != nil {
@@ -183,5 +183,5 @@ func replicaState(v jobs.ReplicaView, now time.Time) ReplicaState {
 	return ReplicaBeating
 }
 
-// living reports whether the replica may still do work.
-func (r Replica) living() bool { return r.State == ReplicaBeating || r.State == ReplicaLate }
+// live reports whether the replica may still do work.
+func (r Replica) live() bool { return r.State == ReplicaBeating || r.State == ReplicaLate }

@@ -19,23 +19,23 @@ func (e *badRequest) Error() string { return e.text }
 
 // answer asks the store one question and writes what it returns as JSON.
 func answer[T any](s *Server, w http.ResponseWriter, r *http.Request,
-	question func(ctx context.Context) (T, error)) {
+	load func(ctx context.Context) (T, error)) {
 	var value T
-	err := s.reader.ask(r.Context(), func(ctx context.Context) (err error) {
-		value, err = question(ctx)
+	err := s.reader.query(r.Context(), func(ctx context.Context) (err error) {
+		value, err = load(ctx)
 		return err
 	})
 	var bad *badRequest
 	switch {
 	case err == nil:
-		s.heard()
+		s.storeAnswered()
 		s.writeJSON(w, http.StatusOK, value)
 	case errors.As(err, &bad):
 		s.writeError(w, http.StatusBadRequest, bad.text)
 	case errors.Is(err, jobs.ErrNotFound):
 		s.writeError(w, http.StatusNotFound, err.Error())
 	default:
-		s.unheard(r.Context(), err)
+		s.storeFailed(r.Context(), err)
 		s.writeError(w, http.StatusServiceUnavailable, storeTrouble(err))
 	}
 }

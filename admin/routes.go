@@ -29,7 +29,7 @@ func (s *Server) routes() []route {
 		{"GET", "/locks", forViewers, s.locksPage},
 		{"GET", "/locks/timeline", forViewers, s.timelinePage},
 		{"GET", "/locks/contention", forViewers, s.contentionPage},
-		{"GET", "/locks/forecast", forViewers, s.forecastPage},
+		{"GET", "/locks/upcoming", forViewers, s.upcomingConflictsPage},
 		{"GET", "/jobs", forViewers, s.jobsPage},
 		{"GET", "/jobs/{name}", forViewers, s.jobPage},
 		{"GET", "/jobs/{name}/explain", forViewers, s.explainPage},
@@ -77,7 +77,7 @@ func (s *Server) routes() []route {
 		{"GET", "/api/v1/locks/tree", forViewers, s.lockTreeJSON},
 		{"GET", "/api/v1/locks/timeline", forViewers, s.timelineJSON},
 		{"GET", "/api/v1/locks/contention", forViewers, s.contentionJSON},
-		{"GET", "/api/v1/locks/forecast", forViewers, s.forecastJSON},
+		{"GET", "/api/v1/locks/upcoming", forViewers, s.upcomingConflictsJSON},
 		{"GET", "/api/v1/jobs", forViewers, s.jobsJSON},
 		{"GET", "/api/v1/jobs/{name}", forViewers, s.jobJSON},
 		{"GET", "/api/v1/jobs/{name}/explain", forViewers, s.explainJSON},
@@ -161,7 +161,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text
 		return
 	}
 	said := message{Frame: Frame{Title: http.StatusText(status)}, Code: status, Text: text}
-	if identity, err := s.people().accounts.identify(r); err == nil && !identity.stranger() {
+	if identity, err := s.accessRules().accounts.identify(r); err == nil &&
+		!identity.unauthenticated() {
 		said.Known, said.ServedBy.Replica, said.Account = true, s.options.Replica, identity
 	}
 	s.pages.write(w, s.log, status, "message.html", said)

@@ -158,7 +158,8 @@ func TestViewersReadAndOperatorsAct(t *testing.T) {
 		"viewer by proxy":    {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "petra")},
 		"operator by cookie": {withCookie(cookieOf(t, handler, "anna", "correct horse"))},
 		"operator by token":  {withHeader("Authorization", "Bearer "+deployToken)},
-		"operator by proxy":  {from("10.1.2.3:9"), withHeader("X-Forwarded-User", "olga@example.com")},
+		"operator by proxy": {from("10.1.2.3:9"),
+			withHeader("X-Forwarded-User", "olga@example.com")},
 	}
 	for proof, change := range proofs {
 		before, audited := acted, len(control.audit)

@@ -49,7 +49,7 @@ func (s *Server) runsJSON(w http.ResponseWriter, r *http.Request) {
 }
 
 // runCursors go from the young to the old.
-func runCursors() cursors { return cursors{on: "before", back: "after"} }
+func runCursors() cursors { return cursors{next: "before", previous: "after"} }
 
 // runsView is the page of runs.
 type runsView struct {
@@ -87,7 +87,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[runsView]{
 		template: "runs.html", section: "/runs", title: "Runs", live: true, fields: true,
 		topics: []jobs.Topic{jobs.TopicRuns},
-		question: func(ctx context.Context, _ pulse) (v runsView, err error) {
+		load: func(ctx context.Context, _ snapshot) (v runsView, err error) {
 			filter, err := s.reader.runFilter(ctx, p, pageRuns)
 			if err != nil {
 				return v, err

@@ -50,7 +50,7 @@ func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
 	show(s, w, r, page[runView]{
 		template: "run.html", section: "/runs", title: "Run " + short(id.String()), live: true,
 		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
-		question: func(ctx context.Context, _ pulse) (runView, error) {
+		load: func(ctx context.Context, _ snapshot) (runView, error) {
 			v, err := s.reader.runView(ctx, id)
 			if err == nil {
 				s.watch(ctx, v.Record)
@@ -111,12 +111,12 @@ func (r *reader) lockedAt(ctx context.Context, run uuid.UUID, locks []Lock) (fir
 			asked = append(asked, lock.resource)
 		}
 	}
-	if r.stage1 == nil || len(asked) == 0 {
+	if r.advisory == nil || len(asked) == 0 {
 		return first
 	}
-	ctx, cancel := context.WithTimeout(ctx, stage1Timeout)
+	ctx, cancel := context.WithTimeout(ctx, advisoryTimeout)
 	defer cancel()
-	holders, err := r.stage1.Inspect(ctx, asked)
+	holders, err := r.advisory.Inspect(ctx, asked)
 	if err != nil {
 		return first
 	}
@@ -141,7 +141,7 @@ func steps(r jobs.Record, granted, locked time.Time) []step {
 		list = append(list, step{At: at, What: what, Why: why, State: state})
 	}
 	if !r.State.Final() || r.StartedAt != nil || ended(r).After(r.CreatedAt) {
-		add(r.CreatedAt, writtenDown(r), "", "")
+		add(r.CreatedAt, recordedWords(r), "", "")
 	}
 	if r.Waited != nil {
 		add(r.Waited.Since, "Waited", blockedWords(&r.Waited.Blocker, "was held by"), "waiting")
@@ -181,7 +181,7 @@ func inOrder(list []step, over bool) []step {
 	return list
 }
 
-func writtenDown(r jobs.Record) string {
+func recordedWords(r jobs.Record) string {
 	switch {
 	case r.Recovery > 0:
 		return fmt.Sprintf("Recovery %d of the firing", r.Recovery)

@@ -45,7 +45,8 @@ func TestSecretsStayInside(t *testing.T) {
 	proofs := [][]func(*http.Request){
 		nil, {withHeader("Authorization", "Bearer "+deployToken)},
 		{withHeader("Authorization", "Bearer wrong-token")},
-		{func(r *http.Request) { r.SetBasicAuth("anna", "wrong-password") }}, {withHeader("X-Forwarded-User", "olga@example.com")},
+		{func(r *http.Request) { r.SetBasicAuth("anna", "wrong-password") }},
+		{withHeader("X-Forwarded-User", "olga@example.com")},
 		{from("10.1.2.3:4"), withHeader("X-Forwarded-User", "olga@example.com")},
 	}
 	note := func(reply *httptest.ResponseRecorder) {
@@ -92,9 +93,11 @@ func TestHostileNamesOnEveryRoute(t *testing.T) {
 		"long sign-in":  signIn(handler, strings.Repeat(script, 100), "x"),
 		"sign-in page":  ask(handler, http.MethodGet, "/login?next=/"+url.QueryEscape(script)),
 		"stranger":      ask(handler, http.MethodGet, "/"+url.PathEscape(script)),
-		"two names":     ask(handler, http.MethodGet, "/", append(as, withHeader("X-Forwarded-User", script))...),
-		"from abroad":   ask(handler, http.MethodGet, "/", withHeader("X-Forwarded-User", script)),
-		"foreign host":  ask(handler, http.MethodGet, "/", func(r *http.Request) { r.Host = script }),
+		"two names": ask(handler, http.MethodGet, "/",
+			append(as, withHeader("X-Forwarded-User", script))...),
+		"from abroad": ask(handler, http.MethodGet, "/", withHeader("X-Forwarded-User", script)),
+		"foreign host": ask(handler, http.MethodGet, "/",
+			func(r *http.Request) { r.Host = script }),
 	}
 	for _, r := range server.routes() {
 		address := strings.NewReplacer("{$}", "", "{name}", url.PathEscape(script), "{id}",
@@ -151,17 +154,26 @@ func TestGalleryOfSignIn(t *testing.T) {
 		code  int
 		has   []string
 	}{
-		"sign-in": {ask(handler, http.MethodGet, "/login?next=/"), 200, []string{"<label for=\"user\">User</label>", "<label for=\"password\">Password</label>", `<button type="submit">Sign in</button>`}},
+		"sign-in": {ask(handler, http.MethodGet, "/login?next=/"), 200,
+			[]string{"<label for=\"user\">User</label>", "<label for=\"password\">Password</label>",
+				`<button type="submit">Sign in</button>`}},
 		"sign-in-wrong": {signIn(handler, "anna", "x"), 403, []string{
 			`role="alert">The user or the password is wrong.`, `value="anna"`,
 			`aria-describedby="trouble" autofocus`,
 		}},
-		"sign-in-throttled":   {signIn(throttled, "anna", "x"), 429, []string{"Too many sign-ins failed", "Try again in 1"}},
-		"sign-in-without-tls": {signIn(handler, "anna", "x", withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
-		"sign-in-elsewhere":   {ask(newServer(t, tokensOnly).Handler(), http.MethodGet, "/login?next=/"), 200, []string{"Nobody signs in here with a password."}},
-		"signed-in":           {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200, []string{`action="/logout"`, "<bdi>anna</bdi>, operator", "sign out"}},
-		"by-proxy":            {ask(handler, http.MethodGet, "/", from("10.1.2.3:4"), withHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
-		"foreign-host":        {ask(handler, http.MethodGet, "/", func(r *http.Request) { r.Host = "evil.example" }), 421, []string{"admin.hosts"}},
+		"sign-in-throttled": {signIn(throttled, "anna", "x"), 429,
+			[]string{"Too many sign-ins failed", "Try again in 1"}},
+		"sign-in-without-tls": {signIn(handler, "anna", "x",
+			withHeader("Origin", "http://"+pageHost)), 403, []string{"without TLS"}},
+		"sign-in-elsewhere": {ask(newServer(t, tokensOnly).Handler(), http.MethodGet,
+			"/login?next=/"), 200, []string{"Nobody signs in here with a password."}},
+		"signed-in": {ask(handler, http.MethodGet, "/", withCookie(cookie)), 200,
+			[]string{`action="/logout"`, "<bdi>anna</bdi>, operator", "sign out"}},
+		"by-proxy": {ask(handler, http.MethodGet, "/", from("10.1.2.3:4"),
+			withHeader("X-Forwarded-User", "petra")), 200, []string{"<bdi>petra</bdi>, viewer"}},
+		"foreign-host": {ask(handler, http.MethodGet, "/", func(r *http.Request) {
+			r.Host = "evil.example"
+		}), 421, []string{"admin.hosts"}},
 	} {
 		body := page.reply.Body.String()
 		if page.reply.Code != page.code || !strings.HasSuffix(body, "</html>\n") {

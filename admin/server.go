@@ -18,7 +18,7 @@ import (
 // The server's own limits: a slow or greedy client loses its connection, not
 // the replica its memory.
 // patience is how long clients may take to send a request.
-type patience struct {
+type clientTimeouts struct {
 	header  time.Duration
 	request time.Duration // with its header and body
 }
@@ -40,12 +40,12 @@ type Server struct {
 	reader      *reader
 	pages       *pages
 	assets      *assets
-	whom        atomic.Pointer[people]
+	access      atomic.Pointer[accessRules]
 	throttle    *throttle    // of sign-ins
 	certificate *certificate // nil: plain HTTP
-	last        lastSeen
+	pageCache   pageCache
 	hub         *hub // nil: nobody is told of changes
-	patience    patience
+	timeouts    clientTimeouts
 
 	listen func(network, address string) (net.Listener, error)
 
@@ -76,17 +76,17 @@ func build(options Options, pages *pages) (*Server, error) {
 		reader:   newReader(options),
 		pages:    pages,
 		assets:   pages.assets,
-		patience: patience{readHeaderTimeout, readTimeout},
+		timeouts: clientTimeouts{readHeaderTimeout, readTimeout},
 		listen:   net.Listen,
 	}
-	s.throttle = &throttle{own: newTallies(), shared: options.Attempts, log: s.log}
-	people, err := s.newPeople(options)
+	s.throttle = &throttle{own: newAttemptCounts(), shared: options.Attempts, log: s.log}
+	accessRules, err := s.newAccessRules(options)
 	if err != nil {
 		return nil, err
 	}
-	s.whom.Store(people)
+	s.access.Store(accessRules)
 	if options.Changes != nil {
-		s.hub = newHub(options.Changes, s.reader.ask)
+		s.hub = newHub(options.Changes, s.reader.query)
 	}
 	if options.Certificate != nil {
 		if s.certificate, err = newCertificate(*options.Certificate, s.log); err != nil {
@@ -155,10 +155,10 @@ func (s *Server) Run(ctx context.Context) error {
 	listener := s.listener
 	s.mu.Unlock()
 	server := &http.Server{
-		Handler:           inWork(s.Handler()),
-		ConnContext:       inContext,
-		ReadHeaderTimeout: s.patience.header,
-		ReadTimeout:       s.patience.request,
+		Handler:           trackRequests(s.Handler()),
+		ConnContext:       withConnection,
+		ReadHeaderTimeout: s.timeouts.header,
+		ReadTimeout:       s.timeouts.request,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

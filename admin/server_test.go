@@ -24,21 +24,33 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"store", func(o *Options) { o.Store = nil }, "a store is needed"},
 		{"replica", func(o *Options) { o.Replica = "" }, "the replica's name is needed"},
-		{"refresh", func(o *Options) { o.Refresh = 4999 * time.Millisecond }, "refresh is 4.999s, expected at least 5s"},
-		{"address", func(o *Options) { o.Listen = "8080" }, `listen is "8080", expected host:port such as 127.0.0.1:8080`},
-		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} }, `user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
-		{"same user", func(o *Options) { o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)} }, `user "a" is there twice`},
-		{"hash", func(o *Options) { o.Users = []User{{"anna", Viewer, "s3cret"}} }, `user "anna": password hash: expected an argon2id hash`},
-		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} }, `user "anna": role is "admin", expected viewer or operator`},
-		{"token", func(o *Options) { o.Tokens = []Token{{"ci", Viewer, "s3cret"}} }, `token "ci": the hash is not the SHA-256 of a token`},
-		{"token's role", func(o *Options) { o.Tokens = []Token{{"ci", "", sumOf("x")}} }, `token "ci": role is "", expected viewer, operator or metrics`},
-		{"token's name", func(o *Options) { o.Tokens = []Token{{"", Viewer, sumOf("x")}} }, `token 1: name "" is empty`},
-		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} }, `the proxy's networks are needed`},
+		{"refresh", func(o *Options) { o.Refresh = 4999 * time.Millisecond },
+			"refresh is 4.999s, expected at least 5s"},
+		{"address", func(o *Options) { o.Listen = "8080" },
+			`listen is "8080", expected host:port such as 127.0.0.1:8080`},
+		{"user name", func(o *Options) { o.Users = []User{user(t, "a\nb", "x", Viewer)} },
+			`user 1: name "a\nb" is empty, has more than 200 bytes or a control character`},
+		{"same user", func(o *Options) {
+			o.Users = []User{user(t, "a", "x", Viewer), user(t, "a", "y", Viewer)}
+		}, `user "a" is there twice`},
+		{"hash", func(o *Options) { o.Users = []User{{"anna", Viewer, "s3cret"}} },
+			`user "anna": password hash: expected an argon2id hash`},
+		{"role", func(o *Options) { o.Users = []User{user(t, "anna", "x", "admin")} },
+			`user "anna": role is "admin", expected viewer or operator`},
+		{"token", func(o *Options) { o.Tokens = []Token{{"ci", Viewer, "s3cret"}} },
+			`token "ci": the hash is not the SHA-256 of a token`},
+		{"token's role", func(o *Options) { o.Tokens = []Token{{"ci", "", sumOf("x")}} },
+			`token "ci": role is "", expected viewer, operator or metrics`},
+		{"token's name", func(o *Options) { o.Tokens = []Token{{"", Viewer, sumOf("x")}} },
+			`token 1: name "" is empty`},
+		{"proxy", func(o *Options) { o.Proxy = &Proxy{UserHeader: "X-User", Role: Viewer} },
+			`the proxy's networks are needed`},
 		{"proxy's role", func(o *Options) {
 			o.Proxy = &Proxy{UserHeader: "X-User",
 				Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 		}, `the proxy's role is "", expected viewer or operator`},
-		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} }, `cookie key 1 has 6 bytes, expected at least 32`},
+		{"cookie key", func(o *Options) { o.CookieKeys = [][]byte{[]byte("s3cret")} },
+			`cookie key 1 has 6 bytes, expected at least 32`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,7 +86,9 @@ func TestRefusesBeyondLoopbackWithoutUsers(t *testing.T) {
 		for name, change := range map[string]func(o *Options){
 			"users":  func(o *Options) { o.Users = []User{user(t, "anna", "x", Viewer)} },
 			"tokens": func(o *Options) { o.Tokens = []Token{{"ci", Viewer, sumOf("x")}} },
-			"proxy":  func(o *Options) { o.Proxy = &Proxy{Networks: trusted.Networks, UserHeader: "X-User", Role: Viewer} },
+			"proxy": func(o *Options) {
+				o.Proxy = &Proxy{Networks: trusted.Networks, UserHeader: "X-User", Role: Viewer}
+			},
 		} {
 			o := calm()
 			o.Listen = address
@@ -271,7 +285,7 @@ func TestRefusesANameBeyondLoopbackWithoutUsers(t *testing.T) {
 		t.Errorf("with a user: %v, closed %v", err, l.closed)
 	}
 	// Nor may a reload take the users away.
-	if err := s.SetAccess(Access{}); !errors.As(err, &exposed) || s.people().accounts.open() {
+	if err := s.SetAccess(Access{}); !errors.As(err, &exposed) || s.accessRules().accounts.open() {
 		t.Errorf("without its user again: %v, want an ExposedError", err)
 	}
 }

@@ -17,7 +17,7 @@ type signInView struct {
 	Frame
 	Next      string // where to go afterwards
 	Name      string // as it was typed
-	Trouble   string // why the last try failed
+	ErrorText string // why the last try failed
 	Passwords bool   // there are users that can sign in here
 }
 
@@ -30,7 +30,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := localPath(r.URL.Query().Get("next"))
-	if !identityOf(r).stranger() {
+	if !identityOf(r).unauthenticated() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -41,7 +41,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showSignIn(w http.ResponseWriter, status int, view signInView) {
-	view.Title, view.Passwords = "Sign in", s.people().users > 0
+	view.Title, view.Passwords = "Sign in", s.accessRules().users > 0
 	s.pages.write(w, s.log, status, "signin.html", view)
 }
 
@@ -52,26 +52,27 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	name, password := r.PostForm.Get("user"), r.PostForm.Get("password")
 	view := signInView{Next: localPath(r.PostForm.Get("next")), Name: cut(name, 200)}
-	if s.people().users == 0 {
+	if s.accessRules().users == 0 {
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
 	}
 	if s.withoutTLS(r) {
-		view.Trouble = "Your browser reaches this page without TLS and would not keep a sign-in. " +
-			"Use https, or a name of loopback. The password you typed went over the network in " +
-			"the clear."
+		view.ErrorText =
+			"Your browser reaches this page without TLS and would not keep a sign-in. " +
+				"Use https, or a name of loopback. The password you typed went over the network in " +
+				"the clear."
 		s.showSignIn(w, http.StatusForbidden, view)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), questionTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), queryTimeout)
 	defer cancel()
-	client := clientOf(r, s.people().proxy)
-	err := s.people().doors.check(ctx, client, name, password)
+	client := clientOf(r, s.accessRules().proxy)
+	err := s.accessRules().passwordChecker.check(ctx, client, name, password)
 	if err == nil {
 		s.log.Info().Str("user", name).Stringer("client", client).Msg("signed in to the admin page")
-		s.setCookie(w, r, s.people().
-			accounts.signer.sign(name, s.people().accounts.users[name].text,
-			time.Now().Add(signedInFor)))
+		s.setCookie(w, r, s.accessRules().
+			accounts.signer.sign(name, s.accessRules().accounts.users[name].text,
+			time.Now().Add(signInLifetime)))
 		http.Redirect(w, r, view.Next, http.StatusSeeOther)
 		return
 	}
@@ -86,24 +87,24 @@ func (s *Server) signInTrouble(w http.ResponseWriter, err error, view *signInVie
 	var throttled *throttledError
 	switch {
 	case errors.Is(err, errWrongPassword):
-		view.Trouble = "The user or the password is wrong."
+		view.ErrorText = "The user or the password is wrong."
 		return http.StatusForbidden
 	case errors.As(err, &throttled):
 		seconds := int(math.Ceil(throttled.left.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		view.Trouble =
+		view.ErrorText =
 			"Too many sign-ins failed for this user or from this address. Try again in " +
 				span(time.Duration(seconds)*time.Second) + "."
 		return http.StatusTooManyRequests
 	}
 	w.Header().Set("Retry-After", "5")
-	view.Trouble = "Too many passwords are being checked. Try again in a moment."
+	view.ErrorText = "Too many passwords are being checked. Try again in a moment."
 	return http.StatusServiceUnavailable
 }
 
 // knownName keeps what may be a password in the wrong field out of the log.
 func (s *Server) knownName(name string) string {
-	if _, known := s.people().accounts.users[name]; known {
+	if _, known := s.accessRules().accounts.users[name]; known {
 		return name
 	}
 	return "(unknown)"
@@ -112,7 +113,8 @@ func (s *Server) knownName(name string) string {
 // withoutTLS reports whether the browser says that it reaches us by plain HTTP
 // under a name that is not loopback's.
 func (s *Server) withoutTLS(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Origin"), "http://") && !overTLS(r, s.people().proxy) &&
+	return strings.HasPrefix(r.Header.Get("Origin"), "http://") &&
+		!overTLS(r, s.accessRules().proxy) &&
 		!isLoopback(hostOnly(r.Host))
 }
 

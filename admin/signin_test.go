@@ -235,10 +235,14 @@ func TestLinkFromElsewhereReloads(t *testing.T) {
 func TestNextStaysHere(t *testing.T) {
 	handler := guarded(t).Handler()
 	for next, want := range map[string]string{
-		"": "/", "/": "/", "/?refresh=off": "/?refresh=off", "/api/v1/runs?state=failed&limit=3": "/api/v1/runs?state=failed&limit=3",
-		"//evil.example": "/", "https://evil.example/": "/", `/\evil.example`: "/", `\/evil.example`: "/", "javascript:alert(1)": "/",
-		"evil.example": "/", "/\n/evil.example": "/", "/login": "/", "/logout": "/", "/login?next=/login": "/", "/" + strings.Repeat("x", 2000): "/",
-		"/%2f%2fevil.example": "/%2f%2fevil.example", "///evil.example": "/", "/a\x00b": "/", "http:/evil.example": "/",
+		"": "/", "/": "/", "/?refresh=off": "/?refresh=off",
+		"/api/v1/runs?state=failed&limit=3": "/api/v1/runs?state=failed&limit=3",
+		"//evil.example":                    "/", "https://evil.example/": "/",
+		`/\evil.example`: "/", `\/evil.example`: "/", "javascript:alert(1)": "/",
+		"evil.example": "/", "/\n/evil.example": "/", "/login": "/", "/logout": "/",
+		"/login?next=/login": "/", "/" + strings.Repeat("x", 2000): "/",
+		"/%2f%2fevil.example": "/%2f%2fevil.example", "///evil.example": "/", "/a\x00b": "/",
+		"http:/evil.example": "/",
 	} {
 		form := url.Values{"user": {"anna"}, "password": {"correct horse"}, "next": {next}}
 		reply := ask(handler, http.MethodPost, "/login", withForm(form))
@@ -266,7 +270,7 @@ func TestTooManyPasswordChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := guarded(t)
 		for range maxChecks {
-			server.people().doors.checks <- struct{}{}
+			server.accessRules().passwordChecker.checks <- struct{}{}
 		}
 		reply := signIn(server.Handler(), "anna", "correct horse")
 		if reply.Code != http.StatusServiceUnavailable || reply.Header().Get("Retry-After") == "" {
@@ -283,12 +287,13 @@ func TestUnknownUserCostsTheSame(t *testing.T) {
 	o := calm()
 	o.Users = []User{user(t, "anna", "a", Viewer), {"bob", Viewer, string(costly)},
 		user(t, "cleo", "c", Viewer)}
-	doors := newServer(t, o).people().doors
-	if got, want := doors.decoy.Work(), doors.users["bob"].hash.Work(); got != want {
+	passwordChecker := newServer(t, o).accessRules().passwordChecker
+	if got, want := passwordChecker.decoy.Work(),
+		passwordChecker.users["bob"].hash.Work(); got != want {
 		t.Errorf("unknown names take %d, want %d as the costliest", got, want)
 	}
 	// The decoy's own password opens nothing.
-	if err := doors.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err,
+	if err := passwordChecker.check(t.Context(), netip.Addr{}, "nobody", "x"); !errors.Is(err,
 		errWrongPassword) {
 		t.Errorf("error is %v", err)
 	}
@@ -340,7 +345,7 @@ func TestThrottle(t *testing.T) {
 // TestThrottleHoldsOverReplicas counts in a store that two replicas share.
 func TestThrottleHoldsOverReplicas(t *testing.T) {
 	o := guardedOptions(t)
-	o.Attempts = newTallies()
+	o.Attempts = newAttemptCounts()
 	one, other := newServer(t, o).Handler(), newServer(t, o).Handler()
 	if got := tries(one, maxUserFailures, "anna", "192.0.2.1:1"); got[403] != maxUserFailures {
 		t.Fatalf("tries: %v", got)
@@ -381,7 +386,7 @@ func TestThrottleWithoutStore(t *testing.T) {
 
 func TestTalliesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		counts := newTallies()
+		counts := newAttemptCounts()
 		add := func(key string) {
 			t.Helper()
 			if err := counts.AddFailure(t.Context(), time.Minute, key); err != nil {
@@ -390,11 +395,11 @@ func TestTalliesAreBounded(t *testing.T) {
 		}
 		add("first")
 		time.Sleep(time.Second)
-		for i := range maxTallies + 10 {
+		for i := range maxAttemptCounts + 10 {
 			add(time.Duration(i).String())
 		}
-		if got := len(counts.byKey); got != maxTallies {
-			t.Errorf("%d keys are kept, want %d", got, maxTallies)
+		if got := len(counts.byKey); got != maxAttemptCounts {
+			t.Errorf("%d keys are kept, want %d", got, maxAttemptCounts)
 		}
 		if found, err := counts.CountFailures(t.Context(), "first"); err != nil ||
 			found[0].Count != 0 {

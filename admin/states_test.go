@@ -34,8 +34,8 @@ func options(h *history) Options {
 		Operations:     jobs.NewOperations(jobs.OperationsOptions{Control: auditOf{history: h}}),
 		ScheduledTimes: h.scheduledTimes, Memory: h,
 		Listen: "127.0.0.1:0", Store: h, Restarts: h, StoreName: "PostgreSQL", Replica: "replica-1",
-		Version: "0.2.0",
-		Stage1:  &stage1{holders: holders(h.locks)}, Log: zerolog.Nop(),
+		Version:  "0.2.0",
+		Advisory: &advisory{holders: holders(h.locks)}, Log: zerolog.Nop(),
 	}
 }
 
@@ -133,7 +133,7 @@ func contention() Options {
 	held[table("sales_rollup")] =
 		locking.Holder{Owner: locking.Owner{Replica: "replica-2", Job: "prune-orders",
 			Run: id(20).String()}}
-	o.Stage1 = &stage1{holders: held}
+	o.Advisory = &advisory{holders: held}
 	o.Upcoming = upcoming(
 		ScheduledFiring{Job: "merge-events", ScheduledAt: noon.Add(5 * time.Second),
 			Resources: exclusive("events")},
@@ -220,7 +220,7 @@ func hostile() Options {
 	}
 	h.replicas[0].Version = script
 	o := options(h)
-	o.Stage1 = &stage1{err: errors.New("dial " + script)}
+	o.Advisory = &advisory{err: errors.New("dial " + script)}
 	o.Replica, o.Version = script, script
 	server := troubled(script + strings.Repeat("z", 200))
 	server.State, server.Error, server.Version = memcached.StateUnreachable,

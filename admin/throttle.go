@@ -37,7 +37,7 @@ func (e *throttledError) Error() string {
 // where there is one: the higher counts, so that a store that is down loosens
 // the limits no further than to one replica's.
 type throttle struct {
-	own    *tallies
+	own    *attemptCounts
 	shared jobs.Attempts // nil: each replica for itself
 	log    zerolog.Logger
 	silent atomic.Bool // the store's trouble is logged once

@@ -18,8 +18,8 @@ import (
 // How much of the past one picture has.
 const (
 	shownLanes    = 16
-	mostStretches = 6000
-	leastEach     = 6
+	maxDrawnRuns  = 6000
+	minRunsPerJob = 6
 )
 
 // timeline is what ran, waited or was skipped within a time, by what it locks.
@@ -57,14 +57,14 @@ type lane struct {
 
 func timelineParams() []string { return []string{"from", "until", "span", "resource", "skip"} }
 
-// timelineOf are the parameters of a timeline.
-type timelineOf struct {
-	window   windowOf
+// timelineQuery are the parameters of a timeline.
+type timelineQuery struct {
+	window   windowQuery
 	resource *locking.Resource
 	skip     int // lanes
 }
 
-func (p params) timeline() (q timelineOf, err error) {
+func (p params) timeline() (q timelineQuery, err error) {
 	if q.window, err = p.window("1h"); err != nil {
 		return q, err
 	}
@@ -112,7 +112,7 @@ func (s *Server) timelineJSON(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	p, err := readParams(r, append(timelineParams(), "refresh")...)
-	var q timelineOf
+	var q timelineQuery
 	if err == nil {
 		q, err = p.timeline()
 	}
@@ -123,14 +123,14 @@ func (s *Server) timelinePage(w http.ResponseWriter, r *http.Request) {
 	live := q.window.from.IsZero() && q.window.until.IsZero()
 	show(s, w, r, page[timeline]{
 		template: "timeline.html", section: "/locks", title: "Timeline of locks",
-		twin: p.with("/api/v1/locks/timeline"), live: live,
+		jsonPath: p.with("/api/v1/locks/timeline"), live: live,
 		topics: []jobs.Topic{jobs.TopicRuns, jobs.TopicLocks},
-		question: func(ctx context.Context, beat pulse) (timeline, error) {
-			t, err := s.reader.timeline(ctx, beat.now, q)
+		load: func(ctx context.Context, snap snapshot) (timeline, error) {
+			t, err := s.reader.timeline(ctx, snap.now, q)
 			if err != nil {
 				return t, err
 			}
-			t.Links = p.windowLinks("/locks/timeline", q.window, q.window.at(beat.now))
+			t.Links = p.windowLinks("/locks/timeline", q.window, q.window.at(snap.now))
 			t.Pager = p.skipPager("/locks/timeline", q.skip, shownLanes, t.Known)
 			t.Resource = p.Get("resource")
 			t.lanePath = func(resource string) string {
@@ -154,16 +154,17 @@ func (p params) skipPager(path string, skip, page, total int) (g pager) {
 		return strconv.Itoa(n)
 	}
 	if skip+page < total {
-		g.ToOn = p.with(path, "skip", text(skip+page))
+		g.NextPage = p.with(path, "skip", text(skip+page))
 	}
 	if skip > 0 {
-		g.ToBack, g.ToStart = p.with(path, "skip", text(skip-page)), p.with(path, "skip", "")
+		g.PreviousPage, g.FirstPage = p.with(path, "skip", text(skip-page)),
+			p.with(path, "skip", "")
 	}
 	return g
 }
 
 // timeline asks for what happened.
-func (r *reader) timeline(ctx context.Context, now time.Time, q timelineOf) (timeline, error) {
+func (r *reader) timeline(ctx context.Context, now time.Time, q timelineQuery) (timeline, error) {
 	w := q.window.at(now)
 	t := timeline{Now: now, From: w.From, Until: w.Until, Length: w.Until.Sub(w.From),
 		Restarts: []jobs.Restart{}, Cut: []string{}}
@@ -283,7 +284,7 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 	for i := range t.Lanes {
 		l := &t.Lanes[i]
 		room := jobs.MaxBatch - len(names)
-		if fresh := countFresh(names, l.jobs); fresh > room {
+		if fresh := countNew(names, l.jobs); fresh > room {
 			t.Cut = append(t.Cut,
 				fmt.Sprintf("%s is locked by %d jobs, of which only some are drawn",
 					cut(l.Resource, 100), l.Jobs))
@@ -293,11 +294,11 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 			names[name] = true
 		}
 	}
-	of, full, err := r.stretches(ctx, t, slices.Sorted(maps.Keys(names)))
+	of, full, err := r.timelineRuns(ctx, t, slices.Sorted(maps.Keys(names)))
 	if err != nil {
 		return err
 	}
-	t.tellCut(of, full)
+	t.noteOmitted(of, full)
 	for i := range t.Lanes {
 		l := &t.Lanes[i]
 		for _, name := range l.jobs {
@@ -311,17 +312,17 @@ func (r *reader) fill(ctx context.Context, t *timeline) error {
 	return nil
 }
 
-// stretches asks for the runs of the jobs, first for as many of each, then for
+// timelineRuns asks for the runs of the jobs, first for as many of each, then for
 // more of those that had more; it returns which have more still.
-func (r *reader) stretches(ctx context.Context, t *timeline,
+func (r *reader) timelineRuns(ctx context.Context, t *timeline,
 	names []string) (of map[string][]jobs.RunInterval, full []string, err error) {
 	of = make(map[string][]jobs.RunInterval)
-	room, asked := mostStretches, names
+	room, asked := maxDrawnRuns, names
 	for range 2 {
 		if len(asked) == 0 {
 			break
 		}
-		each := min(jobs.MaxRunIntervals, max(leastEach, room/len(asked)))
+		each := min(jobs.MaxRunIntervals, max(minRunsPerJob, room/len(asked)))
 		found, err := r.store.RunIntervals(ctx,
 			jobs.RunIntervalFilter{Jobs: asked, From: t.From, Until: t.Until, Each: each})
 		if err != nil {
@@ -332,7 +333,7 @@ func (r *reader) stretches(ctx context.Context, t *timeline,
 		}
 		within := make(map[string]int)
 		for _, s := range found {
-			of[s.Job] = append(of[s.Job], plainStretch(s))
+			of[s.Job] = append(of[s.Job], plainTimelineRun(s))
 			if !s.CreatedAt.Before(t.From) {
 				within[s.Job]++
 			}
@@ -353,7 +354,7 @@ func (r *reader) stretches(ctx context.Context, t *timeline,
 	return of, full, nil
 }
 
-func countFresh(known map[string]bool, names []string) (n int) {
+func countNew(known map[string]bool, names []string) (n int) {
 	for _, name := range names {
 		if !known[name] {
 			n++
@@ -362,8 +363,8 @@ func countFresh(known map[string]bool, names []string) (n int) {
 	return n
 }
 
-// tellCut says of which jobs there are more runs than were asked for.
-func (t *timeline) tellCut(of map[string][]jobs.RunInterval, full []string) {
+// noteOmitted says of which jobs there are more runs than were asked for.
+func (t *timeline) noteOmitted(of map[string][]jobs.RunInterval, full []string) {
 	const named = 3
 	for _, name := range full[:min(len(full), named)] {
 		first := t.Until
@@ -381,8 +382,8 @@ func (t *timeline) tellCut(of map[string][]jobs.RunInterval, full []string) {
 	}
 }
 
-// plainStretch is a stretch as every replica shows it.
-func plainStretch(s jobs.RunInterval) jobs.RunInterval {
+// plainTimelineRun is a stretch as every replica shows it.
+func plainTimelineRun(s jobs.RunInterval) jobs.RunInterval {
 	s.ScheduledAt, s.CreatedAt, s.StartedAt, s.FinishedAt = s.ScheduledAt.UTC(), s.CreatedAt.UTC(),
 		inUTC(s.StartedAt), inUTC(s.FinishedAt)
 	if s.BlockedBy != nil {
@@ -407,7 +408,7 @@ func (t *timeline) Notes() []string {
 		notes = append(notes, fmt.Sprintf("%d runs are too short to be told apart here, and are "+
 			"drawn as one with their neighbours: zoom in, or follow one.", n))
 	}
-	if n := t.Chart.Crowded; n > 0 {
+	if n := t.Chart.Overlapping; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d runs went on beside so many others that they lie "+
 			"over each other.", n))
 	}
@@ -421,40 +422,40 @@ func (t *timeline) Notes() []string {
 	return notes
 }
 
-// listedStretches is how many runs the list beside the picture has.
-const listedStretches = 100
+// maxListedRuns is how many runs the list beside the picture has.
+const maxListedRuns = 100
 
-// listedStretch is a run in words.
-type listedStretch struct {
+// listedRun is a run in words.
+type listedRun struct {
 	jobs.RunInterval
 	Words string
 }
 
 // Listed returns the youngest runs of the picture, each once, in words.
-func (t *timeline) Listed() []listedStretch {
+func (t *timeline) Listed() []listedRun {
 	seen := make(map[string]bool)
-	var all []listedStretch
+	var all []listedRun
 	for _, l := range t.Lanes {
-		for _, s := range l.Runs[:min(len(l.Runs), listedStretches)] {
+		for _, s := range l.Runs[:min(len(l.Runs), maxListedRuns)] {
 			if seen[s.Run.String()] {
 				continue
 			}
 			seen[s.Run.String()] = true
-			all = append(all, listedStretch{RunInterval: s})
+			all = append(all, listedRun{RunInterval: s})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b listedStretch) int {
+	slices.SortStableFunc(all, func(a, b listedRun) int {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
-	all = all[:min(len(all), listedStretches)]
+	all = all[:min(len(all), maxListedRuns)]
 	for i := range all {
-		all[i].Words = stretchWords(all[i].RunInterval, t.Now)
+		all[i].Words = runWords(all[i].RunInterval, t.Now)
 	}
 	return all
 }
 
-// stretchWords says how long a run waited and ran, and why.
-func stretchWords(s jobs.RunInterval, now time.Time) string {
+// runWords says how long a run waited and ran, and why.
+func runWords(s jobs.RunInterval, now time.Time) string {
 	end := now
 	switch {
 	case s.FinishedAt != nil:
@@ -477,7 +478,7 @@ func stretchWords(s jobs.RunInterval, now time.Time) string {
 			parts = append(parts, "waited "+took(rested)+" between attempts")
 		}
 	}
-	if words := stretchWhy(s); words != "" {
+	if words := whyOf(s); words != "" {
 		parts = append(parts, words)
 	}
 	return strings.Join(parts, ", ")

@@ -21,23 +21,28 @@ func TestTraceOfARun(t *testing.T) {
 		on   string // the page
 		in   string // the JSON
 	}{
-		{"with a link", func(*Options) {}, `<dt>Trace</dt><dd class="code"><a href="` + traceSite + trace + `">` + trace + `</a></dd>`, `"trace_id": "` + trace + `"`},
-		{"without a link", func(o *Options) { o.Trace = func(run uuid.UUID) Trace { return Trace{ID: jobs.TraceID(run)} } },
+		{"with a link", func(*Options) {},
+			`<dt>Trace</dt><dd class="code"><a href="` + traceSite + trace + `">` + trace +
+				`</a></dd>`, `"trace_id": "` + trace + `"`},
+		{"without a link", func(o *Options) {
+			o.Trace = func(run uuid.UUID) Trace { return Trace{ID: jobs.TraceID(run)} }
+		},
 			`<dt>Trace</dt><dd class="code">` + trace + `</dd>`, `"trace_id": "` + trace + `"`},
-		{"not traced", func(o *Options) { o.Trace = func(uuid.UUID) Trace { return Trace{} } }, "", ""},
+		{"not traced", func(o *Options) { o.Trace = func(uuid.UUID) Trace { return Trace{} } }, "",
+			""},
 		{"nothing is traced", func(o *Options) { o.Trace = nil }, "", ""},
 	} {
 		o := o
 		c.give(&o)
 		handler := newServer(t, o).Handler()
-		page, twin := get(t, handler, "/runs/"+id(10).String()).Body.String(),
+		page, jsonPath := get(t, handler, "/runs/"+id(10).String()).Body.String(),
 			get(t, handler, "/api/v1/runs/"+id(10).String()).Body.String()
 		if c.on == "" && (strings.Contains(page, "<dt>Trace</dt>") ||
-			strings.Contains(twin, "trace_id")) {
-			t.Errorf("%s: there is a trace: %s", c.name, twin)
+			strings.Contains(jsonPath, "trace_id")) {
+			t.Errorf("%s: there is a trace: %s", c.name, jsonPath)
 		}
-		if !strings.Contains(page, c.on) || !strings.Contains(twin, c.in) {
-			t.Errorf("%s: page lacks %s, or JSON lacks %s: %s", c.name, c.on, c.in, twin)
+		if !strings.Contains(page, c.on) || !strings.Contains(jsonPath, c.in) {
+			t.Errorf("%s: page lacks %s, or JSON lacks %s: %s", c.name, c.on, c.in, jsonPath)
 		}
 	}
 	handler := newServer(t, o).Handler()
@@ -45,9 +50,9 @@ func TestTraceOfARun(t *testing.T) {
 	for _, run := range o.Store.(*history).runs {
 		if run.State == jobs.Missed {
 			unseen++
-			if twin := get(t, handler, "/api/v1/runs/"+run.ID.String()).
-				Body.String(); strings.Contains(twin, "trace_id") {
-				t.Errorf("a run that nobody took up has a trace: %s", twin)
+			if jsonPath := get(t, handler, "/api/v1/runs/"+run.ID.String()).
+				Body.String(); strings.Contains(jsonPath, "trace_id") {
+				t.Errorf("a run that nobody took up has a trace: %s", jsonPath)
 			}
 		}
 	}

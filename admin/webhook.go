@@ -23,7 +23,7 @@ func webhookParams() []string {
 }
 
 // webhookCursors go from the young to the old.
-func webhookCursors() cursors { return cursors{on: "before", back: "after"} }
+func webhookCursors() cursors { return cursors{next: "before", previous: "after"} }
 
 func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 	answer(s, w, r, func(ctx context.Context) ([]jobs.Undelivered, error) {
@@ -50,7 +50,7 @@ func (s *Server) webhooksJSON(w http.ResponseWriter, r *http.Request) {
 // webhooksView is the page of what webhooks could not be told.
 type webhooksView struct {
 	Deliveries []jobs.Undelivered
-	Kept       bool // the store keeps deliveries
+	Stored     bool // the store keeps deliveries
 	Pager      pager
 	Filter     webhookFields
 }
@@ -73,12 +73,12 @@ func (s *Server) webhooksPage(w http.ResponseWriter, r *http.Request) {
 	}
 	show(s, w, r, page[webhooksView]{
 		template: "webhooks.html", section: "/webhooks", title: "Webhooks",
-		question: func(ctx context.Context, _ pulse) (v webhooksView, err error) {
+		load: func(ctx context.Context, _ snapshot) (v webhooksView, err error) {
 			v.Filter = webhookFields{filter.Webhook, p.Get("run"), p.Get("given_up")}
 			asked := filter
 			asked.Limit = min(filter.Limit+1, jobs.MaxBatch) // one more says whether there are more
-			list, kept, err := s.reader.undelivered(ctx, asked)
-			if v.Kept = kept; err != nil {
+			list, stored, err := s.reader.undelivered(ctx, asked)
+			if v.Stored = stored; err != nil {
 				return v, err
 			}
 			list, on, back := trim(list, filter.Limit, filter.Before != nil, filter.After != nil)
@@ -116,12 +116,12 @@ func (p params) webhookFilter(limit int) (f jobs.UndeliveredFilter, err error) {
 	return f, err
 }
 
-func deliveryCursor(u jobs.Undelivered) string { return placeOf(u.CreatedAt, u.ID) }
+func deliveryCursor(u jobs.Undelivered) string { return encodeCursor(u.CreatedAt, u.ID) }
 
 // undelivered returns what webhooks could not be told, never nil, and whether
 // the store keeps it at all.
 func (r *reader) undelivered(ctx context.Context,
-	f jobs.UndeliveredFilter) (list []jobs.Undelivered, kept bool, err error) {
+	f jobs.UndeliveredFilter) (list []jobs.Undelivered, stored bool, err error) {
 	list = []jobs.Undelivered{}
 	if r.ops == nil {
 		return list, false, nil
@@ -175,7 +175,7 @@ func (s *Server) deliverAgainPage(w http.ResponseWriter, r *http.Request) {
 	answerAction(s, w, r, actionPage[deliverView]{
 		template: "deliver.html", section: "/webhooks", title: "Deliver again",
 		params: []string{"run"},
-		question: func(ctx context.Context, _ pulse) (v deliverView, err error) {
+		load: func(ctx context.Context, _ snapshot) (v deliverView, err error) {
 			list, _, err := s.reader.undelivered(ctx, filter)
 			if at := slices.IndexFunc(list, func(u jobs.Undelivered) bool { return u.ID == id }); at >= 0 {
 				v.Delivery = &list[at]

@@ -13,8 +13,8 @@ type window struct {
 
 // The lengths that a window may have.
 const (
-	shortestWindow = 10 * time.Second
-	longestWindow  = 31 * 24 * time.Hour
+	minWindow = 10 * time.Second
+	maxWindow = 31 * 24 * time.Hour
 )
 
 // span is a length that can be chosen.
@@ -32,16 +32,16 @@ func windowSpans() []windowSpan {
 	}
 }
 
-// windowOf are the parameters of a window, as far as they can be checked
+// windowQuery are the parameters of a window, as far as they can be checked
 // without the clock.
-type windowOf struct {
+type windowQuery struct {
 	from, until time.Time
 	span        windowSpan
 }
 
 // window reads from, until and span. Where both ends are given, the span does
 // not count; where none is, the window ends now.
-func (p params) window(byDefault string) (w windowOf, err error) {
+func (p params) window(byDefault string) (w windowQuery, err error) {
 	var names []string
 	asked := p.Get("span")
 	if asked == "" {
@@ -65,16 +65,16 @@ func (p params) window(byDefault string) (w windowOf, err error) {
 	}
 	if !w.from.IsZero() && !w.until.IsZero() {
 		length := w.until.Sub(w.from)
-		if length < shortestWindow || length > longestWindow {
+		if length < minWindow || length > maxWindow {
 			return w, &badRequest{fmt.Sprintf("until is %s after from, expected between %s and %s",
-				span(length), span(shortestWindow), span(longestWindow))}
+				span(length), span(minWindow), span(maxWindow))}
 		}
 	}
 	return w, nil
 }
 
 // at is the window as of now.
-func (w windowOf) at(now time.Time) window {
+func (w windowQuery) at(now time.Time) window {
 	switch {
 	case w.from.IsZero() && w.until.IsZero():
 		return window{now.Add(-w.span.Length), now, true}
@@ -101,7 +101,7 @@ type windowLink struct {
 }
 
 // windowLinks returns where else to look, beside the window.
-func (p params) windowLinks(path string, asked windowOf, w window) windowLinks {
+func (p params) windowLinks(path string, asked windowQuery, w window) windowLinks {
 	to := func(from, until time.Time) string {
 		return p.with(path, "from", from.Format(time.RFC3339), "until", until.Format(time.RFC3339),
 			"span", "", "skip", "")
@@ -113,13 +113,13 @@ func (p params) windowLinks(path string, asked windowOf, w window) windowLinks {
 		FieldFrom: fieldInstant(w.From.Truncate(time.Second)),
 		FieldTill: fieldInstant(w.Until.Truncate(time.Second)), Live: w.Live,
 	}
-	if length/2 >= shortestWindow+2*time.Second {
+	if length/2 >= minWindow+2*time.Second {
 		l.In = to(w.From.Add(length/4), w.Until.Add(-length/4))
 		if w.Live { // what is of interest is now
 			l.In = to(w.Until.Add(-length/2), w.Until)
 		}
 	}
-	if length*2 <= longestWindow {
+	if length*2 <= maxWindow {
 		l.Out = to(w.From.Add(-length/2), w.Until.Add(length/2))
 	}
 	for _, s := range windowSpans() {

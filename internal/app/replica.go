@@ -149,7 +149,7 @@ func (r *Replica) Open(ctx context.Context) (err error) {
 	}
 	page := r.pageOptions()
 	if locker != nil {
-		page.Stage1 = locker
+		page.Advisory = locker
 	}
 	if r.locks != nil && r.locks.watch != nil {
 		page.Memcached = r.locks.watch

@@ -119,7 +119,7 @@ func (c *commandLine) locksCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
 				return withStage1(cmd.Context(), config, store, func(locker *locking.Locker) error {
-					var stage1 admin.Stage1
+					var stage1 admin.Advisory
 					if locker != nil {
 						stage1 = locker
 					}
@@ -132,7 +132,7 @@ func (c *commandLine) locksCommand() *cobra.Command {
 						rows[i] = []string{
 							l.Resource, string(l.Mode), l.Holder.Job, l.Holder.Replica,
 							l.Holder.Run, fmt.Sprint(l.Token),
-							clock(&l.Since), clock(&l.ExpiresAt), string(l.Stage1),
+							clock(&l.Since), clock(&l.ExpiresAt), string(l.Advisory),
 						}
 					}
 					return c.print(list,

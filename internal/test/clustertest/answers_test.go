@@ -84,7 +84,7 @@ func (c *cluster) expectAnswers(answers map[string]string, held, waiting run) {
 		l := locks[i]
 		if l.Resource != resource || l.Mode != "exclusive" || l.Holder.Run != held.ID ||
 			l.Holder.Job != "hold" || l.Holder.Replica != held.Replica ||
-			int64(l.Token) != held.Token || l.Stage1 != admin.Stage1Held {
+			int64(l.Token) != held.Token || l.Advisory != admin.AdvisoryHeld {
 			c.t.Errorf("lock %+v, expected %s held by %+v", l, resource, held)
 		}
 	}

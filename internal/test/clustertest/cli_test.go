@@ -138,7 +138,7 @@ func (c *cluster) expectLocks(held run) {
 			c.commandJSON(&list, "locks")
 			for _, lock := range list {
 				if lock.Resource == "public/t" {
-					return lock.Holder.Run == held.ID && lock.Stage1 == admin.Stage1Held &&
+					return lock.Holder.Run == held.ID && lock.Advisory == admin.AdvisoryHeld &&
 						int64(lock.Token) == held.Token, nil
 				}
 			}

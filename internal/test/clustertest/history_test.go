@@ -214,7 +214,7 @@ func (h *history) addresses() []string {
 		pages = append(pages, combined(page, parameter{"span=7d", "span=15m"},
 			parameter{"resource=s7", "resource=s7%2Ft7"}, parameter{week, hour})...)
 	}
-	pages = append(pages, combined("/locks/forecast",
+	pages = append(pages, combined("/locks/upcoming",
 		parameter{"resource=s7", "resource=s7%2Ft7"})...)
 	pages = append(pages, "/webhooks", "/locks/timeline?skip=300")
 	var all []string

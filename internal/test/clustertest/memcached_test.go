@@ -57,9 +57,9 @@ func TestLossOfMemcachedInARun(t *testing.T) {
 				c.awaitRestartShown(c.memcached.Addr())
 			}
 			if loss.back {
-				c.awaitStage1(held, admin.Stage1Held)
+				c.awaitAdvisory(held, admin.AdvisoryHeld)
 			} else {
-				c.awaitStage1(held, admin.Stage1Unknown)
+				c.awaitAdvisory(held, admin.AdvisoryUnknown)
 				c.awaitLog(c.replicas["a"], "locks can't be asked, the store decides alone")
 			}
 			if n := askOne[int](c,
@@ -90,8 +90,8 @@ func (c *cluster) awaitRestartShown(server string) {
 	}
 }
 
-// awaitStage1 waits until each replica says so of the lock that a run holds.
-func (c *cluster) awaitStage1(r run, state admin.Stage1State) {
+// awaitAdvisory waits until each replica says so of the lock that a run holds.
+func (c *cluster) awaitAdvisory(r run, state admin.AdvisoryState) {
 	c.t.Helper()
 	for name, p := range c.replicas {
 		c.await(fmt.Sprintf("stage 1 of the run's lock is %s, says %s", state, name),
@@ -102,7 +102,7 @@ func (c *cluster) awaitStage1(r run, state admin.Stage1State) {
 				}
 				for _, lock := range locks {
 					if lock.Holder.Run == r.ID {
-						return lock.Stage1 == state, nil
+						return lock.Advisory == state, nil
 					}
 				}
 				return false, fmt.Errorf("run %s holds nothing, says %s", r.ID, name)

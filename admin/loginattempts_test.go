@@ -9,7 +9,7 @@ import (
 
 func TestAttemptsConformance(t *testing.T) {
 	jobstest.RunAttempts(t, func(*testing.T) (first, second jobs.Attempts) {
-		own := newTallies()
+		own := newAttemptCounts()
 		return own, own
 	})
 }

@@ -14,16 +14,16 @@ const maxChecks = 2
 
 var errWrongPassword = errors.New("wrong user or password")
 
-// doors checks passwords. Its methods may be called concurrently.
-type doors struct {
+// passwordChecker checks passwords. Its methods may be called concurrently.
+type passwordChecker struct {
 	users    map[string]account
 	decoy    password.Hash // the costliest: names that don't exist take as long
 	throttle *throttle
 	checks   chan struct{} // one place for each check under way
 }
 
-func newDoors(users map[string]account, t *throttle) *doors {
-	d := &doors{users: users, throttle: t, checks: make(chan struct{}, maxChecks)}
+func newPasswordChecker(users map[string]account, t *throttle) *passwordChecker {
+	d := &passwordChecker{users: users, throttle: t, checks: make(chan struct{}, maxChecks)}
 	most := -1
 	for _, user := range users {
 		if work := user.hash.Work(); work > most {
@@ -36,7 +36,8 @@ func newDoors(users map[string]account, t *throttle) *doors {
 // check returns errWrongPassword, a *throttledError, or ctx's error when it
 // ended before the password's turn came. The limits are looked at in turn, so
 // that many guesses at once can't all pass them.
-func (d *doors) check(ctx context.Context, client netip.Addr, name, password string) error {
+func (d *passwordChecker) check(ctx context.Context, client netip.Addr, name,
+	password string) error {
 	select {
 	case d.checks <- struct{}{}:
 		defer func() { <-d.checks }()

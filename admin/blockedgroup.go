@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// blockage is one resource, who holds it, and the runs that wait for it: what
+// blockedGroup is one resource, who holds it, and the runs that wait for it: what
 // is stuck, and why.
-type blockage struct {
+type blockedGroup struct {
 	Resource string        // empty: nothing blocks these runs
 	Locks    []Lock        // of the runs that are in the way, the oldest first
 	Runs     []jobs.Record // the oldest first
@@ -19,25 +19,25 @@ type blockage struct {
 
 // Blockages groups the waiting runs by what blocks them, the group with the
 // oldest run first; runs that nothing blocks come last.
-func (o *Overview) Blockages() []blockage {
-	var groups []blockage
-	var unblocked blockage
-	places := make(map[string]int)
+func (o *Overview) BlockedGroups() []blockedGroup {
+	var groups []blockedGroup
+	var unblocked blockedGroup
+	indexes := make(map[string]int)
 	for _, run := range o.Waiting {
 		if run.BlockedBy == nil {
 			unblocked.Runs = append(unblocked.Runs, run)
 			continue
 		}
-		place, known := places[run.BlockedBy.Resource]
+		index, known := indexes[run.BlockedBy.Resource]
 		if !known {
-			place = len(groups)
-			places[run.BlockedBy.Resource] = place
-			groups = append(groups, blockage{Resource: run.BlockedBy.Resource})
+			index = len(groups)
+			indexes[run.BlockedBy.Resource] = index
+			groups = append(groups, blockedGroup{Resource: run.BlockedBy.Resource})
 		}
-		groups[place].Runs = append(groups[place].Runs, run)
+		groups[index].Runs = append(groups[index].Runs, run)
 	}
 	for i := range groups {
-		groups[i].Locks = o.inTheWay(groups[i])
+		groups[i].Locks = o.blockingLocks(groups[i])
 	}
 	if len(unblocked.Runs) > 0 {
 		groups = append(groups, unblocked)
@@ -45,10 +45,10 @@ func (o *Overview) Blockages() []blockage {
 	return groups
 }
 
-// inTheWay returns the locks that stand and belong to runs that the blockage's
+// blockingLocks returns the locks that stand and belong to runs that the blockage's
 // runs name. A run may name what it asked for while its blocker holds what
 // lies above or beneath.
-func (o *Overview) inTheWay(b blockage) []Lock {
+func (o *Overview) blockingLocks(b blockedGroup) []Lock {
 	var locks []Lock
 	asked := make(map[string]bool)
 	for _, run := range b.Runs {
@@ -76,7 +76,7 @@ func related(a, b string) bool {
 
 // Job returns the job whose earlier run is in the way, where that is what
 // blocks.
-func (b blockage) Job() string {
+func (b blockedGroup) Job() string {
 	resource, err := locking.ParseKey(b.Resource)
 	if err != nil || resource.Kind() != locking.KindJob {
 		return ""
@@ -85,13 +85,13 @@ func (b blockage) Job() string {
 }
 
 // LocksShown returns the locks that the page names.
-func (b blockage) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
+func (b blockedGroup) LocksShown() []Lock { return b.Locks[:min(len(b.Locks), shownLocks)] }
 
 // LocksMore returns how many it does not name.
-func (b blockage) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
+func (b blockedGroup) LocksMore() int { return len(b.Locks) - len(b.LocksShown()) }
 
 // Shown returns the runs that the page lists.
-func (b blockage) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
+func (b blockedGroup) Shown() []jobs.Record { return b.Runs[:min(len(b.Runs), shownWaiting)] }
 
 // More returns how many runs it does not list.
-func (b blockage) More() int { return len(b.Runs) - len(b.Shown()) }
+func (b blockedGroup) More() int { return len(b.Runs) - len(b.Shown()) }

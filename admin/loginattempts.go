@@ -8,23 +8,25 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// maxTallies bounds the memory that guessing can take.
-const maxTallies = 10_000
+// maxAttemptCounts bounds the memory that guessing can take.
+const maxAttemptCounts = 10_000
 
-// tallies are jobs.Attempts in memory.
-type tallies struct {
+// attemptCounts are jobs.Attempts in memory.
+type attemptCounts struct {
 	mu    sync.Mutex
-	byKey map[string]tally
+	byKey map[string]attemptCount
 }
 
-type tally struct {
+type attemptCount struct {
 	count int
 	until time.Time
 }
 
-func newTallies() *tallies { return &tallies{byKey: make(map[string]tally)} }
+func newAttemptCounts() *attemptCounts {
+	return &attemptCounts{byKey: make(map[string]attemptCount)}
+}
 
-func (t *tallies) CountFailures(_ context.Context, keys ...string) ([]jobs.Failures, error) {
+func (t *attemptCounts) CountFailures(_ context.Context, keys ...string) ([]jobs.Failures, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	found := make([]jobs.Failures, len(keys))
@@ -36,17 +38,17 @@ func (t *tallies) CountFailures(_ context.Context, keys ...string) ([]jobs.Failu
 	return found, nil
 }
 
-func (t *tallies) AddFailure(_ context.Context, window time.Duration, keys ...string) error {
+func (t *attemptCounts) AddFailure(_ context.Context, window time.Duration, keys ...string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	for _, key := range keys {
 		one, known := t.byKey[key]
 		if !known {
-			t.makeRoom(now)
+			t.evict(now)
 		}
 		if !now.Before(one.until) {
-			one = tally{until: now.Add(window)}
+			one = attemptCount{until: now.Add(window)}
 		}
 		one.count++
 		t.byKey[key] = one
@@ -54,9 +56,9 @@ func (t *tallies) AddFailure(_ context.Context, window time.Duration, keys ...st
 	return nil
 }
 
-// makeRoom forgets what is over, or what will be first.
-func (t *tallies) makeRoom(now time.Time) {
-	if len(t.byKey) < maxTallies {
+// evict forgets what is over, or what will be first.
+func (t *attemptCounts) evict(now time.Time) {
+	if len(t.byKey) < maxAttemptCounts {
 		return
 	}
 	var first string
@@ -67,7 +69,7 @@ func (t *tallies) makeRoom(now time.Time) {
 			first = key
 		}
 	}
-	if len(t.byKey) >= maxTallies {
+	if len(t.byKey) >= maxAttemptCounts {
 		delete(t.byKey, first)
 	}
 }

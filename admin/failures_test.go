@@ -17,11 +17,14 @@ func TestMostFrequentReasonCountsFailures(t *testing.T) {
 		reason  jobs.Reason
 		runs    int
 	}{
-		{[]jobs.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "", 90},
-		{[]jobs.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)}, jobs.ReasonLockHeld, 3},
-		{[]jobs.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2), tally(jobs.Missed, jobs.ReasonPaused, 2)}, jobs.ReasonPaused, 4},
+		{[]jobs.Tally{tally(jobs.Failed, "", 90), tally(jobs.Skipped, jobs.ReasonLockHeld, 2)}, "",
+			90},
+		{[]jobs.Tally{tally(jobs.Failed, "", 2), tally(jobs.Skipped, jobs.ReasonLockHeld, 3)},
+			jobs.ReasonLockHeld, 3},
+		{[]jobs.Tally{tally(jobs.Failed, "", 3), tally(jobs.Skipped, jobs.ReasonPaused, 2),
+			tally(jobs.Missed, jobs.ReasonPaused, 2)}, jobs.ReasonPaused, 4},
 	} {
-		got := troublesByJob(c.tallies)
+		got := failuresByJob(c.tallies)
 		if len(got) != 1 || got[0].Reason != c.reason || got[0].Reasons != c.runs {
 			t.Errorf("%+v: %+v, want %q of %d", c.tallies, got, c.reason, c.runs)
 		}

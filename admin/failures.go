@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-dev/holdfast/jobs"
 )
 
-// JobTroubles is what did not end well of one job in the last day.
-type JobTroubles struct {
+// JobFailures is what did not end well of one job in the last day.
+type JobFailures struct {
 	Job     string             `json:"job"`
 	Runs    map[jobs.State]int `json:"runs"`             // by how they ended
 	Reason  jobs.Reason        `json:"reason,omitempty"` // the most frequent
@@ -25,23 +25,23 @@ func sortTallies(tallies []jobs.Tally) {
 	})
 }
 
-// troublesByJob gathers tallies: the job with most runs that began and did not
+// failuresByJob gathers tallies: the job with most runs that began and did not
 // end well first, then by what was not begun.
-func troublesByJob(tallies []jobs.Tally) []JobTroubles {
+func failuresByJob(tallies []jobs.Tally) []JobFailures {
 	tallies = slices.Clone(tallies)
 	sortTallies(tallies)
-	places := make(map[string]int)
+	indexes := make(map[string]int)
 	reasons := make(map[string]map[jobs.Reason]int) // by job; a failure has none
-	troubles := []JobTroubles{}
+	failures := []JobFailures{}
 	for _, t := range tallies {
-		place, known := places[t.Job]
+		index, known := indexes[t.Job]
 		if !known {
-			place = len(troubles)
-			places[t.Job] = place
+			index = len(failures)
+			indexes[t.Job] = index
 			reasons[t.Job] = map[jobs.Reason]int{}
-			troubles = append(troubles, JobTroubles{Job: t.Job, Runs: map[jobs.State]int{}})
+			failures = append(failures, JobFailures{Job: t.Job, Runs: map[jobs.State]int{}})
 		}
-		job := &troubles[place]
+		job := &failures[index]
 		job.Runs[t.State] += t.Runs
 		counts := reasons[t.Job]
 		counts[t.Reason] += t.Runs
@@ -52,21 +52,21 @@ func troublesByJob(tallies []jobs.Tally) []JobTroubles {
 			job.Last = t.Last.UTC()
 		}
 	}
-	slices.SortStableFunc(troubles, func(a, b JobTroubles) int {
+	slices.SortStableFunc(failures, func(a, b JobFailures) int {
 		return cmp.Or(cmp.Compare(b.Broken(), a.Broken()), cmp.Compare(b.NotRun(), a.NotRun()),
 			cmp.Compare(a.Job, b.Job))
 	})
-	return troubles
+	return failures
 }
 
 // Failed returns how many runs failed or took too long.
-func (t JobTroubles) Failed() int { return t.Runs[jobs.Failed] + t.Runs[jobs.TimedOut] }
+func (t JobFailures) Failed() int { return t.Runs[jobs.Failed] + t.Runs[jobs.TimedOut] }
 
 // Broken returns how many runs began, and did not end well.
-func (t JobTroubles) Broken() int { return t.Failed() + t.Ended() }
+func (t JobFailures) Broken() int { return t.Failed() + t.Ended() }
 
 // Ended returns how many runs were lost or cancelled.
-func (t JobTroubles) Ended() int { return t.Runs[jobs.Lost] + t.Runs[jobs.Cancelled] }
+func (t JobFailures) Ended() int { return t.Runs[jobs.Lost] + t.Runs[jobs.Cancelled] }
 
 // NotRun returns how many firings were skipped or missed.
-func (t JobTroubles) NotRun() int { return t.Runs[jobs.Skipped] + t.Runs[jobs.Missed] }
+func (t JobFailures) NotRun() int { return t.Runs[jobs.Skipped] + t.Runs[jobs.Missed] }

@@ -14,62 +14,62 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// rival is a job that wants what another wants, too.
-type rival struct {
+// contender is a job that wants what another wants, too.
+type contender struct {
 	job            string
 	requests       []locking.Request // those that may meet another job's
 	typical        jobs.Typical
-	patience       time.Duration // how long it waits
-	patient        bool          // that is known, else it waits until its next scheduled time
-	scheduledTimes []time.Time   // ahead, as far as they were asked for
+	waitLimit      time.Duration // how long it waits
+	waitLimited    bool          // that is known, else it waits until its next scheduled time
+	scheduledTimes []time.Time   // conflicts, as far as they were asked for
 	ended          bool          // there are no more
 }
 
-// rivalsOf returns the jobs that may be in each other's way, by name; only those
+// contendersOf returns the jobs that may be in each other's way, by name; only those
 // that have to do with about, unless that is nil.
-func rivalsOf(lockers []jobs.Locker, about *locking.Resource) []*rival {
-	crowds := make(map[locking.Resource]*crowding)
+func contendersOf(lockers []jobs.Locker, about *locking.Resource) []*contender {
+	demands := make(map[locking.Resource]*demand)
 	for _, locker := range lockers {
 		for _, request := range locker.Requests {
-			own := crowds[request.Resource]
+			own := demands[request.Resource]
 			if own == nil {
-				own = &crowding{}
-				crowds[request.Resource] = own
+				own = &demand{}
+				demands[request.Resource] = own
 			}
 			own.count(request)
 			for _, above := range request.Resource.Ancestors() {
-				if crowds[above] == nil {
-					crowds[above] = &crowding{}
+				if demands[above] == nil {
+					demands[above] = &demand{}
 				}
-				crowds[above].beneath.count(request)
+				demands[above].beneath.count(request)
 			}
 		}
 	}
-	var rivals []*rival
+	var contenders []*contender
 	for _, locker := range lockers {
-		one := &rival{job: locker.Job}
+		one := &contender{job: locker.Job}
 		for _, request := range locker.Requests {
-			if (about == nil || request.Resource.Related(*about)) && contended(crowds, request) {
+			if (about == nil || request.Resource.Related(*about)) && contended(demands, request) {
 				one.requests = append(one.requests, request)
 			}
 		}
 		if len(one.requests) > 0 {
-			rivals = append(rivals, one)
+			contenders = append(contenders, one)
 		}
 	}
-	slices.SortFunc(rivals, func(a, b *rival) int { return strings.Compare(a.job, b.job) })
-	return rivals
+	slices.SortFunc(contenders, func(a, b *contender) int { return strings.Compare(a.job, b.job) })
+	return contenders
 }
 
-// crowding counts who wants a resource, and what lies beneath.
-type crowding struct {
-	askers
-	beneath askers
+// demand counts who wants a resource, and what lies beneath.
+type demand struct {
+	requestCounts
+	beneath requestCounts
 }
 
-type askers struct{ exclusive, shared, slotted int }
+type requestCounts struct{ exclusive, shared, slotted int }
 
-func (a *askers) count(r locking.Request) {
+func (a *requestCounts) count(r locking.Request) {
 	switch r.Mode {
 	case locking.Exclusive:
 		a.exclusive++
@@ -80,44 +80,44 @@ func (a *askers) count(r locking.Request) {
 	}
 }
 
-// against returns how many of the askers a request may not hold beside, itself
+// conflicting returns how many of the askers a request may not expectedHold beside, itself
 // included where it is one of them. Slots of one name are judged by their number.
-func (a askers) against(r locking.Request) int {
+func (a requestCounts) conflicting(r locking.Request) int {
 	if r.Mode == locking.Shared {
 		return a.exclusive + a.slotted
 	}
 	return a.exclusive + a.shared + a.slotted
 }
 
-func contended(crowds map[locking.Resource]*crowding, r locking.Request) bool {
-	own := crowds[r.Resource]
+func contended(demands map[locking.Resource]*demand, r locking.Request) bool {
+	own := demands[r.Resource]
 	switch {
 	case r.Mode == locking.Slotted && (own.slotted > r.Slots || own.exclusive+own.shared > 0),
-		r.Mode == locking.Exclusive && own.askers.against(r) > 1,
-		r.Mode == locking.Shared && own.askers.against(r) > 0,
-		own.beneath.against(r) > 0:
+		r.Mode == locking.Exclusive && own.requestCounts.conflicting(r) > 1,
+		r.Mode == locking.Shared && own.requestCounts.conflicting(r) > 0,
+		own.beneath.conflicting(r) > 0:
 		return true
 	}
 	return slices.ContainsFunc(r.Resource.Ancestors(), func(above locking.Resource) bool {
-		return crowds[above].askers.against(r) > 0
+		return demands[above].requestCounts.conflicting(r) > 0
 	})
 }
 
-// aheadFiring is a firing to come.
-type aheadFiring struct {
+// upcomingFiring is a firing to come.
+type upcomingFiring struct {
 	at   time.Time
 	next time.Time // the job's due behind it; zero where it is not known
 	who  int       // among the rivals
 }
 
-// firingsAhead returns the scheduled times of the rivals in their order, until the forecast's
+// upcomingFirings returns the scheduled times of the rivals in their order, until the forecast's
 // end, or until there are as many as are looked at: then the forecast ends there.
-func (r *reader) firingsAhead(f *forecast, rivals []*rival) []aheadFiring {
-	queue := make(firingQueue, 0, len(rivals))
+func (r *reader) upcomingFirings(f *upcomingConflicts, contenders []*contender) []upcomingFiring {
+	queue := make(firingQueue, 0, len(contenders))
 	elsewhere := 0
-	for i, rival := range rivals {
-		if at, ok := r.nextAhead(rival, f.From); ok {
-			queue = append(queue, aheadFiring{at: at, who: i})
+	for i, contender := range contenders {
+		if at, ok := r.nextFiring(contender, f.From); ok {
+			queue = append(queue, upcomingFiring{at: at, who: i})
 		} else {
 			elsewhere++
 		}
@@ -128,16 +128,16 @@ func (r *reader) firingsAhead(f *forecast, rivals []*rival) []aheadFiring {
 			figure(elsewhere, "job", "jobs")))
 	}
 	heap.Init(&queue)
-	var scheduledTimes []aheadFiring
+	var scheduledTimes []upcomingFiring
 	for len(queue) > 0 && queue[0].at.Before(f.Until) {
-		if len(scheduledTimes) == mostForecast {
+		if len(scheduledTimes) == maxUpcomingFirings {
 			f.Until = queue[0].at
 			f.Cut = append(f.Cut, fmt.Sprintf("%d scheduled times come until %s, and no more are "+
-				"looked at", mostForecast, utcWords(f.Until)))
+				"looked at", maxUpcomingFirings, utcWords(f.Until)))
 			break
 		}
 		scheduledAt := queue[0]
-		at, ok := r.nextAhead(rivals[scheduledAt.who], scheduledAt.at)
+		at, ok := r.nextFiring(contenders[scheduledAt.who], scheduledAt.at)
 		if ok {
 			scheduledAt.next = at
 			queue[0].at = at
@@ -150,11 +150,11 @@ func (r *reader) firingsAhead(f *forecast, rivals []*rival) []aheadFiring {
 	return scheduledTimes
 }
 
-// nextAhead returns the rival's first scheduled time after t.
-func (r *reader) nextAhead(one *rival, t time.Time) (time.Time, bool) {
+// nextFiring returns the rival's first scheduled time after t.
+func (r *reader) nextFiring(one *contender, t time.Time) (time.Time, bool) {
 	if len(one.scheduledTimes) == 0 && !one.ended {
-		one.scheduledTimes = r.scheduledTimes(one.job, t, firingsAtOnce)
-		one.ended = len(one.scheduledTimes) < firingsAtOnce
+		one.scheduledTimes = r.scheduledTimes(one.job, t, firingsBatch)
+		one.ended = len(one.scheduledTimes) < firingsBatch
 	}
 	if len(one.scheduledTimes) == 0 {
 		return time.Time{}, false
@@ -164,14 +164,14 @@ func (r *reader) nextAhead(one *rival, t time.Time) (time.Time, bool) {
 	return at.UTC(), true
 }
 
-type firingQueue []aheadFiring
+type firingQueue []upcomingFiring
 
 func (q firingQueue) Len() int { return len(q) }
 func (q firingQueue) Less(i, j int) bool {
 	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].who, q[j].who)) < 0
 }
 func (q firingQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *firingQueue) Push(x any)   { *q = append(*q, x.(aheadFiring)) }
+func (q *firingQueue) Push(x any)   { *q = append(*q, x.(upcomingFiring)) }
 func (q *firingQueue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
@@ -182,70 +182,70 @@ func (q *firingQueue) Pop() any {
 // the time that a page has: so it is kept, and of many jobs it is known only
 // after some questions.
 const (
-	lengthKept    = 10 * time.Minute
-	lengthsAtOnce = 200 // jobs
-	lengthsTime   = time.Second
+	durationLifetime = 10 * time.Minute
+	durationsBatch   = 200 // jobs
+	durationsTimeout = time.Second
 )
 
-// lengths is how long the runs of jobs take, as far as it was looked up.
-type lengths struct {
+// durations is how long the runs of jobs take, as far as it was looked up.
+type durations struct {
 	mu    sync.Mutex
-	known map[string]keptLength
+	known map[string]cachedDuration
 }
 
-type keptLength struct {
+type cachedDuration struct {
 	jobs.Typical
 	at time.Time // by the store's clock
 }
 
 // get returns what is known of a job and not too old.
-func (l *lengths) get(job string, now time.Time) (jobs.Typical, bool) {
+func (l *durations) get(job string, now time.Time) (jobs.Typical, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept, ok := l.known[job]
-	return kept.Typical, ok && now.Sub(kept.at) < lengthKept
+	cached, ok := l.known[job]
+	return cached.Typical, ok && now.Sub(cached.at) < durationLifetime
 }
 
-// keep remembers what was looked up of some jobs, also that there is nothing.
-func (l *lengths) keep(names []string, found map[string]jobs.Typical, now time.Time) {
+// put remembers what was looked up of some jobs, also that there is nothing.
+func (l *durations) put(names []string, found map[string]jobs.Typical, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
-		l.known = make(map[string]keptLength)
+		l.known = make(map[string]cachedDuration)
 	}
 	for _, name := range names {
-		l.known[name] = keptLength{found[name], now}
+		l.known[name] = cachedDuration{found[name], now}
 	}
 }
 
-// measure looks up how long the rivals' runs take, those that are due first
+// loadDurations looks up how long the rivals' runs take, those that are due first
 // before others, for as long as a page may take.
-func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival,
-	scheduledTimes []aheadFiring) error {
+func (r *reader) loadDurations(ctx context.Context, f *upcomingConflicts, contenders []*contender,
+	scheduledTimes []upcomingFiring) error {
 	begun := time.Now()
 	var open []string
-	seen := make([]bool, len(rivals))
+	seen := make([]bool, len(contenders))
 	for _, scheduledAt := range scheduledTimes {
 		if !seen[scheduledAt.who] {
 			seen[scheduledAt.who] = true
-			if _, known := r.lengths.get(rivals[scheduledAt.who].job, f.From); !known {
-				open = append(open, rivals[scheduledAt.who].job)
+			if _, known := r.durations.get(contenders[scheduledAt.who].job, f.From); !known {
+				open = append(open, contenders[scheduledAt.who].job)
 			}
 		}
 	}
-	for len(open) > 0 && time.Since(begun) < lengthsTime {
-		batch := open[:min(len(open), lengthsAtOnce)]
+	for len(open) > 0 && time.Since(begun) < durationsTimeout {
+		batch := open[:min(len(open), durationsBatch)]
 		found, err := r.store.Typical(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("how long runs take: %w", err)
 		}
-		r.lengths.keep(batch, found, f.From)
+		r.durations.put(batch, found, f.From)
 		open = open[len(batch):]
 	}
 	never := 0
-	for i, one := range rivals {
+	for i, one := range contenders {
 		var known bool
-		if one.typical, known = r.lengths.get(one.job, f.From); known && seen[i] &&
+		if one.typical, known = r.durations.get(one.job, f.From); known && seen[i] &&
 			one.typical.Runs == 0 {
 			never++
 		}
@@ -261,18 +261,18 @@ func (r *reader) measure(ctx context.Context, f *forecast, rivals []*rival,
 	return nil
 }
 
-// collisions plays the scheduled times through, and adds up who meets whom.
-type collisions struct {
-	rivals []*rival
+// simulation plays the scheduled times through, and adds up who meets whom.
+type simulation struct {
+	contenders []*contender
 	// of what rivals want: itself, what is above and what is beneath
 	related map[locking.Resource][]locking.Resource
-	met     map[[3]string]*collision
+	met     map[[3]string]*conflict
 }
 
-func newCollisions(rivals []*rival) *collisions {
-	c := &collisions{rivals: rivals, related: map[locking.Resource][]locking.Resource{},
-		met: map[[3]string]*collision{}}
-	for _, r := range rivals {
+func newSimulation(contenders []*contender) *simulation {
+	c := &simulation{contenders: contenders, related: map[locking.Resource][]locking.Resource{},
+		met: map[[3]string]*conflict{}}
+	for _, r := range contenders {
 		for _, request := range r.requests {
 			c.related[request.Resource] = nil
 		}
@@ -289,29 +289,29 @@ func newCollisions(rivals []*rival) *collisions {
 	return c
 }
 
-// hold is a run that is expected to have a resource until then.
-type hold struct {
+// expectedHold is a run that is expected to have a resource until then.
+type expectedHold struct {
 	who     int
 	request locking.Request
 	until   time.Time
 }
 
-// play has each firing run as long as takes says, from its scheduled time on, or from when
+// simulate has each firing run as long as takes says, from its scheduled time on, or from when
 // whoever is in its way is done: unless that is longer than it waits, or later
 // than its next scheduled time.
-func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.Duration,
-	count func(*collision, time.Time, time.Duration, bool)) {
-	held := make(map[locking.Resource][]hold)
-	busy := make([]time.Time, len(c.rivals)) // until when a run of each job goes on
+func (c *simulation) simulate(scheduledTimes []upcomingFiring, takes func(*contender) time.Duration,
+	count func(*conflict, time.Time, time.Duration, bool)) {
+	held := make(map[locking.Resource][]expectedHold)
+	busy := make([]time.Time, len(c.contenders)) // until when a run of each job goes on
 	for _, scheduledAt := range scheduledTimes {
-		one := c.rivals[scheduledAt.who]
-		way, until := c.inTheWay(held, one, scheduledAt.at)
+		one := c.contenders[scheduledAt.who]
+		way, until := c.blockedBy(held, one, scheduledAt.at)
 		start, skipped := scheduledAt.at, false
 		if until.After(scheduledAt.at) {
 			wait := until.Sub(scheduledAt.at)
-			skipped = one.patient && wait > one.patience ||
+			skipped = one.waitLimited && wait > one.waitLimit ||
 				!scheduledAt.next.IsZero() && until.After(scheduledAt.next)
-			met := c.collision(one.job, c.rivals[way.who].job, way.request.Resource.String())
+			met := c.conflict(one.job, c.contenders[way.who].job, way.request.Resource.String())
 			count(met, scheduledAt.at, wait, skipped)
 			start = until
 		}
@@ -322,29 +322,31 @@ func (c *collisions) play(scheduledTimes []aheadFiring, takes func(*rival) time.
 		busy[scheduledAt.who] = end
 		for _, request := range one.requests {
 			held[request.Resource] = append(held[request.Resource],
-				hold{scheduledAt.who, request, end})
+				expectedHold{scheduledAt.who, request, end})
 		}
 	}
 }
 
-func (c *collisions) collision(job, holder, resource string) *collision {
+func (c *simulation) conflict(job, holder, resource string) *conflict {
 	key := [3]string{job, holder, resource}
 	if c.met[key] == nil {
-		c.met[key] = &collision{Job: job, Holder: holder, Resource: resource}
+		c.met[key] = &conflict{Job: job, Holder: holder, Resource: resource}
 	}
 	return c.met[key]
 }
 
-// inTheWay returns the last whom a firing must wait for, and until when.
-func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival,
-	at time.Time) (way hold, until time.Time) {
+// blockedBy returns the last whom a firing must wait for, and until when.
+func (c *simulation) blockedBy(held map[locking.Resource][]expectedHold, one *contender,
+	at time.Time) (way expectedHold, until time.Time) {
 	for _, request := range one.requests {
-		var slots []hold
+		var slots []expectedHold
 		for _, near := range c.related[request.Resource] {
-			still := slices.DeleteFunc(held[near], func(h hold) bool { return !h.until.After(at) })
+			still := slices.DeleteFunc(held[near], func(h expectedHold) bool {
+				return !h.until.After(at)
+			})
 			held[near] = still
 			for _, h := range still {
-				if c.rivals[h.who] == one {
+				if c.contenders[h.who] == one {
 					continue // that is its own overlap
 				}
 				if request.Mode == locking.Slotted && h.request.Mode == locking.Slotted &&
@@ -356,7 +358,7 @@ func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival,
 			}
 		}
 		if free := len(slots) - request.Slots; request.Mode == locking.Slotted && free >= 0 {
-			slices.SortFunc(slots, func(a, b hold) int { return a.until.Compare(b.until) })
+			slices.SortFunc(slots, func(a, b expectedHold) int { return a.until.Compare(b.until) })
 			if h := slots[free]; h.until.After(until) {
 				way, until = h, h.until
 			}
@@ -366,8 +368,8 @@ func (c *collisions) inTheWay(held map[locking.Resource][]hold, one *rival,
 }
 
 // sorted returns the collisions; only those about a resource, unless that is nil.
-func (c *collisions) sorted(about *locking.Resource) []collision {
-	all := []collision{}
+func (c *simulation) sorted(about *locking.Resource) []conflict {
+	all := []conflict{}
 	for _, met := range c.met {
 		if about != nil {
 			resource, err := locking.ParseDisplay(met.Resource)

@@ -15,29 +15,29 @@ type Access struct {
 	CookieKeys [][]byte
 }
 
-// people are those who may use the page, as one Access has them. They are not changed.
-type people struct {
-	hosts    []string
-	proxy    *Proxy
-	users    int
-	accounts *accounts
-	doors    *doors
+// accessRules are those who may use the page, as one Access has them. They are not changed.
+type accessRules struct {
+	hosts           []string
+	proxy           *Proxy
+	users           int
+	accounts        *accounts
+	passwordChecker *passwordChecker
 }
 
-// newPeople takes options that were checked.
-func (s *Server) newPeople(o Options) (*people, error) {
+// newAccessRules takes options that were checked.
+func (s *Server) newAccessRules(o Options) (*accessRules, error) {
 	accounts, err := newAccounts(o)
 	if err != nil {
 		return nil, fmt.Errorf("admin users: %w", err)
 	}
-	return &people{
+	return &accessRules{
 		hosts: o.Hosts, proxy: o.Proxy, users: len(o.Users), accounts: accounts,
-		doors: newDoors(accounts.users, s.throttle),
+		passwordChecker: newPasswordChecker(accounts.users, s.throttle),
 	}, nil
 }
 
-// people returns those who may use the page now.
-func (s *Server) people() *people { return s.whom.Load() }
+// accessRules returns those who may use the page now.
+func (s *Server) accessRules() *accessRules { return s.access.Load() }
 
 // CheckAccess returns what New would say of the options with this access, or nil.
 func (s *Server) CheckAccess(a Access) error {
@@ -53,11 +53,11 @@ func (s *Server) SetAccess(a Access) error {
 	if err != nil {
 		return err
 	}
-	s.whom.Store(next)
+	s.access.Store(next)
 	return nil
 }
 
-func (s *Server) prepare(a Access) (*people, error) {
+func (s *Server) prepare(a Access) (*accessRules, error) {
 	o := s.options
 	o.Hosts, o.Users, o.Tokens, o.Proxy, o.CookieKeys = a.Hosts, a.Users, a.Tokens, a.Proxy,
 		a.CookieKeys
@@ -70,5 +70,5 @@ func (s *Server) prepare(a Access) (*people, error) {
 	if listener != nil && !o.guarded() && beyondLoopback(listener.Addr()) {
 		return nil, errors.Join(ErrOptions, &ExposedError{Address: o.Listen})
 	}
-	return s.newPeople(o)
+	return s.newAccessRules(o)
 }

@@ -1,0 +1,240 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/locking"
+)
+
+const (
+	conflictsSpan = 24 * time.Hour
+	// maxUpcomingFirings is how many scheduled times are looked at: where more come within the
+	// span, the forecast ends sooner.
+	maxUpcomingFirings = 50_000
+	firingsBatch       = 16 // of one job, asked of the cron table
+	shownConflicts     = 60
+	maxConflicts       = 1000
+)
+
+// upcomingConflicts is which firings are likely to meet another that holds what they want.
+type upcomingConflicts struct {
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"` // how far it reaches
+	// that share something with others, and were looked at
+	Jobs           int `json:"jobs"`
+	ScheduledTimes int `json:"scheduled_times"` // of theirs
+	// Conflicts are by who is in whose way: those that are likely first, each
+	// kind with the most often first.
+	Conflicts []conflict `json:"conflicts"`
+	Cut       []string   `json:"cut"` // what it leaves out, or guesses, in words
+
+	Resource string `json:"-"`
+}
+
+// conflict is one job that finds another in its way.
+type conflict struct {
+	Job      string `json:"job"`    // that finds
+	Holder   string `json:"holder"` // what it needs held by this
+	Resource string `json:"resource"`
+	// Likely counts the scheduled times at which it happens where every run takes as long as
+	// its job's runs do at the median, Possible those where each takes as long
+	// as all but one in 20 do.
+	Likely        int       `json:"likely"`
+	Possible      int       `json:"possible"`
+	Skips         int       `json:"skips"`          // of the likely, how many would wait in vain
+	PossibleSkips int       `json:"possible_skips"` // of the possible
+	First         time.Time `json:"first"`          // scheduledAt
+	Wait          float64   `json:"longest_wait_seconds"`
+
+	wait time.Duration
+}
+
+// Longest returns how long the longest wait is expected to be.
+func (c conflict) Longest() time.Duration { return c.wait }
+
+// Outcome says what becomes of the firings.
+func (c conflict) Outcome() string {
+	switch {
+	case c.Likely > 0 && c.Skips == c.Likely:
+		return "skipped"
+	case c.Skips > 0:
+		return fmt.Sprintf("%d of %d skipped", c.Skips, c.Likely)
+	case c.PossibleSkips > 0:
+		return "waits; may be skipped"
+	}
+	return "waits"
+}
+
+func (s *Server) upcomingConflictsJSON(w http.ResponseWriter, r *http.Request) {
+	answer(s, w, r, func(ctx context.Context) (upcomingConflicts, error) {
+		p, err := readParams(r, "resource")
+		if err != nil {
+			return upcomingConflicts{}, err
+		}
+		about, err := p.resource("resource")
+		if err != nil {
+			return upcomingConflicts{}, err
+		}
+		now, err := s.reader.now(ctx)
+		if err != nil {
+			return upcomingConflicts{}, err
+		}
+		return s.reader.upcomingConflicts(ctx, now, about)
+	})
+}
+
+func (s *Server) upcomingConflictsPage(w http.ResponseWriter, r *http.Request) {
+	p, err := readParams(r, "resource", "refresh")
+	var about *locking.Resource
+	if err == nil {
+		about, err = p.resource("resource")
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	show(s, w, r, page[upcomingConflicts]{
+		template: "upcoming.html", section: "/locks", title: "Upcoming conflicts",
+		jsonPath: p.with("/api/v1/locks/upcoming"),
+		load: func(ctx context.Context, snap snapshot) (upcomingConflicts, error) {
+			f, err := s.reader.upcomingConflicts(ctx, snap.now, about)
+			f.Resource = p.Get("resource")
+			return f, err
+		},
+	})
+}
+
+// upcomingConflicts looks ahead, by this replica's cron table.
+func (r *reader) upcomingConflicts(ctx context.Context, now time.Time,
+	about *locking.Resource) (upcomingConflicts, error) {
+	if about == nil {
+		return r.conflicts.get(ctx, now)
+	}
+	return r.findConflicts(ctx, now, about)
+}
+
+func (r *reader) findConflicts(ctx context.Context, now time.Time,
+	about *locking.Resource) (upcomingConflicts, error) {
+	f := upcomingConflicts{From: now, Until: now.Add(conflictsSpan), Conflicts: []conflict{},
+		Cut: []string{}}
+	lockers, err := r.lockers.get(ctx, now)
+	if err != nil {
+		return f, fmt.Errorf("what jobs lock: %w", err)
+	}
+	if r.scheduledTimes == nil {
+		f.Cut = append(f.Cut, "this replica fires no jobs, so it knows no scheduled times")
+		return f, nil
+	}
+	contenders := contendersOf(lockers, about)
+	f.Jobs = len(contenders)
+	for _, contender := range contenders {
+		contender.waitLimit = conflictsSpan
+		if r.waitLimit != nil {
+			contender.waitLimit, contender.waitLimited = r.waitLimit(contender.job, conflictsSpan)
+		}
+	}
+	scheduledTimes := r.upcomingFirings(&f, contenders)
+	if f.ScheduledTimes = len(scheduledTimes); ctx.Err() != nil {
+		return f, ctx.Err()
+	}
+	if err := r.loadDurations(ctx, &f, contenders, scheduledTimes); err != nil {
+		return f, err
+	}
+	tally := newSimulation(contenders)
+	tally.simulate(scheduledTimes, func(r *contender) time.Duration { return r.typical.Median },
+		(*conflict).likely)
+	tally.simulate(scheduledTimes, func(r *contender) time.Duration { return r.typical.Long },
+		(*conflict).possible)
+	f.Conflicts = tally.sorted(about)
+	if len(f.Conflicts) > maxConflicts {
+		f.Cut = append(f.Cut, fmt.Sprintf("only %d of %d conflicts are listed", maxConflicts,
+			len(f.Conflicts)))
+		f.Conflicts = f.Conflicts[:maxConflicts]
+	}
+	return f, nil
+}
+
+// Summary says how much is to be expected.
+func (f *upcomingConflicts) Summary() string {
+	likely, skips, possible := 0, 0, 0
+	for _, c := range f.Conflicts {
+		likely, skips, possible = likely+c.Likely, skips+c.Skips, possible+c.Possible
+	}
+	reach := "In the next 24 h"
+	if f.Truncated() {
+		reach = "In the next " + span(f.Until.Sub(f.From))
+	}
+	switch {
+	case f.Jobs == 0:
+		return "No two jobs of the cron table want the same, so none can be in another's way."
+	case likely+possible == 0:
+		return fmt.Sprintf("%s, no firing is expected to find another in its way: %s of %s that "+
+			"share something were looked at.", reach,
+			figure(f.ScheduledTimes, "scheduled time", "scheduled times"),
+			figure(f.Jobs, "job", "jobs"))
+	case likely == 0:
+		return fmt.Sprintf(
+			"%s, no firing should find another in its way; %d will if runs take long.", reach,
+			possible)
+	}
+	text := fmt.Sprintf("%s, %s", reach,
+		verb(likely, "one firing is likely to find another in its way",
+			fmt.Sprintf("%d firings are likely to find another in their way", likely)))
+	if skips > 0 {
+		text += fmt.Sprintf(", and %s",
+			verb(skips, "one would be skipped", fmt.Sprintf("%d would be skipped", skips)))
+	}
+	if possible > likely {
+		text += fmt.Sprintf("; %d if runs take long", possible)
+	}
+	return text + "."
+}
+
+// ConflictsShown returns those that the page lists.
+func (f *upcomingConflicts) ConflictsShown() []conflict {
+	return f.Conflicts[:min(len(f.Conflicts), shownConflicts)]
+}
+
+// ConflictsMore returns how many it does not list.
+func (f *upcomingConflicts) ConflictsMore() int {
+	return len(f.Conflicts) - len(f.ConflictsShown())
+}
+
+// Truncated reports whether the forecast does not reach as far as it is meant to.
+func (f *upcomingConflicts) Truncated() bool { return f.Until.Sub(f.From) < conflictsSpan }
+
+func (c *conflict) likely(scheduledAt time.Time, wait time.Duration, skipped bool) {
+	c.Likely++
+	if skipped {
+		c.Skips++
+	}
+	c.meet(scheduledAt, wait)
+}
+
+func (c *conflict) possible(scheduledAt time.Time, wait time.Duration, skipped bool) {
+	c.Possible++
+	if skipped {
+		c.PossibleSkips++
+	}
+	c.meet(scheduledAt, wait)
+}
+
+func (c *conflict) meet(scheduledAt time.Time, wait time.Duration) {
+	if c.First.IsZero() || scheduledAt.Before(c.First) {
+		c.First = scheduledAt
+	}
+	c.wait = max(c.wait, wait)
+	c.Wait = c.wait.Seconds()
+}
+
+func byLikelihood(a, b conflict) int {
+	yes := func(c conflict) int { return min(c.Likely, 1) }
+	return cmp.Or(cmp.Compare(yes(b), yes(a)), cmp.Compare(b.Skips, a.Skips),
+		cmp.Compare(b.Likely, a.Likely), cmp.Compare(b.Possible, a.Possible),
+		cmp.Compare(a.Job, b.Job), cmp.Compare(a.Holder, b.Holder),
+		cmp.Compare(a.Resource, b.Resource))
+}
