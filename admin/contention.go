@@ -25,7 +25,7 @@ type contentions struct {
 	Now   time.Time `json:"now"`
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
-	Sums  []waitSum `json:"blockages"` // the longest together first
+	Sums  []waitSum `json:"waits"` // the longest together first
 	// Cut says what is left out, in words.
 	Cut []string `json:"cut"`
 
