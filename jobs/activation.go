@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -16,8 +18,9 @@ type activation struct {
 	log   zerolog.Logger
 	read  int64 // Beat.Definitions as it was when versions were last read
 
-	doubts  chan struct{} // holds a value when a start was refused as stale
-	added   chan struct{} // holds a value when the table has jobs that are not registered
+	doubted atomic.Bool   // a start was refused as stale
+	added   atomic.Bool   // the table has jobs that are not registered
+	wake    chan struct{} // holds a value when one of them was set
 	revised chan struct{} // holds a value when the dispatcher is to look again who fires what
 }
 
@@ -27,8 +30,7 @@ const unread = -1
 
 func newActivation(store Sessions, table *cronTable, log zerolog.Logger) *activation {
 	return &activation{store: store, table: table, log: log, read: unread,
-		doubts: make(chan struct{}, 1), added: make(chan struct{}, 1),
-		revised: make(chan struct{}, 1)}
+		wake: make(chan struct{}, 1), revised: make(chan struct{}, 1)}
 }
 
 // register has the session carry this replica's definitions.
@@ -99,8 +101,8 @@ func (f *activation) tryEnroll(ctx context.Context, session uuid.UUID) {
 	}
 }
 
-// follow reads which definitions are active, where that may have changed
-// since it was last read.
+// refresh reads which definitions are active, unless that is unchanged since
+// they were last read.
 func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	if f.read == definitions || f.table.len() == 0 {
 		return nil
@@ -109,7 +111,8 @@ func (f *activation) refresh(ctx context.Context, definitions int64) error {
 	defer cancel()
 	versions, err := f.store.Versions(bounded)
 	if err != nil {
-		return err
+		f.read = unread
+		return fmt.Errorf("read active definitions: %w", err)
 	}
 	f.read = definitions
 	var changed []*entry
@@ -150,20 +153,37 @@ func (f *activation) tell(changed []*entry) {
 	}
 }
 
-// tryRefresh is follow for when it may wait: until then the store refuses what
-// is not this replica's to start.
+// tryRefresh is refresh with its error logged. Until a retry succeeds, the store
+// refuses starts of jobs that this replica must not fire.
 func (f *activation) tryRefresh(ctx context.Context, definitions int64) {
-	if err := f.refresh(ctx, definitions); err != nil {
-		f.read = unread
-		if ctx.Err() == nil {
-			f.log.Warn().Err(err).Msg("active definitions not read, the next heartbeat tries again")
-		}
+	if err := f.refresh(ctx, definitions); err != nil && ctx.Err() == nil {
+		f.log.Warn().Err(err).Msg("active definitions not read, the next heartbeat retries")
 	}
 }
 
 // doubt says that the store knows of another definition than this replica. It
 // may be called concurrently.
-func (f *activation) doubt() { signal(f.doubts) }
+func (f *activation) doubt() {
+	f.doubted.Store(true)
+	signal(f.wake)
+}
+
+// enrollLater has the keeper register what came to the table. It may be called
+// concurrently.
+func (f *activation) enrollLater() {
+	f.added.Store(true)
+	signal(f.wake)
+}
+
+// catchUp does what doubt and enrollLater have asked for.
+func (f *activation) catchUp(ctx context.Context, s *liveSession) {
+	if f.doubted.Swap(false) {
+		f.tryRefresh(ctx, unread)
+	}
+	if f.added.Swap(false) {
+		f.tryEnroll(ctx, s.ID)
+	}
+}
 
 // signal leaves a value in a channel that holds one, unless there is one.
 func signal(c chan<- struct{}) {

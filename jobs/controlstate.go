@@ -22,16 +22,16 @@ const (
 // can't hear for a while keeps them. The store refuses what must not start
 // whether or not it was heard of here.
 type controlState struct {
-	control    Control
-	session    func() uuid.UUID
-	table      *cronTable
-	activation *activation
-	active     *active
-	hurry      chan<- struct{} // the keeper's
-	registry   *Registry
-	build      func(text json.RawMessage) (Job, error)
-	log        zerolog.Logger
-	every      time.Duration // how often orders are asked for where nobody is heard
+	control      Control
+	session      func() uuid.UUID
+	table        *cronTable
+	activation   *activation
+	active       *active
+	heartbeatNow chan<- struct{} // the keeper's
+	registry     *Registry
+	build        func(text json.RawMessage) (Job, error)
+	log          zerolog.Logger
+	every        time.Duration // how often orders are asked for where nobody is heard
 
 	mu      sync.Mutex
 	pauses  []Pause
@@ -149,14 +149,14 @@ func (o *controlState) obey(now ControlState) {
 		revised = o.follow(now.Specs) || revised
 		o.read, o.rebuild = now.Generation, false
 		if o.active.len() > 0 {
-			signal(o.hurry)
+			signal(o.heartbeatNow)
 		}
 	}
 	if revised {
 		signal(o.activation.revised)
 	}
 	if o.table.isUnsettled() || len(o.table.unregistered()) > 0 {
-		signal(o.activation.added)
+		o.activation.enrollLater()
 	}
 	o.cancel(now.Cancels)
 }

@@ -28,7 +28,7 @@ type dispatcher struct {
 // run dispatches until ctx ends. Firings that it began may outlive it; the
 // caller waits for them.
 func (d *dispatcher) run(ctx context.Context) {
-	if _, err := d.keeper.wait(ctx); err != nil { // from then on the clock is the cluster's
+	if _, err := d.keeper.Wait(ctx); err != nil { // from then on the clock is the cluster's
 		return
 	}
 	// It begins where the store has last checked each job: what was scheduled while
@@ -46,10 +46,10 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.sleep(ctx)
 			continue
 		}
-		if _, err := d.keeper.wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
+		if _, err := d.keeper.Wait(ctx); err != nil || d.workers.acquire(ctx) != nil {
 			return
 		}
-		if !d.clockLimit.right(ctx) || !d.keeper.awaitConfirmed(ctx) {
+		if !d.clockLimit.right(ctx) || !d.keeper.AwaitConfirmed(ctx) {
 			d.workers.release()
 			continue
 		}

@@ -170,7 +170,7 @@ func (f *firing) obtain(stop context.Context) (Token, *locking.Lock, error) {
 // leave writes a firing that a stopping replica has not started down as
 // waiting, for another to adopt.
 func (f *firing) leave(b *blockage) {
-	if f.session.ctx.Err() != nil {
+	if f.session.Context().Err() != nil {
 		return
 	}
 	if b == nil {
@@ -224,7 +224,7 @@ func (f *firing) lock(ctx context.Context, before *blockage) (*locking.Lock, *bl
 
 func (f *firing) tryLock(ctx context.Context) (*locking.Lock, error) {
 	owner := locking.Owner{Replica: f.replica, Job: f.entry.Name, Run: f.run.String()}
-	return f.locker.TryAcquireIn(ctx, f.session.id, owner, f.entry.requests)
+	return f.locker.TryAcquireIn(ctx, f.session.ID, owner, f.entry.requests)
 }
 
 // stillHeld asks stage 1 whether the run that the store named still has its
@@ -257,14 +257,14 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 	}
 	var stopped time.Time
 	for unknown := false; ; {
-		result, err := f.starts.ask(f.session.ctx, sessionCall[StartRequest]{f.session.id, request},
+		result, err := f.starts.ask(f.session.Context(), sessionCall[StartRequest]{f.session.ID, request},
 			f.rowHeld)
 		f.rowHeld = errors.Is(err, ErrRowHeld)
 		unknown = unknown || !f.rowHeld
 		switch {
 		case err == nil:
 			return f.started(result)
-		case f.session.ctx.Err() != nil:
+		case f.session.Context().Err() != nil:
 			return 0, nil
 		case !errors.Is(err, ErrUnavailable):
 			f.fail(err)
@@ -280,7 +280,7 @@ func (f *firing) start(stop context.Context) (Token, *blockage) {
 				"without it")
 			return 0, nil
 		}
-		pause(f.session.ctx, startBackoff)
+		pause(f.session.Context(), startBackoff)
 	}
 }
 
@@ -311,7 +311,7 @@ func (f *firing) started(result StartResult) (Token, *blockage) {
 		f.controlState.look() // nor what was paused
 		f.aside = f.adopted == uuid.Nil && !f.written
 	case StartNotLive:
-		f.session.cancel(fmt.Errorf("%w: the store says so", ErrSessionLost))
+		f.session.MarkLost(fmt.Errorf("%w: it is not live in the store", ErrSessionLost))
 	}
 	return 0, nil
 }
@@ -385,7 +385,7 @@ func (f *firing) write(n Note) bool {
 	n.Run, n.Firing, n.Version = f.run, f.firing, f.startVersion()
 	n.WaitSince, n.Reserve = f.since, f.entry.reserve()
 	for held := false; ; {
-		stands, err := f.notes.ask(f.session.ctx, sessionCall[Note]{f.session.id, n}, held)
+		stands, err := f.notes.ask(f.session.Context(), sessionCall[Note]{f.session.ID, n}, held)
 		held = errors.Is(err, ErrRowHeld)
 		if err == nil {
 			f.written = f.written || stands
@@ -398,11 +398,11 @@ func (f *firing) write(n Note) bool {
 			}
 			return stands
 		}
-		if !errors.Is(err, ErrUnavailable) || f.session.ctx.Err() != nil {
+		if !errors.Is(err, ErrUnavailable) || f.session.Context().Err() != nil {
 			f.log.Warn().Err(err).Str("state", string(n.State)).Msg("firing not written down")
 			return false
 		}
-		pause(f.session.ctx, startBackoff)
+		pause(f.session.Context(), startBackoff)
 	}
 }
 
@@ -419,12 +419,12 @@ func (f *firing) idles(stop context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.session.ctx.Done():
+	case <-f.session.Context().Done():
 		return false
 	case <-stop.Done():
 		return false
 	}
-	return f.session.ctx.Err() == nil && stop.Err() == nil
+	return f.session.Context().Err() == nil && stop.Err() == nil
 }
 
 // takeUp takes a worker again, or waits for one as queue does.
@@ -467,7 +467,7 @@ func (f *firing) queue(stop context.Context) bool {
 		return false
 	}
 	f.noted = nil
-	ctx, cancel := context.WithCancel(f.session.ctx)
+	ctx, cancel := context.WithCancel(f.session.Context())
 	defer cancel()
 	defer context.AfterFunc(stop, cancel)()
 	if by := f.startBy(); !by.IsZero() {
@@ -477,7 +477,7 @@ func (f *firing) queue(stop context.Context) bool {
 		defer timeout()
 	}
 	f.idle = f.takeWork(ctx) != nil
-	return !f.idle || stop.Err() == nil && f.session.ctx.Err() == nil && f.tooLate()
+	return !f.idle || stop.Err() == nil && f.session.Context().Err() == nil && f.tooLate()
 }
 
 // giveBack returns the worker and what the firing has beside, if it has one.
@@ -494,7 +494,7 @@ func (f *firing) release(lock *locking.Lock) {
 	if lock == nil {
 		return
 	}
-	if err := lock.Release(context.WithoutCancel(f.session.ctx)); err != nil {
+	if err := lock.Release(context.WithoutCancel(f.session.Context())); err != nil {
 		f.log.Debug().Err(err).Msg("locks not released, they expire")
 	}
 }

@@ -236,7 +236,7 @@ func (f *firing) tellTakenAway() {
 	if !f.eventBus.hears() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), batchTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), batchTimeout)
 	defer cancel()
 	r, err := f.store.Run(ctx, f.run)
 	if err != nil {

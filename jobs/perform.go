@@ -31,7 +31,7 @@ func (f *firing) perform(token Token, lock *locking.Lock) (again bool) {
 		output: NewTail(maxOutput),
 	}
 	run.log = f.runLogger(run)
-	ctx, cancel := context.WithCancelCause(f.session.ctx)
+	ctx, cancel := context.WithCancelCause(f.session.Context())
 	defer cancel(nil)
 	remove := f.active.add(token, f.run, cancel)
 	defer remove()
@@ -150,7 +150,7 @@ func (f *firing) record(run *Run, v verdict, again, leftBehind bool) bool {
 		request.State, request.Reason = Waiting, ReasonRetry
 		request.Detail = fmt.Sprintf("attempt %d ended as %s", f.attempt, v.state)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.ctx), f.ttl)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.session.Context()), f.ttl)
 	defer cancel()
 	for held := leftBehind; ; { // inside a transaction, it may be, that holds its claim
 		done, err := f.finishes.ask(ctx, request, held)

@@ -25,7 +25,7 @@ func (s *Scheduler) SetJobs(jobs []Job) (Revision, error) {
 	}
 	revision := s.table.revise(next.all())
 	s.engine.controlState.again()
-	signal(s.engine.controlState.activation.added)
+	s.engine.controlState.activation.enrollLater()
 	signal(s.engine.controlState.activation.revised)
 	return revision, nil
 }

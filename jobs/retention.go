@@ -31,7 +31,7 @@ func (r *retention) run(ctx context.Context) {
 	}
 	for {
 		pause(ctx, pruneEvery)
-		session, err := r.keeper.wait(ctx)
+		session, err := r.keeper.Wait(ctx)
 		if err != nil || ctx.Err() != nil {
 			return
 		}
@@ -45,7 +45,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 	for request := (PruneRequest{Keep: r.keep, Limit: pruneBatch}); ; {
 		bounded, cancel := context.WithTimeout(ctx, batchTimeout)
 		sent := time.Now()
-		pruned, err := r.store.Prune(bounded, session.id, request)
+		pruned, err := r.store.Prune(bounded, session.ID, request)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn().Err(err).Msg("history not pruned, the next round goes on")
@@ -56,7 +56,7 @@ func (r *retention) round(ctx context.Context, session *liveSession) {
 		}
 		request.After = pruned.Next
 		pause(ctx, max(pruneLeast, pruneRest*time.Since(sent)))
-		if session.ctx.Err() != nil || ctx.Err() != nil {
+		if session.Context().Err() != nil || ctx.Err() != nil {
 			break
 		}
 	}

@@ -142,14 +142,13 @@ func New(o Options) (*Scheduler, error) {
 		cancelled: map[uuid.UUID]string{}, every: s.engine.pace.controlState,
 		watched: &watched{store: o.Store, active: running, kept: map[Token]int64{}},
 	}
-	s.keeper = &keeper{
+	s.keeper = newKeeper(&keeper{
 		store: o.Store, activation: activation, revoke: o.Store.Revoke, replica: o.Replica,
 		succeeds: o.Succeeds, version: o.Version, servers: o.LockServers, hash: table.hash,
 		replicaStatus: s.engine.replicaStatus,
 		interval:      o.Heartbeat, ttl: o.SessionTTL, clock: clock, active: running, log: log,
-		changed: make(chan struct{}), hurry: make(chan struct{}, 1),
-	}
-	s.engine.controlState.hurry = s.keeper.hurry
+	})
+	s.engine.controlState.heartbeatNow = s.keeper.heartbeatNow
 	s.dispatcher = &dispatcher{engine: s.engine, table: table, ready: queue, keeper: s.keeper,
 		revised: activation.revised}
 	s.retention = &retention{store: o.Store, keeper: s.keeper, keep: o.KeepHistory, log: log}
@@ -181,7 +180,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	var refused error
 	behind.Go(func() {
-		if refused = s.keeper.run(background); refused != nil {
+		if _, refused = s.keeper.Run(background); refused != nil {
 			stop()
 		}
 	})
@@ -297,7 +296,7 @@ func (s *Scheduler) Explainer(keep time.Duration) *Explainer {
 // is none.
 func (s *Scheduler) Session() uuid.UUID {
 	if l := s.keeper.session(); l != nil {
-		return l.id
+		return l.ID
 	}
 	return uuid.Nil
 }

@@ -112,7 +112,7 @@ func keep(t *testing.T, s *scripted, use func(t *testing.T, k *keeper)) {
 		k := newTestKeeper(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- k.run(ctx) }()
+		go func() { ended <- runKeeper(ctx, k) }()
 		use(t, k)
 		cancel()
 		if err := <-ended; err != nil {
@@ -129,72 +129,19 @@ func tableOf(entries ...*entry) *cronTable {
 	return table
 }
 
+func runKeeper(ctx context.Context, k *keeper) error {
+	_, err := k.Run(ctx)
+	return err
+}
+
 func newTestKeeper(s *scripted) *keeper {
 	table := tableOf(&entry{Job: Job{Name: "job"}, definition: Definition{Name: "job"}})
-	return &keeper{
+	return newKeeper(&keeper{
 		store: s, activation: newActivation(s, table, zerolog.Nop()), revoke: s.revoke,
 		replica: "a", interval: 5 * time.Second, ttl: 15 * time.Second,
 		clock: &clusterClock{}, active: newActive(), log: zerolog.Nop(),
-		changed: make(chan struct{}),
-		hash:    table.hash, replicaStatus: func() ReplicaStatus {
-			return ReplicaStatus{Workers: 3}
-		},
-	}
-}
-
-func TestSessionIsTrustedFromBeforeTheRequestUntilItsTTL(t *testing.T) {
-	s := &scripted{slow: time.Second}
-	keep(t, s, func(t *testing.T, k *keeper) {
-		l, err := k.wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		// the next heartbeat has been sent, at 5 s after the last
-		time.Sleep(5*time.Second + 500*time.Millisecond)
-		sent := time.Now().Add(-500 * time.Millisecond)
-		s.set(func(s *scripted) { s.fail = ErrUnavailable })
-		time.Sleep(time.Until(sent.Add(15*time.Second)) - time.Millisecond)
-		if l.ctx.Err() != nil {
-			t.Errorf("lost before its TTL: %v", context.Cause(l.ctx))
-		}
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		if !errors.Is(context.Cause(l.ctx), ErrSessionLost) {
-			t.Errorf("cause %v, a TTL after the last confirmed request was sent",
-				context.Cause(l.ctx))
-		}
-		if k.session() != nil {
-			t.Error("a lost session may start runs")
-		}
+		hash: table.hash, replicaStatus: func() ReplicaStatus { return ReplicaStatus{Workers: 3} },
 	})
-}
-
-func TestLostSessionIsFollowedByANewOneNeverRevived(t *testing.T) {
-	s := &scripted{}
-	keep(t, s, func(t *testing.T, k *keeper) {
-		first, err := k.wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.set(func(s *scripted) { s.fail = ErrSessionLost })
-		<-first.ctx.Done()
-		s.set(func(s *scripted) { s.fail = nil })
-		second, err := k.wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if second.id == first.id {
-			t.Error("the lost session is used again")
-		}
-		time.Sleep(time.Minute)
-		if second.ctx.Err() != nil || len(s.opened) < 2 || len(s.ended) != 0 {
-			t.Errorf("second: %v, opened %d, ended %d", context.Cause(second.ctx), len(s.opened),
-				len(s.ended))
-		}
-	})
-	if len(s.ended) != 1 {
-		t.Errorf("%d sessions were given back at the end", len(s.ended))
-	}
 }
 
 // Only the first session knows that the former lives are over: a second one
@@ -207,17 +154,17 @@ func TestOnlyTheFirstSessionTakesOverFromFormerLives(t *testing.T) {
 			k.succeeds = configured
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- k.run(ctx) }()
+			go func() { ended <- runKeeper(ctx, k) }()
 			synctest.Wait()
 			s.set(func(s *scripted) { s.fail = nil })
-			first, err := k.wait(t.Context())
+			first, err := k.Wait(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.set(func(s *scripted) { s.fail = ErrSessionLost })
-			<-first.ctx.Done()
+			<-first.Context().Done()
 			s.set(func(s *scripted) { s.fail = nil })
-			if _, err := k.wait(t.Context()); err != nil {
+			if _, err := k.Wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			cancel()
@@ -268,7 +215,7 @@ func TestHeartbeatComparesClaims(t *testing.T) {
 func TestClockFollowsTheStores(t *testing.T) {
 	s := &scripted{ahead: 90 * time.Second}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		if _, err := k.wait(t.Context()); err != nil {
+		if _, err := k.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Until(k.clock.now()); got != 90*time.Second {
@@ -339,7 +286,7 @@ func TestRefusedStartHasVersionsReadAtOnce(t *testing.T) {
 func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
 	s := &scripted{versions: map[string]ActiveDefinition{"job": {Version: 1}}}
 	keep(t, s, func(t *testing.T, k *keeper) {
-		l, err := k.wait(t.Context())
+		l, err := k.Wait(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,8 +294,8 @@ func TestDoubtsDoNotPutHeartbeatsOff(t *testing.T) {
 			k.activation.doubt()
 			time.Sleep(time.Second)
 		}
-		if l.ctx.Err() != nil {
-			t.Errorf("session lost: %v", context.Cause(l.ctx))
+		if l.Context().Err() != nil {
+			t.Errorf("session lost: %v", context.Cause(l.Context()))
 		}
 		if _, _, reads := s.counts(); reads > 30 {
 			t.Errorf("versions read %d times in 12 heartbeats", reads)
@@ -374,7 +321,7 @@ func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended := make(chan error, 1)
-				go func() { ended <- k.run(ctx) }()
+				go func() { ended <- runKeeper(ctx, k) }()
 				time.Sleep(10 * time.Second)
 				if c.want != nil {
 					if err := <-ended; !errors.Is(err, c.want) {
@@ -390,7 +337,7 @@ func TestFirstSessionIsTriedUntilTheStoreAnswersAndRefusedOnlyForGood(t *testing
 					t.Errorf("%d sessions opened, %d given back", opened, ended)
 				}
 				s.set(func(s *scripted) { s.refuse = nil })
-				if _, err := k.wait(t.Context()); err != nil {
+				if _, err := k.Wait(t.Context()); err != nil {
 					t.Error(err)
 				}
 				s.set(func(s *scripted) { s.refuse, s.fail = mistake, ErrSessionLost })

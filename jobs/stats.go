@@ -33,8 +33,8 @@ func (s *Scheduler) Stats() Stats {
 	f := Stats{
 		Workers: e.workers.all, Busy: int(e.workers.busy.Load()), Running: e.active.len(),
 		Jobs:    s.table.len(),
-		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.opened.Load(),
-		SessionsLost: s.keeper.lost.Load(),
+		Session: s.keeper.session() != nil, SessionsOpened: s.keeper.Opened(),
+		SessionsLost: s.keeper.Lost(),
 		ServerLists:  s.ServerLists(), CronTables: s.CronTables(), Dropped: s.EventsDropped(),
 	}
 	f.Waiting = max(0, e.active.caredFor()-f.Running)

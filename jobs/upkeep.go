@@ -29,7 +29,7 @@ type upkeep struct {
 func (u *upkeep) run(ctx context.Context) {
 	var swept, checked, compared time.Time
 	for {
-		if session, err := u.keeper.wait(ctx); err == nil {
+		if session, err := u.keeper.Wait(ctx); err == nil {
 			now := time.Now()
 			if now.Sub(swept) >= min(u.every, u.pace.sweep) {
 				swept = now
@@ -117,10 +117,10 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 	defer cancel()
 	known, end := u.active.watch()
 	wanted.Known = known
-	records, err := u.store.Adopt(bounded, session.id, wanted)
+	records, err := u.store.Adopt(bounded, session.ID, wanted)
 	begun := end()
 	if err != nil {
-		if ctx.Err() == nil && session.ctx.Err() == nil {
+		if ctx.Err() == nil && session.Context().Err() == nil {
 			u.log.Warn().Err(err).Msg("waiting runs not looked for")
 		}
 		return
@@ -134,7 +134,7 @@ func (u *upkeep) adopt(ctx context.Context, session *liveSession) {
 		u.ready.push(pending{
 			entry: e, firing: Firing{Job: r.Job, ScheduledAt: r.ScheduledAt, Key: r.Key,
 				Recovery: r.Recovery},
-			adopted: r.ID, session: session.id, attempt: max(r.Attempt, 1), late: u.late(e, r),
+			adopted: r.ID, session: session.ID, attempt: max(r.Attempt, 1), late: u.late(e, r),
 			since: u.clock.now(), queued: r.WaitSince,
 			obstacle: r.obstacle(), moment: r.Params, startBy: r.StartBy, done: u.active.care(r.ID),
 		})
@@ -180,5 +180,5 @@ func (u *upkeep) late(e *entry, r Record) bool {
 // stillOurs reports whether an adopted run belongs to the session: one that
 // was adopted under a session since lost may be another's by now.
 func (p pending) stillOurs(session *liveSession) bool {
-	return p.adopted == uuid.Nil || p.session == session.id
+	return p.adopted == uuid.Nil || p.session == session.ID
 }

@@ -105,13 +105,13 @@ func (a *attempt) enterSession(ctx context.Context) error {
 		return err
 	}
 	a.life, a.id = next, uuid.New()
-	a.life.Own.begin(a.id)
+	a.life.Data.begin(a.id)
 	return nil
 }
 
 func (a *attempt) leave() {
 	if a.life != nil {
-		a.life.Own.leave(a.id)
+		a.life.Data.leave(a.id)
 	}
 	a.life, a.asked, a.placed, a.blocker = nil, false, false, nil
 }
@@ -175,12 +175,12 @@ func (a *attempt) ask(ctx context.Context) (Token, error) {
 		ID: a.id, Owner: a.owner, Requests: a.requests, Wait: a.wait,
 		Reserve: ReserveOf(a.options.Reserve),
 	}
-	result, err := a.life.Own.asks.Ask(ctx, plea{GrantRequest: request})
+	result, err := a.life.Data.asks.Ask(ctx, plea{GrantRequest: request})
 	if err != nil {
 		// it may be, or may even be granted: the next try asks first
 		a.placed, a.blocker = a.wait, nil
 		if errors.Is(err, ErrSessionLost) {
-			a.life.End(err)
+			a.life.MarkLost(err)
 		}
 		return 0, fmt.Errorf("grant of a lock: %w", err)
 	}
@@ -202,7 +202,7 @@ func (a *attempt) begin(ctx context.Context, sent time.Time, entries []held,
 	token Token) (*Lock, error) {
 	lock := newLock(ctx, a.Locker, a.owner, sent, a.requests, entries)
 	lock.id, lock.session, lock.token, lock.life = a.id.String(), a.life.ID, token, a.life
-	if !a.life.Own.add(lock) {
+	if !a.life.Data.add(lock) {
 		lock.end(nil)
 		a.undo(ctx, a.present(entries))
 		return nil, fmt.Errorf("grant of a lock: %w: %w", ErrNoSession,
@@ -222,7 +222,7 @@ func (a *attempt) end(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	if _, err := a.life.Own.asks.Ask(ctx,
+	if _, err := a.life.Data.asks.Ask(ctx,
 		plea{GrantRequest: GrantRequest{ID: a.id}, withdraw: true}); err != nil {
 		a.options.Log.Debug().Err(err).
 			Msg("lock that was given up not withdrawn yet, a heartbeat does it")

@@ -75,7 +75,7 @@ func newReleases(grants Grants) *batch.Batch[Token, bool] {
 // heartbeat.
 func (k *Lock) giveBack(ctx context.Context) error {
 	defer k.locker.undo(ctx, k.locker.present(k.entries))
-	defer k.life.Own.remove(k.token)
+	defer k.life.Data.remove(k.token)
 	if k.loss() != nil {
 		return nil
 	}

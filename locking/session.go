@@ -19,7 +19,7 @@ const (
 )
 
 // life is one session of a Locker.
-type life = session.Life[*standing]
+type life = session.Session[*standing]
 
 func (o *Options) checkSession() error {
 	if o.Session.Replica == "" {
@@ -38,9 +38,10 @@ func (o *Options) checkSession() error {
 func (l *Locker) newKeeper() *session.Keeper[*standing] {
 	return session.New(session.Options[*standing]{
 		TTL: l.options.Session.TTL, Interval: l.options.Session.TTL / 3, Log: l.options.Log,
-		Open: l.openSession, Beat: l.beat, End: l.options.Grants.EndSession,
-		Begin: func(s *life) *standing { return newStanding(l.options.Grants, s.ID) },
-		Lost:  func(s *life, cause error) { s.Own.lose(cause) },
+		Open: l.openSession, Heartbeat: l.heartbeat, End: l.options.Grants.EndSession,
+		Prepare: func(ctx context.Context, _ *life) error { l.sweepGrants(ctx); return nil },
+		NewData: func(s *life) *standing { return newStanding(l.options.Grants, s.ID) },
+		Lost:    func(s *life, cause error) { s.Data.lose(cause) },
 	})
 }
 
@@ -55,42 +56,38 @@ func (l *Locker) Ready(ctx context.Context) error {
 	return err
 }
 
-// openSession opens a session. Only the first one succeeds former lives: two
-// replicas of one name would else end each other's in turns. What those left is
-// taken back at once.
+// openSession opens a session. Only the first one ends earlier sessions of this
+// replica's name. Otherwise two replicas of one name would keep ending each
+// other's sessions.
 func (l *Locker) openSession(ctx context.Context, id uuid.UUID, first bool) error {
 	s := l.options.Session
 	s.ID, s.Succeeds = id, s.Succeeds && first
-	if err := l.options.Grants.OpenSession(ctx, s); err != nil {
-		return err
-	}
-	l.sweepGrants(ctx)
-	return nil
+	return l.options.Grants.OpenSession(ctx, s)
 }
 
-// beat sends a heartbeat and compares its answer with what is known here.
-func (l *Locker) beat(ctx context.Context, s *life) (func(context.Context), error) {
-	known := s.Own.locks()
+// heartbeat renews the session and compares its claims with those of this replica.
+func (l *Locker) heartbeat(ctx context.Context, s *life) (func(context.Context) error, error) {
+	known := s.Data.locks()
 	beat, err := l.options.Grants.Heartbeat(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) {
+	return func(ctx context.Context) error {
 		for token, lock := range known {
-			if _, stands := beat.Claims[token]; !stands {
+			if _, exists := beat.Claims[token]; !exists {
 				lock.lose(&LostError{Reason: LossClaim,
 					Err: fmt.Errorf("%w: token %d", ErrSuperseded, token)})
 			}
 		}
 		if err := l.giveBackStrangers(ctx, s, beat); err != nil {
-			l.options.Log.Warn().Err(err).
-				Msg("claims of locks that were given up stand, the next heartbeat tries again")
+			return fmt.Errorf("release claims of abandoned locks: %w", err)
 		}
+		return nil
 	}, nil
 }
 
 func (l *Locker) giveBackStrangers(ctx context.Context, s *life, beat Beat) error {
-	claims, places := s.Own.strangers(beat)
+	claims, places := s.Data.strangers(beat)
 	var problems []error
 	for len(claims) > 0 {
 		n := min(len(claims), MaxGrants)
@@ -116,13 +113,13 @@ func (l *Locker) keepSession(ctx context.Context) {
 			}
 		}
 	})
-	last := l.keeper.Run(ctx)
+	last, _ := l.keeper.Run(ctx) // without Options.Permanent it returns no error
 	sweeps.Wait()
 	if last == nil {
 		return
 	}
 	var left []entry
-	for _, lock := range last.Own.locks() {
+	for _, lock := range last.Data.locks() {
 		left = append(left, lock.drop()...)
 	}
 	if err := l.removeAll(ctx, left); err != nil {

@@ -1,10 +1,11 @@
-// Package session keeps a replica's session in a store: it opens one, renews
-// it by heartbeats, and opens another when it is lost.
+// Package session keeps a replica's session in a store open. It opens a session,
+// renews it by heartbeats, and opens another one after a loss.
 //
-// A session is trusted from before a request was sent until its TTL later, on
-// this machine's monotonic clock, so that a slow reply can't stretch it. When
-// it was not confirmed by then its context ends, whatever a heartbeat is doing.
-// A session never revives.
+// A session is trusted for its TTL, counted from before the last confirmed
+// request was sent, on this machine's monotonic clock. A slow reply therefore
+// cannot extend the trust. When the TTL passes without a confirmation, the
+// session's context ends, even while a heartbeat is under way. A session never
+// revives.
 package session
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,85 +25,151 @@ var (
 	ErrLost = errors.New("session is lost")
 	// ErrNone says that there is no session now.
 	ErrNone = errors.New("there is no session")
-	// ErrEnded says that Run has returned, or is about to: there will be no
-	// other session. It wraps ErrLost.
+	// ErrEnded says that Run has returned, or is about to, and opens no other
+	// session. It wraps ErrLost.
 	ErrEnded = fmt.Errorf("%w: Run has ended it", ErrLost)
 )
 
 const (
-	callTimeout = 5 * time.Second // of each call of the store, at most
-	retryEvery  = time.Second     // after a call that failed, at most
+	callTimeout = 5 * time.Second // limit of each call of the store
+	maxRetry    = time.Second     // longest delay after a failed call
 )
 
-// Life is one session, with what belongs to it.
-type Life[T any] struct {
-	ID  uuid.UUID
-	Own T
+// Session is one session, with the data that its user attaches to it.
+type Session[T any] struct {
+	ID   uuid.UUID
+	Data T
 
+	begun  time.Time // before the store was asked for the session
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	expiry *time.Timer   // ends the context when no heartbeat was confirmed in time
-	over   chan struct{} // closed when Lost has been told
+	expiry *time.Timer // ends the context when no heartbeat was confirmed in time
+
+	confirmed atomic.Int64  // from begun until the last confirmed request was sent
+	renewed   chan struct{} // holds a value after a confirmation
+	over      chan struct{} // closed after Options.Lost has returned
 }
 
-// Context ends when the session is lost, with a cause that wraps ErrLost.
-func (l *Life[T]) Context() context.Context { return l.ctx }
+// Context returns a context that ends when the session is lost, with a cause
+// that wraps ErrLost.
+func (s *Session[T]) Context() context.Context { return s.ctx }
 
-// End says that the store takes the session for lost.
-func (l *Life[T]) End(cause error) { l.cancel(cause) }
+// MarkLost ends the session because the store takes it for lost. cause wraps
+// ErrLost.
+func (s *Session[T]) MarkLost(cause error) { s.cancel(cause) }
 
-// Options say how a session is kept, and what goes with it.
+// confirm records the confirmation of a request that was sent at that time.
+func (s *Session[T]) confirm(sent time.Time) {
+	s.confirmed.Store(int64(sent.Sub(s.begun)))
+	select {
+	case s.renewed <- struct{}{}:
+	default:
+	}
+}
+
+// unconfirmed returns the time since the last confirmed request was sent.
+func (s *Session[T]) unconfirmed() time.Duration {
+	return time.Since(s.begun) - time.Duration(s.confirmed.Load())
+}
+
+// trustedUntil returns when the session expires without a further heartbeat.
+func (s *Session[T]) trustedUntil(ttl time.Duration) time.Time {
+	return s.begun.Add(time.Duration(s.confirmed.Load()) + ttl)
+}
+
+// Options configure a Keeper. Open, Heartbeat and End are required. The keeper
+// calls them and Prepare and OnWake from the goroutine of Run.
 type Options[T any] struct {
 	TTL      time.Duration // a session expires that long after its last renewal
 	Interval time.Duration // between heartbeats; at most a third of TTL
 
-	// Open registers a session. first is true until one was opened.
+	// Open registers a session in the store. first is true until one session
+	// was opened and prepared.
 	Open func(ctx context.Context, id uuid.UUID, first bool) error
-	// Begin returns what belongs to a session that was opened.
-	Begin func(l *Life[T]) T
-	// Beat sends a heartbeat, and returns what to do with its answer once the
-	// trust was extended. An error that wraps ErrLost ends the session.
-	Beat func(ctx context.Context, l *Life[T]) (action func(context.Context), err error)
-	// Lost is called once, as soon as a session's context has ended, before
-	// the session is ended in the store or another is opened.
-	Lost func(l *Life[T], cause error)
-	// End gives a session back when the keeper stops.
+	// NewData returns the data of a session that was registered.
+	NewData func(s *Session[T]) T
+	// Prepare completes a registered session before its first heartbeat. Its
+	// context ends when the session expires.
+	Prepare func(ctx context.Context, s *Session[T]) error
+	// Heartbeat renews the session in the store, and returns a function that
+	// applies the reply. The keeper calls that function after it has extended
+	// the trust. An error of apply fails an opening; later ones are logged. An
+	// error of Heartbeat that wraps ErrLost ends the session.
+	Heartbeat func(ctx context.Context, s *Session[T]) (apply func(context.Context) error,
+		err error)
+	// Lost is called once a session, as soon as its context has ended, and
+	// before the session ends in the store or another one is opened.
+	Lost func(s *Session[T], cause error)
+	// End ends a session in the store. The keeper calls it when Run stops and
+	// when a session could not be prepared.
 	End func(ctx context.Context, id uuid.UUID) error
+	// Permanent reports whether an error of the first opening ends Run.
+	Permanent func(err error) bool
+
+	// HeartbeatNow holds a value when the next heartbeat must not wait.
+	HeartbeatNow <-chan struct{}
+	// Wake holds a value when OnWake is to be called between two heartbeats.
+	Wake   <-chan struct{}
+	OnWake func(ctx context.Context, s *Session[T])
 
 	Log zerolog.Logger
 }
 
-// Keeper keeps one session. Its methods may be called concurrently.
+func (o *Options[T]) setDefaults() {
+	if o.NewData == nil {
+		o.NewData = func(*Session[T]) (none T) { return none }
+	}
+	if o.Prepare == nil {
+		o.Prepare = func(context.Context, *Session[T]) error { return nil }
+	}
+	if o.Lost == nil {
+		o.Lost = func(*Session[T], error) {}
+	}
+	if o.Permanent == nil {
+		o.Permanent = func(error) bool { return false }
+	}
+}
+
+// Keeper keeps one session open. Its methods may be called concurrently.
 type Keeper[T any] struct {
-	options Options[T]
+	options      Options[T]
+	opened, lost atomic.Int64
 
 	mu      sync.Mutex
-	current *Life[T]
+	current *Session[T]
 	reason  error // why there is none
 	stopped bool
-	changed chan struct{} // closed when something of these has changed
+	changed chan struct{} // closed when one of these fields changes
 }
 
 // New returns a Keeper without a session; Run opens one.
 func New[T any](o Options[T]) *Keeper[T] {
-	return &Keeper[T]{options: o, reason: errors.New("it is opened by Run"),
+	o.setDefaults()
+	return &Keeper[T]{options: o, reason: errors.New("Run has not opened one yet"),
 		changed: make(chan struct{})}
 }
 
-// Session returns the session that may be used now, or an error that wraps
-// ErrNone and says why there is none.
-func (k *Keeper[T]) Session() (*Life[T], error) {
-	l, _, _, err := k.look()
-	return l, err
+// Opened returns how many sessions were opened.
+func (k *Keeper[T]) Opened() int64 { return k.opened.Load() }
+
+// Lost returns how many of the opened sessions were lost. Those that Run ended
+// do not count.
+func (k *Keeper[T]) Lost() int64 { return k.lost.Load() }
+
+// Session returns the current session, or an error that wraps ErrNone and the
+// reason why there is none.
+func (k *Keeper[T]) Session() (*Session[T], error) {
+	s, _, _, err := k.look()
+	return s, err
 }
 
-// Wait returns the session that may be used, once there is one. It returns an
-// error that wraps ErrNone when ctx ends or Run has returned.
-func (k *Keeper[T]) Wait(ctx context.Context) (*Life[T], error) {
+// Wait returns the current session, and waits for one where there is none. It
+// returns an error that wraps ErrNone when ctx ends or Run has returned.
+func (k *Keeper[T]) Wait(ctx context.Context) (*Session[T], error) {
 	for {
-		l, stopped, changed, err := k.look()
-		if l != nil || stopped {
-			return l, err
+		s, stopped, changed, err := k.look()
+		if s != nil || stopped {
+			return s, err
 		}
 		select {
 		case <-changed:
@@ -111,7 +179,30 @@ func (k *Keeper[T]) Wait(ctx context.Context) (*Life[T], error) {
 	}
 }
 
-func (k *Keeper[T]) look() (l *Life[T], stopped bool, changed <-chan struct{}, err error) {
+// AwaitConfirmed reports whether the current session was confirmed within the
+// last one and a half intervals. Otherwise it returns false, after the next
+// confirmation, the loss of the session or the end of ctx.
+//
+// A replica that cannot reach the store can still reach the gates. Until its
+// session expires it would win firings that it cannot start. This check bounds
+// that time. A heartbeat goes out once an interval, and may take half of one.
+func (k *Keeper[T]) AwaitConfirmed(ctx context.Context) bool {
+	s, err := k.Session()
+	if err != nil {
+		return false
+	}
+	if s.unconfirmed() <= k.options.Interval*3/2 {
+		return true
+	}
+	select {
+	case <-s.renewed:
+	case <-s.ctx.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (k *Keeper[T]) look() (s *Session[T], stopped bool, changed <-chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	reason := k.reason
@@ -124,126 +215,192 @@ func (k *Keeper[T]) look() (l *Life[T], stopped bool, changed <-chan struct{}, e
 	return nil, k.stopped, k.changed, fmt.Errorf("%w: %w", ErrNone, reason)
 }
 
-func (k *Keeper[T]) set(l *Life[T], reason error, stopped bool) {
+func (k *Keeper[T]) set(s *Session[T], reason error, stopped bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.current, k.reason, k.stopped = l, reason, stopped
+	k.current, k.reason, k.stopped = s, reason, stopped
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// Run keeps a session until ctx ends, and then ends it and returns it, or nil
-// where there was none. It is called once.
-func (k *Keeper[T]) Run(ctx context.Context) (last *Life[T]) {
-	defer k.set(nil, ErrEnded, true)
-	for first, failures := true, 0; ctx.Err() == nil; {
-		l, err := k.open(ctx, first)
+// Run keeps a session open until ctx ends. Then it ends that session in the
+// store and returns it, or nil where there was none. It returns an error when
+// the first opening fails and Options.Permanent holds. It is called once.
+func (k *Keeper[T]) Run(ctx context.Context) (last *Session[T], err error) {
+	defer func() {
+		reason := ErrEnded
 		if err != nil {
-			if failures++; failures == 1 && ctx.Err() == nil {
-				k.options.Log.Warn().Err(err).Msg("session not opened; repeats are not logged")
+			reason = err
+		}
+		k.set(nil, reason, true)
+	}()
+	for first, failures := true, 0; ctx.Err() == nil; {
+		s, err := k.open(ctx, first)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			if first && k.options.Permanent(err) {
+				return nil, err
+			}
+			if failures++; failures == 1 {
+				k.options.Log.Warn().Err(err).Msg("session not opened, repeats are not logged")
 			}
 			k.set(nil, err, false)
-			pause(ctx, min(k.options.Interval, retryEvery))
+			pause(ctx, min(k.options.Interval, maxRetry))
 			continue
 		}
 		first, failures = false, 0
-		k.set(l, nil, false)
-		k.beat(ctx, l)
-		l.cancel(ErrEnded) // unless it was lost before
-		<-l.over
+		k.opened.Add(1)
+		k.set(s, nil, false)
+		k.renewUntilLost(ctx, s)
+		s.cancel(ErrEnded) // no effect on a lost session
+		<-s.over
 		if ctx.Err() != nil {
-			k.end(l)
-			return l
+			k.end(s)
+			return s, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// open registers a new session and confirms it.
-func (k *Keeper[T]) open(ctx context.Context, first bool) (*Life[T], error) {
+// open registers a new session, prepares it and confirms it. The trust counts
+// from before the first request.
+func (k *Keeper[T]) open(ctx context.Context, first bool) (*Session[T], error) {
 	bounded, cancel := context.WithTimeout(ctx, min(k.options.TTL, callTimeout))
 	defer cancel()
-	l := &Life[T]{ID: uuid.New(), over: make(chan struct{})}
-	if err := k.options.Open(bounded, l.ID, first); err != nil {
+	s := &Session[T]{ID: uuid.New(), begun: time.Now(), renewed: make(chan struct{}, 1),
+		over: make(chan struct{})}
+	if err := k.options.Open(bounded, s.ID, first); err != nil {
 		return nil, err
 	}
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	l.Own = k.options.Begin(l)
-	l.expiry = time.AfterFunc(k.options.TTL, func() {
-		l.cancel(fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL))
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.Data = k.options.NewData(s)
+	s.expiry = time.AfterFunc(time.Until(s.begun.Add(k.options.TTL)), func() {
+		s.cancel(k.expired())
 	})
-	context.AfterFunc(l.ctx, func() {
-		l.expiry.Stop()
-		k.options.Lost(l, context.Cause(l.ctx))
-		close(l.over)
+	context.AfterFunc(s.ctx, func() {
+		s.expiry.Stop()
+		k.options.Lost(s, context.Cause(s.ctx))
+		close(s.over)
 	})
-	if err := k.renew(ctx, l); err != nil {
-		l.cancel(err)
-		<-l.over
+	if err := k.prepare(ctx, s); err != nil {
+		s.cancel(err)
+		<-s.over
+		k.end(s) // otherwise what was registered for it stays until it expires
 		return nil, err
 	}
-	k.options.Log.Info().Stringer("session", l.ID).Msg("session opened")
-	return l, nil
+	k.options.Log.Info().Stringer("session", s.ID).Msg("session opened")
+	return s, nil
 }
 
-// beat renews the session until it is lost or ctx ends.
-func (k *Keeper[T]) beat(ctx context.Context, l *Life[T]) {
-	delay, failing := k.options.Interval, false
-	for {
+// prepare completes a registered session and sends its first heartbeat.
+func (k *Keeper[T]) prepare(ctx context.Context, s *Session[T]) error {
+	bounded, cancel := context.WithDeadline(ctx, s.trustedUntil(k.options.TTL))
+	defer cancel()
+	if err := k.options.Prepare(bounded, s); err != nil {
+		return err
+	}
+	apply, err := k.renew(ctx, s)
+	if err != nil {
+		return err
+	}
+	return k.apply(ctx, apply)
+}
+
+// renewUntilLost sends heartbeats until the session is lost or ctx ends.
+func (k *Keeper[T]) renewUntilLost(ctx context.Context, s *Session[T]) {
+	next := time.NewTimer(k.options.Interval)
+	defer next.Stop()
+	for failing := false; ; {
 		select {
-		case <-time.After(delay):
-		case <-l.ctx.Done():
-			k.options.Log.Error().Err(context.Cause(l.ctx)).Msg("session lost")
+		case <-next.C:
+		case <-k.options.HeartbeatNow:
+		case <-k.options.Wake:
+			k.options.OnWake(ctx, s)
+			continue // without a change to the time of the next heartbeat
+		case <-s.ctx.Done():
+			k.lost.Add(1)
+			k.options.Log.Error().Err(context.Cause(s.ctx)).Msg("session lost")
 			return
 		case <-ctx.Done():
 			return
 		}
-		err := k.renew(ctx, l)
+		delay := k.options.Interval
+		apply, err := k.renew(ctx, s)
 		switch {
 		case err == nil:
-			delay, failing = k.options.Interval, false
+			failing = false
+			if err := k.apply(ctx, apply); err != nil && ctx.Err() == nil {
+				k.options.Log.Warn().Err(err).
+					Msg("heartbeat reply not applied, the next heartbeat retries")
+			}
 		case errors.Is(err, ErrLost):
-			l.cancel(err)
+			s.cancel(err)
 		case ctx.Err() == nil:
 			if !failing {
-				k.options.Log.Warn().Err(err).Msg("heartbeat not confirmed, trying again")
+				k.options.Log.Warn().Err(err).Msg("heartbeat not confirmed, retrying")
 			}
-			delay, failing = min(k.options.Interval, retryEvery), true
+			delay, failing = min(k.options.Interval, maxRetry), true
 		}
+		next.Reset(delay)
 	}
 }
 
-// renew sends one heartbeat and acts on its answer.
-func (k *Keeper[T]) renew(ctx context.Context, l *Life[T]) error {
-	bounded, cancel := context.WithTimeout(ctx, min(k.options.TTL/3, callTimeout))
-	defer cancel()
+// renew sends one heartbeat and extends the trust in the session. It returns
+// the function that applies the reply.
+//
+// The heartbeat has at most the time that is left of the session. A reply that
+// comes after the expiry does not revive the session.
+func (k *Keeper[T]) renew(ctx context.Context, s *Session[T]) (
+	apply func(context.Context) error, err error) {
 	sent := time.Now()
-	action, err := k.options.Beat(bounded, l)
-	if err != nil {
-		return err
+	deadline := sent.Add(k.callLimit())
+	if until := s.trustedUntil(k.options.TTL); until.Before(deadline) {
+		deadline = until
 	}
-	l.expiry.Reset(time.Until(sent.Add(k.options.TTL))) // at once, if that has passed
-	action(bounded)
-	return nil
+	bounded, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if apply, err = k.options.Heartbeat(bounded, s); err != nil {
+		return nil, err
+	}
+	if !s.expiry.Stop() {
+		return nil, k.expired()
+	}
+	s.expiry.Reset(time.Until(sent.Add(k.options.TTL)))
+	s.confirm(sent)
+	return apply, nil
 }
 
-// end gives the session back, so that nobody has to wait for its expiry.
-func (k *Keeper[T]) end(l *Life[T]) {
+func (k *Keeper[T]) apply(ctx context.Context, apply func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, k.callLimit())
+	defer cancel()
+	return apply(bounded)
+}
+
+// callLimit returns the time limit of a heartbeat, and of applying its reply.
+func (k *Keeper[T]) callLimit() time.Duration { return min(k.options.TTL/3, callTimeout) }
+
+func (k *Keeper[T]) expired() error {
+	return fmt.Errorf("%w: not confirmed within %s", ErrLost, k.options.TTL)
+}
+
+// end ends the session in the store, so that other replicas need not wait for
+// its expiry.
+func (k *Keeper[T]) end(s *Session[T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := k.options.End(ctx, l.ID); err != nil {
+	if err := k.options.End(ctx, s.ID); err != nil {
 		k.options.Log.Warn().Err(err).Msg("session not ended, it expires by itself")
 		return
 	}
-	k.options.Log.Info().Stringer("session", l.ID).Msg("session ended")
+	k.options.Log.Info().Stringer("session", s.ID).Msg("session ended")
 }
 
-// pause waits for d or for ctx.
+// pause returns after d, or when ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -20,97 +21,133 @@ const (
 	interval = 5 * time.Second
 )
 
-type life = session.Life[string]
+var errUnavailable = errors.New("store is unavailable")
 
-// scripted is a store that answers as a test says.
-type scripted struct {
+type testSession = session.Session[string]
+
+// fakeStore replies as a test sets it, and records the calls.
+type fakeStore struct {
 	mu      sync.Mutex
-	fail    error         // of opening and of heartbeats
-	slow    time.Duration // before a heartbeat is answered
+	fail    error         // of openings and heartbeats
+	slow    time.Duration // before a reply to an opening or a heartbeat
+	refuse  error         // of preparations
+	reject  error         // of the application of replies
 	events  []string
-	opened  []uuid.UUID
-	firsts  []bool
-	causes  []error
+	firsts  []bool  // the argument of each opening
+	causes  []error // of each loss
 	beats   int
-	actions int
+	applied int
 }
 
-func (s *scripted) set(change func(*scripted)) {
+func (s *fakeStore) set(change func(*fakeStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
-// seen is what a store was asked, and was told.
-type seen struct {
+// calls is what a fakeStore has recorded.
+type calls struct {
 	events         []string
 	causes         []error
-	beats, actions int
+	beats, applied int
 }
 
-func (s *scripted) seen() seen {
+func (s *fakeStore) calls() calls {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return seen{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.actions}
+	return calls{slices.Clone(s.events), slices.Clone(s.causes), s.beats, s.applied}
 }
 
-func (s *scripted) open(_ context.Context, id uuid.UUID, first bool) error {
+// reply waits as long as a test wants, and returns the error of the call.
+func (s *fakeStore) reply(ctx context.Context) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail == nil {
-		s.opened = append(s.opened, id)
-	}
-	s.firsts = append(s.firsts, first)
-	return s.fail
-}
-
-func (s *scripted) beat(ctx context.Context, _ *life) (func(context.Context), error) {
-	s.mu.Lock()
-	s.beats++
 	fail, slow := s.fail, s.slow
 	s.mu.Unlock()
 	select {
 	case <-time.After(slow):
+		return fail
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return func(context.Context) { s.set(func(s *scripted) { s.actions++ }) }, fail
 }
 
-func (s *scripted) lost(l *life, cause error) {
+func (s *fakeStore) open(ctx context.Context, _ uuid.UUID, first bool) error {
+	s.set(func(s *fakeStore) { s.firsts = append(s.firsts, first) })
+	return s.reply(ctx)
+}
+
+func (s *fakeStore) prepare(context.Context, *testSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events, s.causes = append(s.events, "lost "+l.Own), append(s.causes, cause)
+	return s.refuse
 }
 
-func (s *scripted) end(context.Context, uuid.UUID) error {
+func (s *fakeStore) heartbeat(ctx context.Context, _ *testSession) (func(context.Context) error,
+	error) {
+	s.set(func(s *fakeStore) { s.beats++ })
+	return func(context.Context) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.applied++
+		return s.reject
+	}, s.reply(ctx)
+}
+
+func (s *fakeStore) lost(l *testSession, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events, s.causes = append(s.events, "lost "+l.Data), append(s.causes, cause)
+}
+
+func (s *fakeStore) end(context.Context, uuid.UUID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, "ended")
 	return s.fail
 }
 
+// options returns those of a keeper whose sessions have the data "a", "b" and so on.
+func (s *fakeStore) options() session.Options[string] {
+	opened := 0
+	return session.Options[string]{
+		TTL: ttl, Interval: interval, Log: zerolog.Nop(),
+		Open: s.open, Prepare: s.prepare, Heartbeat: s.heartbeat, Lost: s.lost, End: s.end,
+		NewData: func(*testSession) string { opened++; return string(rune('a' + opened - 1)) },
+	}
+}
+
 // keep runs a keeper inside a bubble until use returns, and returns the
-// session that Run does.
-func keep(t *testing.T, s *scripted,
-	use func(t *testing.T, k *session.Keeper[string])) (last *life) {
+// session that Run returns.
+func keep(t *testing.T, s *fakeStore,
+	use func(t *testing.T, k *session.Keeper[string])) (last *testSession) {
+	t.Helper()
+	return keepWith(t, s, func(*session.Options[string]) {}, use)
+}
+
+// keepWith is keep with further options, which change sets inside the bubble.
+func keepWith(t *testing.T, s *fakeStore, change func(o *session.Options[string]),
+	use func(t *testing.T, k *session.Keeper[string])) (last *testSession) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		begun := 0
-		k := session.New(session.Options[string]{
-			TTL: ttl, Interval: interval, Open: s.open, Beat: s.beat, Lost: s.lost, End: s.end,
-			Log:   zerolog.Nop(),
-			Begin: func(*life) string { begun++; return string(rune('a' + begun - 1)) },
-		})
+		o := s.options()
+		change(&o)
+		k := session.New(o)
 		if l, err := k.Session(); l != nil || !errors.Is(err, session.ErrNone) {
 			t.Errorf("before Run: %v, %v", l, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan *life)
-		go func() { ended <- k.Run(ctx) }()
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			last, err = k.Run(ctx)
+		}()
 		use(t, k)
 		cancel()
-		last = <-ended
+		<-ended
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
 		if l, err := k.Wait(context.Background()); l != nil || !errors.Is(err, session.ErrNone) {
 			t.Errorf("after Run: %v, %v", l, err)
 		}
@@ -118,7 +155,7 @@ func keep(t *testing.T, s *scripted,
 	return last
 }
 
-func wait(t *testing.T, k *session.Keeper[string]) *life {
+func wait(t *testing.T, k *session.Keeper[string]) *testSession {
 	t.Helper()
 	l, err := k.Wait(t.Context())
 	if err != nil {
@@ -127,73 +164,137 @@ func wait(t *testing.T, k *session.Keeper[string]) *life {
 	return l
 }
 
-func TestTrustedFromBeforeTheRequestUntilTheTTL(t *testing.T) {
-	s := &scripted{slow: time.Second}
+func TestTrustLastsTheTTLFromBeforeTheRequest(t *testing.T) {
+	s := &fakeStore{slow: time.Second}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		l := wait(t, k)
-		// the next heartbeat has been sent, an interval after the last
-		time.Sleep(interval + 500*time.Millisecond)
+		time.Sleep(interval + 500*time.Millisecond) // the next heartbeat is under way
 		sent := time.Now().Add(-500 * time.Millisecond)
 		synctest.Wait()
 		time.Sleep(time.Second) // and confirmed
-		s.set(func(s *scripted) { s.fail = errors.New("away") })
+		s.set(func(s *fakeStore) { s.fail = errUnavailable })
 		time.Sleep(time.Until(sent.Add(ttl)) - time.Nanosecond)
 		synctest.Wait()
-		if l.Context().Err() != nil || len(s.seen().events) > 0 {
+		if l.Context().Err() != nil || len(s.calls().events) > 0 {
 			t.Errorf("lost before its TTL: %v", context.Cause(l.Context()))
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !errors.Is(context.Cause(l.Context()), session.ErrLost) ||
-			!slices.Equal(s.seen().events, []string{"lost a"}) {
-			t.Errorf("a TTL after the last confirmed request was sent: %v, %v",
-				context.Cause(l.Context()), s.seen().events)
+			!slices.Equal(s.calls().events, []string{"lost a"}) {
+			t.Errorf("a TTL after the last confirmed request: %v, %v",
+				context.Cause(l.Context()), s.calls().events)
 		}
 		if now, err := k.Session(); now != nil || !errors.Is(err, session.ErrNone) {
-			t.Errorf("a lost session may be used: %v", err)
+			t.Errorf("Session returned a lost session: %v", err)
 		}
 	})
 }
 
-// TestHangingStore shows that a heartbeat without an answer does not stretch
-// the trust.
+// TestSlowOpeningUsesUpTheTrust shows that the first trust counts from before
+// the opening, and that the first heartbeat has only what is left of it.
+func TestSlowOpeningUsesUpTheTrust(t *testing.T) {
+	s := &fakeStore{}
+	var begun time.Time
+	var left []time.Duration
+	change := func(o *session.Options[string]) {
+		o.TTL, o.Interval = 3*time.Second, time.Second
+		o.Open = func(context.Context, uuid.UUID, bool) error {
+			begun = time.Now()
+			time.Sleep(2500 * time.Millisecond)
+			return nil
+		}
+		o.Heartbeat = func(ctx context.Context, _ *testSession) (func(context.Context) error,
+			error) {
+			deadline, _ := ctx.Deadline()
+			left = append(left, deadline.Sub(begun))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if len(left) != 1 || left[0] != 3*time.Second {
+			t.Errorf("the heartbeat ended %v after the opening began", left)
+		}
+		if _, err := k.Session(); !errors.Is(err, session.ErrNone) {
+			t.Errorf("unconfirmed session offered: %v", err)
+		}
+	})
+}
+
+// TestLateReplyDoesNotRevive has a store that replies, in spite of the
+// heartbeat's deadline, after the session has expired.
+func TestLateReplyDoesNotRevive(t *testing.T) {
+	s := &fakeStore{}
+	applied := 0
+	heartbeat := func(context.Context, *testSession) (func(context.Context) error, error) {
+		if applied > 0 {
+			time.Sleep(ttl)
+		}
+		return func(context.Context) error { applied++; return nil }, nil
+	}
+	change := func(o *session.Options[string]) { o.Heartbeat = heartbeat }
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		first, opened := wait(t, k), time.Now()
+		<-first.Context().Done()
+		if lived := time.Since(opened); lived != ttl {
+			t.Errorf("the session lived %s", lived)
+		}
+		time.Sleep(interval) // the reply is there
+		synctest.Wait()
+		if applied != 1 {
+			t.Errorf("%d replies were applied, one of them to a lost session", applied)
+		}
+		if k.Opened() != 1 || k.Lost() != 1 {
+			t.Errorf("opened %d, lost %d", k.Opened(), k.Lost())
+		}
+	})
+}
+
+// TestHangingStore shows that a heartbeat without a reply does not extend the
+// trust, and that the keeper opens the next session soon after.
 func TestHangingStore(t *testing.T) {
-	s := &scripted{}
+	s := &fakeStore{}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		l, opened := wait(t, k), time.Now()
-		s.set(func(s *scripted) { s.slow = time.Hour })
+		s.set(func(s *fakeStore) { s.slow = time.Hour })
 		<-l.Context().Done()
 		if lived := time.Since(opened); lived != ttl {
-			t.Errorf("it lived %s", lived)
+			t.Errorf("the session lived %s", lived)
 		}
-		s.set(func(s *scripted) { s.slow = 0 })
+		s.set(func(s *fakeStore) { s.slow = 0 })
 		wait(t, k)
 		if without := time.Since(opened) - ttl; without > ttl/3+time.Second {
-			t.Errorf("there was no session for %s after the store had come back", without)
+			t.Errorf("no session for %s although the store replies", without)
 		}
 	})
 }
 
-func TestLostSessionIsFollowedByANewOne(t *testing.T) {
-	s := &scripted{}
+func TestLostSessionIsReplaced(t *testing.T) {
+	s := &fakeStore{}
 	last := keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		first, opened := wait(t, k), time.Now()
-		s.set(func(s *scripted) { s.fail = session.ErrLost })
+		s.set(func(s *fakeStore) { s.fail = session.ErrLost })
 		<-first.Context().Done()
-		if told := time.Since(opened); told != interval {
-			t.Errorf("lost %s after it was opened, expected at the next heartbeat", told)
+		if found := time.Since(opened); found != interval {
+			t.Errorf("lost %s after it was opened, expected at the next heartbeat", found)
 		}
-		s.set(func(s *scripted) { s.fail = nil })
+		s.set(func(s *fakeStore) { s.fail = nil })
 		second := wait(t, k)
-		if second.ID == first.ID || second.Own != "b" {
-			t.Errorf("the lost session %s is used again", second.Own)
+		if second.ID == first.ID || second.Data != "b" {
+			t.Errorf("the lost session %s is used again", second.Data)
 		}
 		time.Sleep(time.Minute)
 		if second.Context().Err() != nil {
 			t.Errorf("lost: %v", context.Cause(second.Context()))
 		}
+		if k.Opened() != 2 || k.Lost() != 1 {
+			t.Errorf("opened %d, lost %d", k.Opened(), k.Lost())
+		}
 	})
-	if last == nil || last.Own != "b" ||
+	if last == nil || last.Data != "b" ||
 		!slices.Equal(s.events, []string{"lost a", "lost b", "ended"}) {
 		t.Errorf("events %v, %v at the end", s.events, last)
 	}
@@ -202,27 +303,26 @@ func TestLostSessionIsFollowedByANewOne(t *testing.T) {
 	}
 }
 
-func TestSessionThatItsUserFindsLost(t *testing.T) {
-	s := &scripted{}
+func TestMarkLost(t *testing.T) {
+	s := &fakeStore{}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		first := wait(t, k)
-		found := errors.New("found")
-		first.End(found)
+		found := fmt.Errorf("%w: found by its user", session.ErrLost)
+		first.MarkLost(found)
 		second := wait(t, k)
-		if second == first || !errors.Is(s.seen().causes[0], found) {
-			t.Errorf("%v", s.seen().causes)
+		if second == first || !errors.Is(s.calls().causes[0], found) {
+			t.Errorf("%v", s.calls().causes)
 		}
 	})
 }
 
-// TestOnlyTheFirstSessionIsFirst also has the first tries fail.
+// TestOnlyTheFirstSessionIsFirst also has the first openings fail.
 func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
-	away := errors.New("away")
-	s := &scripted{fail: away}
+	s := &fakeStore{fail: errUnavailable}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		time.Sleep(1500 * time.Millisecond)
-		if _, err := k.Session(); !errors.Is(err, away) {
-			t.Errorf("it is not said why there is none: %v", err)
+		if _, err := k.Session(); !errors.Is(err, errUnavailable) {
+			t.Errorf("the error does not give the reason: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -230,8 +330,8 @@ func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("wait: %v", err)
 		}
-		s.set(func(s *scripted) { s.fail = nil })
-		wait(t, k).End(session.ErrLost)
+		s.set(func(s *fakeStore) { s.fail = nil })
+		wait(t, k).MarkLost(session.ErrLost)
 		synctest.Wait()
 		wait(t, k)
 	})
@@ -241,24 +341,158 @@ func TestOnlyTheFirstSessionIsFirst(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	s := &scripted{}
+	s := &fakeStore{}
 	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
 		wait(t, k)
 		time.Sleep(3*interval - time.Nanosecond)
 		synctest.Wait()
-		if got := s.seen(); got.beats != 3 || got.actions != 3 { // one as it was opened
-			t.Errorf("%d heartbeats, %d acted on", got.beats, got.actions)
+		if got := s.calls(); got.beats != 3 || got.applied != 3 { // one at the opening
+			t.Errorf("%d heartbeats, %d replies applied", got.beats, got.applied)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		s.set(func(s *scripted) { s.fail = errors.New("away") })
+		s.set(func(s *fakeStore) { s.fail = errUnavailable })
 		time.Sleep(interval + 3500*time.Millisecond)
-		s.set(func(s *scripted) { s.fail = nil })
+		s.set(func(s *fakeStore) { s.fail = nil })
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := s.seen(); got.beats != 9 || got.actions != 5 {
-			// one failed, and was tried again each second
-			t.Errorf("%d heartbeats, %d acted on", got.beats, got.actions)
+		if got := s.calls(); got.beats != 9 || got.applied != 5 {
+			// one failed, and was retried each second
+			t.Errorf("%d heartbeats, %d replies applied", got.beats, got.applied)
+		}
+	})
+}
+
+// TestHeartbeatNow sends a heartbeat before its time, which moves the next one.
+func TestHeartbeatNow(t *testing.T) {
+	s := &fakeStore{}
+	var now chan struct{}
+	change := func(o *session.Options[string]) {
+		now = make(chan struct{}, 1)
+		o.HeartbeatNow = now
+	}
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		wait(t, k)
+		time.Sleep(time.Second)
+		now <- struct{}{}
+		synctest.Wait()
+		if got := s.calls(); got.beats != 2 {
+			t.Errorf("%d heartbeats after a request for one", got.beats)
+		}
+		time.Sleep(interval - time.Nanosecond)
+		synctest.Wait()
+		if got := s.calls(); got.beats != 2 {
+			t.Errorf("%d heartbeats before the next interval has passed", got.beats)
+		}
+	})
+}
+
+// TestWakeDoesNotDelayHeartbeats calls OnWake each second for a minute.
+func TestWakeDoesNotDelayHeartbeats(t *testing.T) {
+	s := &fakeStore{}
+	var wake chan struct{}
+	woken := 0
+	change := func(o *session.Options[string]) {
+		wake = make(chan struct{}, 1)
+		o.Wake, o.OnWake = wake, func(context.Context, *testSession) { woken++ }
+	}
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		l := wait(t, k)
+		for range 60 {
+			wake <- struct{}{}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if l.Context().Err() != nil || woken != 60 || s.calls().beats != 13 {
+			t.Errorf("OnWake called %d times, %d heartbeats, %v", woken, s.calls().beats,
+				context.Cause(l.Context()))
+		}
+	})
+}
+
+// TestFailedPreparationEndsTheSession in the store, so that what was registered
+// for it does not stay. The same holds for the first reply.
+func TestFailedPreparationEndsTheSession(t *testing.T) {
+	for name, fail := range map[string]func(s *fakeStore, err error){
+		"preparation": func(s *fakeStore, err error) { s.refuse = err },
+		"reply":       func(s *fakeStore, err error) { s.reject = err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeStore{}
+			fail(s, errUnavailable)
+			keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
+				time.Sleep(1500 * time.Millisecond)
+				if _, err := k.Session(); !errors.Is(err, errUnavailable) {
+					t.Errorf("session offered: %v", err)
+				}
+				want := []string{"lost a", "ended", "lost b", "ended"}
+				if got := s.calls().events; !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				s.set(func(s *fakeStore) { fail(s, nil) })
+				l := wait(t, k)
+				s.set(func(s *fakeStore) { fail(s, errUnavailable) })
+				time.Sleep(time.Minute)
+				if l.Context().Err() != nil || k.Opened() != 1 || k.Lost() != 0 {
+					t.Errorf("a later reply not applied: %v, opened %d, lost %d",
+						context.Cause(l.Context()), k.Opened(), k.Lost())
+				}
+			})
+		})
+	}
+}
+
+func TestPermanentErrorOfTheFirstOpeningEndsRun(t *testing.T) {
+	mistake := errors.New("permission denied")
+	permanent := func(err error) bool { return errors.Is(err, mistake) }
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStore{refuse: mistake}
+		o := s.options()
+		o.Permanent = permanent
+		k := session.New(o)
+		if last, err := k.Run(t.Context()); last != nil || !errors.Is(err, mistake) {
+			t.Errorf("Run: %v, %v", last, err)
+		}
+		if _, err := k.Wait(t.Context()); !errors.Is(err, session.ErrNone) ||
+			!errors.Is(err, mistake) {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+	s := &fakeStore{}
+	change := func(o *session.Options[string]) { o.Permanent = permanent }
+	keepWith(t, s, change, func(t *testing.T, k *session.Keeper[string]) {
+		first := wait(t, k)
+		s.set(func(s *fakeStore) { s.refuse = mistake })
+		first.MarkLost(session.ErrLost)
+		time.Sleep(time.Minute) // Run retries
+		s.set(func(s *fakeStore) { s.refuse = nil })
+		wait(t, k)
+	})
+}
+
+func TestAwaitConfirmed(t *testing.T) {
+	s := &fakeStore{fail: errUnavailable}
+	keep(t, s, func(t *testing.T, k *session.Keeper[string]) {
+		synctest.Wait()
+		if k.AwaitConfirmed(t.Context()) {
+			t.Error("confirmed without a session")
+		}
+		s.set(func(s *fakeStore) { s.fail = nil })
+		l, opened := wait(t, k), time.Now()
+		s.set(func(s *fakeStore) { s.fail = errUnavailable })
+		time.Sleep(time.Until(opened.Add(interval * 3 / 2)))
+		if !k.AwaitConfirmed(t.Context()) {
+			t.Error("a late heartbeat within half an interval counts as none")
+		}
+		time.Sleep(time.Nanosecond)
+		// the opening's confirmation is still noted: the first call returns at once
+		for range 2 {
+			if k.AwaitConfirmed(t.Context()) {
+				t.Error("confirmed one and a half intervals after the last request")
+			}
+		}
+		if l.Context().Err() == nil {
+			t.Error("returned before a confirmation or the loss of the session")
 		}
 	})
 }

@@ -110,7 +110,7 @@ func TestLossOfPostgreSQLForLongerThanASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range c.replicas {
-		c.awaitLog(p, "session lost, its runs are cancelled")
+		c.awaitLog(p, "session lost")
 		c.expectNotReady(p, "it has no session in the store")
 	}
 	if err := pg.Resume(); err != nil {
