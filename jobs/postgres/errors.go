@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-dev/holdfast/locking"
 )
 
-// SchemaError says that the schema was changed by a newer binary in a way
-// that this one does not understand.
+// SchemaError reports that a newer binary has changed the schema in a way that this binary does not
+// understand.
 type SchemaError struct {
-	MinBinary int // what the schema asks for
-	Binary    int // what this binary understands
+	MinBinary int // the version that the schema requires
+	Binary    int // the version that this binary understands
 }
 
-// Error says what to do.
+// Error returns the two versions and the advice to upgrade the binary.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one "+
-		"understands %d: upgrade the binary", e.MinBinary, e.Binary)
+	return fmt.Sprintf("read schema: this binary understands version %d, the database "+
+		"requires version %d: upgrade the binary", e.Binary, e.MinBinary)
 }
 
 // transient are the SQLSTATE classes and codes after which the same call may

@@ -39,11 +39,11 @@ INSERT INTO holdfast.claims (token, run, session, granted_at) SELECT token, id, 
 
 // manyBlockages are 300,000 waits in that day, of all jobs for 500 others.
 const manyBlockages = `
-INSERT INTO holdfast.blockages (run, job, holder, resource, state, since, until)
+INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
 SELECT gen_random_uuid(), 'job-' || lpad((n::bigint * 7919 % 10000)::text, 5, '0'), 'job-' || lpad((n % 500)::text, 5, '0'), 'table:s' || n % 20 || '/t' || n % 500,
     CASE WHEN n % 9 = 0 THEN 'skipped' ELSE 'running' END, t - interval '1 second' * (n % 60), t
 FROM generate_series(1, 300000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '288 milliseconds' AS t) at;
-ANALYZE holdfast.blockages`
+ANALYZE holdfast.wait_history`
 
 // BenchmarkListings asks what the pages ask, with 10,000 jobs and a million
 // runs in one day.

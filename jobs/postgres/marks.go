@@ -28,7 +28,7 @@ SELECT
         SELECT FROM holdfast.runs WHERE created_at > (SELECT created_at FROM youngest)
             - interval '2 s' LIMIT 1000) lately)),
     concat_ws(' ', c.mark, w.mark),
-    (SELECT definitions || ' ' || orders FROM holdfast.meta),
+    (SELECT definitions || ' ' || control_version FROM holdfast.meta),
     (SELECT md5(coalesce(string_agg(concat_ws(' ', id, version, ended_at,
         expires_at <= clock_timestamp(), draining, workers, not_ready, config_hash,
         lock_servers), ',' ORDER BY id), ''))

@@ -18,16 +18,16 @@ import (
 	"github.com/holdfast-dev/holdfast/retry"
 )
 
-// schemaVersion is the newest schema that this binary understands: the number
-// of migrations it carries.
-const schemaVersion = 2
+// schemaVersion is the newest schema that this binary understands. It equals the number of
+// migration files.
+const schemaVersion = 1
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const (
-	// beginMigration bounds what a migration may wait for, and how long it may
-	// hold its locks while nobody says how it goes on.
+	// beginMigration bounds how long a migration waits for locks, and how long it holds them when
+	// its client sends nothing more.
 	beginMigration = `
 SET LOCAL lock_timeout = '2s';
 SET LOCAL idle_in_transaction_session_timeout = '10s';
@@ -35,29 +35,29 @@ SET LOCAL idle_in_transaction_session_timeout = '10s';
 	createMeta = `
 CREATE SCHEMA IF NOT EXISTS holdfast;
 CREATE TABLE IF NOT EXISTS holdfast.meta (
-    one         boolean PRIMARY KEY DEFAULT true CHECK (one),
-    cluster     uuid NOT NULL,
-    version     int NOT NULL,
-    min_binary  int NOT NULL,
-    definitions bigint NOT NULL DEFAULT 0, -- how often another definition came into force
-    orders      bigint NOT NULL DEFAULT 0  -- how often an operator did what replicas must hear of
+    one             boolean PRIMARY KEY DEFAULT true CHECK (one),
+    cluster         uuid NOT NULL,
+    version         int NOT NULL,
+    min_binary      int NOT NULL,
+    definitions     bigint NOT NULL DEFAULT 0, -- counts changes of active definitions
+    control_version bigint NOT NULL DEFAULT 0  -- counts changes of the control state
 );
 INSERT INTO holdfast.meta (cluster, version, min_binary) VALUES (gen_random_uuid(), 0, 0)
     ON CONFLICT DO NOTHING;`
 	readMeta = `SELECT cluster, version, min_binary FROM holdfast.meta`
-	// requireVersion fails unless the schema has the version: another replica
-	// may have applied the migration while this one waited for the lock.
+	// requireVersion fails unless the schema has the version: another replica may have applied the
+	// migration while this one waited for the lock.
 	requireVersion = `
 SELECT 1 / count(*) FROM holdfast.meta WHERE version = %d;`
 	writeVersion = `
 UPDATE holdfast.meta SET version = %d;`
-	// Advisory locks belong to a database, and a database has one schema of
-	// ours, so a fixed key is enough here; there is no cluster id yet.
+	// Advisory locks belong to a database, and a database has one Holdfast schema. So a fixed key is
+	// enough. The cluster id does not exist yet.
 	lockMigrations = `SELECT pg_advisory_xact_lock(hashtextextended('holdfast migrations', 0))`
 )
 
-// migrationRetry outlasts readers that hold a table which a migration wants
-// to change, without making new starts queue behind it for long.
+// migrationRetry waits for readers of a table that a migration changes. Each try is short, so that
+// new starts do not queue behind it for long.
 var migrationRetry = retry.Policy{Attempts: 30, Delay: 200 * time.Millisecond,
 	MaxDelay: 2 * time.Second, Backoff: retry.Exponential, Jitter: 0.5}
 
@@ -66,36 +66,43 @@ type schema struct {
 	version, minBinary int
 }
 
-// Migrate brings the schema up to date. Each migration is one transaction in
-// one round trip under an advisory lock, with a lock timeout of 2 s and retries:
-// a replica that is paused or cut off half way holds no table locked. A migration
-// does not rewrite a table, and builds no index on one that grows, while it has
-// the table locked. Any number of replicas may call Migrate at once.
+// Migrate applies the migrations that the schema lacks. Each migration is one transaction in one
+// round trip under an advisory lock, with a lock timeout of 2 s and retries. So a replica that is
+// paused or disconnected in the middle holds no table locked. While a migration has a table locked,
+// it neither rewrites the table nor builds an index on a table that grows. Any number of replicas
+// may call Migrate at once.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, log zerolog.Logger) error {
-	if _, err := readSchema(ctx, pool); err == nil {
-		return nil // an up to date schema may be run by a role without rights to create
+	return migrate(ctx, pool, migrations, schemaVersion, log)
+}
+
+// migrate applies the migrations of files up to the given version.
+func migrate(ctx context.Context, pool *pgxpool.Pool, files fs.FS, version int,
+	log zerolog.Logger) error {
+	if s, err := readSchema(ctx, pool); err == nil && s.version >= version {
+		return nil // the role may lack the right to create tables
 	}
 	if err := sendMigration(ctx, pool, createMeta); err != nil {
-		return wrap("schema migration", err)
+		return wrap("migrate schema", err)
 	}
 	for {
 		var current schema
 		if err := pool.QueryRow(ctx, readMeta).
 			Scan(&current.cluster, &current.version, &current.minBinary); err != nil {
-			return wrap("schema migration", err)
+			return wrap("migrate schema", err)
 		}
-		if current.version >= schemaVersion {
+		if current.version >= version {
 			return nil
 		}
-		if err := applyMigration(ctx, pool, current.version+1, log); err != nil {
-			return wrap("schema migration", err)
+		if err := applyMigration(ctx, pool, files, current.version+1, log); err != nil {
+			return wrap("migrate schema", err)
 		}
 	}
 }
 
-// applyMigration applies one migration, unless another replica has done so.
-func applyMigration(ctx context.Context, pool *pgxpool.Pool, number int, log zerolog.Logger) error {
-	text, err := migrationText(number)
+// applyMigration applies one migration unless another replica has applied it.
+func applyMigration(ctx context.Context, pool *pgxpool.Pool, files fs.FS, number int,
+	log zerolog.Logger) error {
+	text, err := migrationText(files, number)
 	if err != nil {
 		return err
 	}
@@ -111,8 +118,8 @@ func applyMigration(ctx context.Context, pool *pgxpool.Pool, number int, log zer
 	return nil
 }
 
-// sendMigration sends statements in one message, which PostgreSQL runs as one
-// transaction. It tries again while others hold what they need.
+// sendMigration sends statements in one message, which PostgreSQL runs as one transaction. It
+// retries while other transactions hold locks that the statements need.
 func sendMigration(ctx context.Context, pool *pgxpool.Pool, statements string) error {
 	return retry.Do(ctx, migrationRetry, func(ctx context.Context) error {
 		_, err := pool.Exec(ctx, beginMigration+statements, pgx.QueryExecModeSimpleProtocol)
@@ -122,34 +129,34 @@ func sendMigration(ctx context.Context, pool *pgxpool.Pool, statements string) e
 
 func isLockTimeout(err error) bool { return codeOf(err) == lockNotAvailable }
 
-func migrationText(number int) (string, error) {
-	names, err := fs.Glob(migrations, fmt.Sprintf("migrations/%04d_*.sql", number))
+func migrationText(files fs.FS, number int) (string, error) {
+	names, err := fs.Glob(files, fmt.Sprintf("migrations/%04d_*.sql", number))
 	if err != nil || len(names) != 1 {
 		return "", fmt.Errorf("migration %d: found %d files (%v)", number, len(names), err)
 	}
-	text, err := migrations.ReadFile(names[0])
+	text, err := fs.ReadFile(files, names[0])
 	return string(text), err
 }
 
-// readSchema returns what the database says of itself, or a *SchemaError when
-// this binary is too old for it.
+// readSchema returns the cluster id and the schema version of the database, or a *SchemaError when
+// this binary is too old for the schema.
 func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
 	var s schema
 	err := pool.QueryRow(ctx, readMeta).Scan(&s.cluster, &s.version, &s.minBinary)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == "42P01" {
-		return s, fmt.Errorf("schema: none in this database: run `scheduler migrate` first: %w",
+		return s, fmt.Errorf("read schema: not in this database: run `scheduler migrate` first: %w",
 			jobs.ErrNotFound)
 	}
 	if err != nil {
-		return s, wrap("schema", err)
+		return s, wrap("read schema", err)
 	}
 	if s.minBinary > schemaVersion {
 		return s, &SchemaError{MinBinary: s.minBinary, Binary: schemaVersion}
 	}
 	if s.version < schemaVersion {
-		return s, fmt.Errorf("schema: version %d is older than this binary's %d: run `scheduler "+
-			"migrate` first: %w", s.version, schemaVersion, jobs.ErrNotFound)
+		return s, fmt.Errorf("read schema: version %d is older than version %d of this binary: "+
+			"run `scheduler migrate` first: %w", s.version, schemaVersion, jobs.ErrNotFound)
 	}
 	return s, nil
 }

@@ -3,9 +3,12 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/test/servertest"
 )
 
-// A replica that stops in the middle of a migration must not hold tables locked:
-// neither replicas that run nor those that start would get any further.
+// A replica that stops in the middle of a migration must not hold tables locked: neither running nor
+// starting replicas could proceed.
 func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 	t.Parallel()
 	empty := emptyDatabase(t)
@@ -46,7 +49,7 @@ func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 	defer end()
 	s, err := Open(bounded, Options{URL: empty, Migrate: true, Log: zerolog.Nop()})
 	if err != nil {
-		t.Errorf("migration beside one that stopped: %v", err)
+		t.Errorf("migrate while another replica has stopped in its migration: %v", err)
 	} else {
 		s.Close()
 	}
@@ -54,15 +57,14 @@ func TestReplicaThatStopsWhileItMigratesHoldsNoLock(t *testing.T) {
 	<-ended
 }
 
-// A migration that rewrites a table locks out all who read it for as long as
-// that takes, which for a long history is minutes.
+// A migration that rewrites a table locks out its readers, for minutes where the history is long.
 func TestMigrationsRewriteNoTable(t *testing.T) {
 	empty := emptyDatabase(t)
 	conn, err := pgx.Connect(t.Context(), empty)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // nothing is lost
+	defer conn.Close(context.Background()) //nolint:errcheck // the test is over
 	if _, err := conn.Exec(t.Context(), `
 CREATE FUNCTION public.refuse_rewrite() RETURNS event_trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -76,6 +78,40 @@ CREATE EVENT TRIGGER refuse_rewrite ON table_rewrite EXECUTE FUNCTION public.ref
 		t.Fatal(err)
 	}
 	s.Close()
+}
+
+// Two replicas apply a second migration at once. Its statement would fail if both applied it. A
+// migration that fails leaves the schema as it was.
+func TestSecondMigration(t *testing.T) {
+	s := newStage(t)
+	files := fstest.MapFS{}
+	for number := 1; number <= schemaVersion; number++ {
+		files[fmt.Sprintf("migrations/%04d_applied.sql", number)] = &fstest.MapFile{}
+	}
+	next := schemaVersion + 1
+	name := fmt.Sprintf("migrations/%04d_made_up.sql", next)
+	files[name] = &fstest.MapFile{Data: []byte(`
+ALTER TABLE holdfast.runs ADD COLUMN made_up text NOT NULL DEFAULT 'x';
+INSERT INTO holdfast.no_such_table VALUES (1);`)}
+	if err := migrate(t.Context(), s.a.pool, files, next, s.a.log); err == nil {
+		t.Fatal("a migration that fails was applied")
+	}
+	files[name] = &fstest.MapFile{Data: []byte(
+		"ALTER TABLE holdfast.runs ADD COLUMN made_up text NOT NULL DEFAULT 'y';")}
+	done := make(chan error, 2)
+	for _, store := range []*Store{s.a, s.b} {
+		go func() { done <- migrate(t.Context(), store.pool, files, next, store.log) }()
+	}
+	if err := errors.Join(<-done, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](s, "SELECT version FROM holdfast.meta"); n != next {
+		t.Errorf("version %d, expected %d", n, next)
+	}
+	if n := query[int](s, `SELECT count(*) FROM information_schema.columns
+WHERE table_schema = 'holdfast' AND table_name = 'runs' AND column_name = 'made_up'`); n != 1 {
+		t.Errorf("%d columns added, expected 1", n)
+	}
 }
 
 // emptyDatabase returns the URL of a database without a schema.

@@ -69,8 +69,8 @@ DELETE FROM holdfast.pauses WHERE id = ANY(ARRAY(
     SELECT id FROM holdfast.pauses WHERE resumed_at < now() - $1::interval LIMIT $2))`
 
 	pruneBlockages = `
-DELETE FROM holdfast.blockages WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM holdfast.blockages WHERE until < now() - $1::interval ORDER BY until
+DELETE FROM holdfast.wait_history WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM holdfast.wait_history WHERE until < now() - $1::interval ORDER BY until
         LIMIT $2))`
 
 	pruneRestarts = `DELETE FROM holdfast.restarts WHERE noticed_at < now() - $1::interval`

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"io/fs"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +26,14 @@ func (s *Store) InTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) err
 func (s *Store) CompleteInTx(ctx context.Context, run *jobs.Run, fn func(tx *sql.Tx) error) error {
 	return s.completeInTx(ctx, run, fn)
 }
+
+// Migrate applies the migrations of files up to the given version.
+func (s *Store) Migrate(ctx context.Context, files fs.FS, version int) error {
+	return s.migrate(ctx, files, version)
+}
+
+// Migrations returns the migrations of this binary.
+func Migrations() fs.FS { return migrations }
 
 // Writer is the writing connection.
 func (s *Store) Writer() *sql.DB { return s.writer }
@@ -100,8 +109,8 @@ var Queries = []struct{ Name, SQL, Want string }{
 	{"sessionClaims", sessionClaims, "SEARCH holdfast_claims USING INDEX holdfast_claims_session (session=?)"},
 	{"stretchesWithin", stretchesWithin, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at>? AND created_at<?)"},
 	{"stretchesBefore", stretchesBefore, "SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_job (job=? AND created_at<?)"},
-	{"sumBlockages", sumBlockages, "SEARCH holdfast_blockages USING INDEX holdfast_blockages_until (until>? AND until<?)"},
-	{"pruneBlockages", pruneBlockages, "SEARCH holdfast_blockages USING COVERING INDEX holdfast_blockages_until (until<?)"},
+	{"sumBlockages", sumBlockages, "SEARCH holdfast_wait_history USING INDEX holdfast_wait_history_until (until>? AND until<?)"},
+	{"pruneBlockages", pruneBlockages, "SEARCH holdfast_wait_history USING COVERING INDEX holdfast_wait_history_until (until<?)"},
 	{"readOutput", readOutput, "SEARCH holdfast_outputs USING INDEX sqlite_autoindex_holdfast_outputs_1 (run=?)"},
 }
 

@@ -28,7 +28,7 @@ SELECT
         SELECT 1 FROM holdfast_runs WHERE created_at > (SELECT created_at FROM youngest) - 2000000
             LIMIT 1000))),
     printf('%s %s', c.mark, w.mark),
-    (SELECT printf('%d %d', definitions, orders) FROM holdfast_meta),
+    (SELECT printf('%d %d', definitions, control_version) FROM holdfast_meta),
     coalesce((SELECT id FROM holdfast_audit ORDER BY at DESC, id DESC LIMIT 1), ''),
     (SELECT printf('%d %d %d %d', count(*), coalesce(sum(tries), 0), coalesce(max(next_at), 0),
         coalesce(max(gave_up_at), 0))

@@ -10,24 +10,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// schemaVersion is the newest schema that this binary understands: the number
-// of migrations it carries.
-const schemaVersion = 3
+// schemaVersion is the newest schema that this binary understands. It equals the number of
+// migration files.
+const schemaVersion = 1
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
 const (
-	// last_token only grows, so a token is never used twice. definitions is how
-	// often another definition came into force.
+	// last_token only grows, so that no token is used twice. definitions counts changes of active
+	// definitions, and control_version changes of the control state.
 	createMeta = `
 CREATE TABLE IF NOT EXISTS holdfast_meta (
-    one        INTEGER PRIMARY KEY CHECK (one = 1),
-    cluster    TEXT NOT NULL,
-    version    INTEGER NOT NULL,
-    min_binary INTEGER NOT NULL,
-    last_token INTEGER NOT NULL,
-    definitions INTEGER NOT NULL
+    one             INTEGER PRIMARY KEY CHECK (one = 1),
+    cluster         TEXT NOT NULL,
+    version         INTEGER NOT NULL,
+    min_binary      INTEGER NOT NULL,
+    last_token      INTEGER NOT NULL,
+    definitions     INTEGER NOT NULL,
+    control_version INTEGER NOT NULL DEFAULT 0
 )`
 	insertMeta = `
 INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, definitions)
@@ -37,19 +38,18 @@ INSERT INTO holdfast_meta (one, cluster, version, min_binary, last_token, defini
 	writeMeta = `UPDATE holdfast_meta SET version = ?`
 )
 
-// SchemaError says that the file was changed by a newer binary in a way that
-// this one does not understand.
+// SchemaError reports that a newer binary has changed the schema of the file in a way that this
+// binary does not understand.
 type SchemaError struct {
 	Path      string
-	MinBinary int // what the file asks for
-	Binary    int // what this binary understands
+	MinBinary int // the version that the file requires
+	Binary    int // the version that this binary understands
 }
 
-// Error says what to do.
+// Error returns the two versions and the advice to upgrade the binary.
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("schema needs a binary that understands schema version %d, this one "+
-		"understands %d: upgrade the binary",
-		e.MinBinary, e.Binary)
+	return fmt.Sprintf("this binary understands version %d, the database "+
+		"requires version %d: upgrade the binary", e.Binary, e.MinBinary)
 }
 
 type schema struct {
@@ -57,13 +57,13 @@ type schema struct {
 	version, minBinary int
 }
 
-// migrate brings the file up to date, each migration in a transaction of its
-// own. Only the holder of the file lock may call it.
-func (s *Store) migrate(ctx context.Context) error {
+// migrate applies the migrations of files up to the given version, each in its own transaction.
+// Only the holder of the file lock may call it.
+func (s *Store) migrate(ctx context.Context, files fs.FS, version int) error {
 	for {
 		applied := 0
-		err := s.write(ctx, "schema migration", func(tx *sql.Tx) (err error) {
-			applied, err = s.migrateOnce(ctx, tx)
+		err := s.write(ctx, "migrate schema", func(tx *sql.Tx) (err error) {
+			applied, err = s.migrateOnce(ctx, tx, files, version)
 			return err
 		})
 		if err != nil || applied == 0 {
@@ -74,7 +74,8 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // migrateOnce applies the next migration and returns its number, or 0.
-func (s *Store) migrateOnce(ctx context.Context, tx *sql.Tx) (int, error) {
+func (s *Store) migrateOnce(ctx context.Context, tx *sql.Tx, files fs.FS,
+	version int) (int, error) {
 	if _, err := tx.ExecContext(ctx, createMeta); err != nil {
 		return 0, err
 	}
@@ -82,11 +83,11 @@ func (s *Store) migrateOnce(ctx context.Context, tx *sql.Tx) (int, error) {
 		return 0, err
 	}
 	current, err := s.readSchema(ctx, tx)
-	if err != nil || current.version >= schemaVersion {
+	if err != nil || current.version >= version {
 		return 0, err
 	}
 	next := current.version + 1
-	text, err := migrationText(next)
+	text, err := migrationText(files, next)
 	if err != nil {
 		return 0, err
 	}
@@ -97,17 +98,17 @@ func (s *Store) migrateOnce(ctx context.Context, tx *sql.Tx) (int, error) {
 	return next, err
 }
 
-func migrationText(number int) (string, error) {
-	names, err := fs.Glob(migrations, fmt.Sprintf("migrations/%04d_*.sql", number))
+func migrationText(files fs.FS, number int) (string, error) {
+	names, err := fs.Glob(files, fmt.Sprintf("migrations/%04d_*.sql", number))
 	if err != nil || len(names) != 1 {
 		return "", fmt.Errorf("migration %d: found %d files (%v)", number, len(names), err)
 	}
-	text, err := migrations.ReadFile(names[0])
+	text, err := fs.ReadFile(files, names[0])
 	return string(text), err
 }
 
-// readSchema returns what the file says of itself, or a *SchemaError when this
-// binary is too old for it. The version is 0 where there is no store yet.
+// readSchema returns the cluster id and the schema version of the file, or a *SchemaError when this
+// binary is too old for the schema. The version of a file without a store is 0.
 func (s *Store) readSchema(ctx context.Context, from queryer) (schema, error) {
 	var current schema
 	tables := 0

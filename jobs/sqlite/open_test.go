@@ -3,12 +3,14 @@ package sqlite_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/uuid"
@@ -118,6 +120,44 @@ func TestANewerFileThatStillFitsIsOpened(t *testing.T) {
 	}
 	s.Close()
 	openAt(t, path)
+}
+
+// A second migration changes a file that the first one created. A migration that fails leaves the
+// schema as it was.
+func TestASecondMigration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	s := openAt(t, path)
+	session := openSession(t, s)
+	startFinish(t, s, session, 1)
+	files := fstest.MapFS{}
+	names, err := fs.Glob(sqlite.Migrations(), "migrations/*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		files[name] = &fstest.MapFile{}
+	}
+	next := len(names) + 1
+	name := fmt.Sprintf("migrations/%04d_made_up.sql", next)
+	files[name] = &fstest.MapFile{Data: []byte(`
+ALTER TABLE holdfast_runs ADD COLUMN made_up TEXT NOT NULL DEFAULT 'x';
+INSERT INTO no_such_table VALUES (1);`)}
+	if err := s.Migrate(t.Context(), files, next); err == nil {
+		t.Fatal("a migration that fails was applied")
+	}
+	files[name].Data = []byte("ALTER TABLE holdfast_runs ADD COLUMN made_up TEXT DEFAULT 'y'")
+	for range 2 { // the second call has nothing to do
+		if err := s.Migrate(t.Context(), files, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var version, changed int
+	if err := s.Writer().QueryRow(`SELECT version,
+		(SELECT count(*) FROM holdfast_runs WHERE made_up = 'y') FROM holdfast_meta`).
+		Scan(&version, &changed); err != nil || version != next || changed != 1 {
+		t.Errorf("version %d with %d runs changed, expected %d with 1: %v", version, changed,
+			next, err)
+	}
 }
 
 func TestAToolDoesNotMigrate(t *testing.T) {

@@ -51,8 +51,8 @@ RETURNING id`
 	prunePauses = `DELETE FROM holdfast_pauses
 		WHERE id IN (SELECT id FROM holdfast_pauses WHERE resumed_at < ?1 LIMIT ?2)`
 
-	pruneBlockages = `DELETE FROM holdfast_blockages
-		WHERE rowid IN (SELECT rowid FROM holdfast_blockages WHERE until < ?1 ORDER BY until
+	pruneBlockages = `DELETE FROM holdfast_wait_history
+		WHERE rowid IN (SELECT rowid FROM holdfast_wait_history WHERE until < ?1 ORDER BY until
 			LIMIT ?2)`
 
 	markIdle = `

@@ -163,7 +163,7 @@ func dsn(path string, busy time.Duration, begin string, pragmas ...string) strin
 
 func (s *Store) prepare(ctx context.Context) error {
 	if s.lock != nil {
-		if err := s.migrate(ctx); err != nil {
+		if err := s.migrate(ctx, migrations, schemaVersion); err != nil {
 			return err
 		}
 		if err := s.endFormerSessions(ctx); err != nil {
@@ -172,12 +172,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	current, err := s.readSchema(ctx, s.readers)
 	if err != nil {
-		return wrap("schema", err)
+		return wrap("read schema", err)
 	}
 	if current.version < schemaVersion {
-		return fmt.Errorf("schema: version %d is older than this binary's %d: start the "+
-			"scheduler first: %w",
-			current.version, schemaVersion, jobs.ErrNotFound)
+		return fmt.Errorf("read schema: version %d is older than version %d of this binary: "+
+			"start the scheduler first: %w", current.version, schemaVersion, jobs.ErrNotFound)
 	}
 	s.cluster = current.cluster
 	return nil

@@ -124,13 +124,13 @@ func schemaTooNew(t *testing.T, _ string) (string, []string) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	return onPostgres(url), []string{"schema needs a binary that understands schema version 1000",
+	return onPostgres(url), []string{"requires version 1000",
 		"upgrade the binary"}
 }
 
 func schemaAbsent(t *testing.T, _ string) (string, []string) {
 	return fmt.Sprintf("database: {url: %q, migrate: false}\n",
-		server.Database(t)), []string{"none in this database", "run `scheduler migrate` first"}
+		server.Database(t)), []string{"not in this database", "run `scheduler migrate` first"}
 }
 
 func memcachedWithSQLite(*testing.T, string) (string, []string) {

@@ -1,5 +1,5 @@
--- Sessions: the lives of replicas and of programs. Never revived; kept for an
--- hour after their end. Those of programs have locks and no runs.
+-- Sessions: the liveness records of replicas and of programs. A session never revives. Its row
+-- stays for one hour after its end. The session of a program has locks and no runs.
 CREATE TABLE holdfast.sessions (
     id         uuid PRIMARY KEY,
     replica    text NOT NULL,
@@ -9,18 +9,19 @@ CREATE TABLE holdfast.sessions (
     renewed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     ended_at   timestamptz,
-    stopped    boolean NOT NULL DEFAULT false, -- its owner ended it, with nothing left to sweep
-    sweep      uuid, -- the sweep that is ending it, or ended it
+    stopped    boolean NOT NULL DEFAULT false, -- its owner ended it and left nothing to sweep
+    sweep      uuid, -- the sweep that is ending it or has ended it
     locks      boolean NOT NULL DEFAULT false,
-    lock_servers    text NOT NULL DEFAULT '', -- the servers of stage 1; '' where it locks on none
+    lock_servers    text NOT NULL DEFAULT '', -- the memcached servers of its advisory locks
     draining        boolean NOT NULL DEFAULT false,
     config_hash     text NOT NULL DEFAULT '', -- of the jobs in the replica's configuration
-    clock_offset_ms bigint, -- what follows is told with each heartbeat; NULL where it is not known
+    -- Each heartbeat reports the next four columns.
+    clock_offset_ms bigint, -- NULL: unknown
     workers         int NOT NULL DEFAULT 0,
     busy            int NOT NULL DEFAULT 0,
     not_ready       text NOT NULL DEFAULT '',
-    -- The claims of the session with tokens up to claims_floor are among claims_old;
-    -- up to claims_next there will be none that is not there yet: see raiseClaims.
+    -- claims_old lists the session's claims with tokens up to claims_floor. The session gets no
+    -- further claim with a token up to claims_next: see raiseClaims.
     claims_floor    bigint NOT NULL DEFAULT 0,
     claims_next     bigint NOT NULL DEFAULT 0,
     claims_old      bigint[] NOT NULL DEFAULT '{}',
@@ -29,7 +30,8 @@ CREATE TABLE holdfast.sessions (
 CREATE INDEX sessions_sweep ON holdfast.sessions (sweep) WHERE sweep IS NOT NULL;
 CREATE INDEX sessions_runs ON holdfast.sessions (started_at) WHERE NOT locks;
 
--- Definitions: all that were ever registered. What decides is never changed.
+-- Definitions: every definition that a replica has registered. A definition never changes what
+-- its hash covers.
 CREATE TABLE holdfast.definitions (
     job         text COLLATE "C" NOT NULL,
     hash        text COLLATE "C" NOT NULL,
@@ -40,32 +42,32 @@ CREATE TABLE holdfast.definitions (
     resources   jsonb NOT NULL,
     recover     boolean NOT NULL,
     description text NOT NULL,
-    job_group   text COLLATE "C" NOT NULL DEFAULT '', -- is paused with the group
+    job_group   text COLLATE "C" NOT NULL DEFAULT '', -- a pause of the group pauses the job
     priority    int NOT NULL DEFAULT 5,
-    source      text NOT NULL DEFAULT 'config', -- or store
-    idle_since  timestamptz, -- since when no session carries it, as far as was noticed
-    fingerprint text NOT NULL DEFAULT '', -- by what the scheduled times are found, besides the zone
-    after       text[] COLLATE "C" NOT NULL DEFAULT '{}', -- the jobs that it follows
+    source      text NOT NULL DEFAULT 'config', -- config or store
+    idle_since  timestamptz, -- when a check first found that no session has the definition
+    fingerprint text NOT NULL DEFAULT '', -- with the zone, determines the scheduled times
+    after       text[] COLLATE "C" NOT NULL DEFAULT '{}', -- the job's dependencies
     may_overlap boolean NOT NULL DEFAULT false, -- runs of the job do not exclude each other
     PRIMARY KEY (job, hash),
     UNIQUE (job, version)
 );
-CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}'; -- few follow
+CREATE INDEX definitions_after ON holdfast.definitions (cardinality(after)) WHERE after <> '{}';
 
--- Jobs: which definition of each is active, and how far its scheduled times have been
--- checked. Apart from the definitions, so that moving the cursor is cheap.
+-- Jobs: the active definition of each job, and until when its scheduled times were checked.
+-- Apart from the definitions, so that an update of the cursor writes a small row.
 CREATE TABLE holdfast.jobs (
     name          text COLLATE "C" PRIMARY KEY,
     version       bigint NOT NULL,
     checked_until timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL,
-    left_at       timestamptz, -- since when no session carries the job
-    back_at       timestamptz  -- when one did again: NULL until then
+    left_at       timestamptz, -- when the last session that had the job ended
+    back_at       timestamptz  -- when a session had the job again; NULL until then
 ) WITH (fillfactor = 70);
-CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0; -- a removed job keeps its version, negative
+CREATE INDEX jobs_removed ON holdfast.jobs (name) WHERE version < 0; -- a removed job has its last version, negated
 
--- Session jobs: which definitions a session carries. The rows of one that has
--- ended say that what they had in force is still to be settled.
+-- Session jobs: which definitions a session has. The rows of an ended session show that the next
+-- sweep has yet to activate the definitions of the remaining sessions.
 CREATE TABLE holdfast.session_jobs (
     session uuid NOT NULL,
     job     text COLLATE "C" NOT NULL,
@@ -74,17 +76,16 @@ CREATE TABLE holdfast.session_jobs (
 );
 CREATE INDEX session_jobs_job ON holdfast.session_jobs (job, version, session);
 
--- Runs: the history. No index names a column that a run changes on its way to
--- success, nor does the condition of one, so that each change on that way is a
--- heap-only update. trouble is the state of a run that ended otherwise, and cause
--- the reason of that.
+-- Runs: the history. Until a run has succeeded, each of its updates is heap-only: no index, and no
+-- condition of an index, uses a column that such an update changes. trouble is the state of a run
+-- that ended without success, and cause is the reason.
 CREATE TABLE holdfast.runs (
     id          uuid PRIMARY KEY,
     job         text COLLATE "C" NOT NULL,
-    scheduled_at         timestamptz NOT NULL,
+    scheduled_at timestamptz NOT NULL,
     key         text COLLATE "C" NOT NULL DEFAULT '',
     recovery    int NOT NULL DEFAULT 0,
-    attempt     int NOT NULL DEFAULT 0, -- 0 until it has started
+    attempt     int NOT NULL DEFAULT 0, -- 0 until the run starts
     state       text NOT NULL,
     session     uuid,
     replica     text NOT NULL DEFAULT '',
@@ -92,17 +93,17 @@ CREATE TABLE holdfast.runs (
     created_at  timestamptz NOT NULL,
     started_at  timestamptz,
     finished_at timestamptz,
-    rests       timestamptz[], -- when each began and ended, in turns; NULL where there were none
+    rests       timestamptz[], -- the start and the end of each rest between attempts; or NULL
     reason      text NOT NULL DEFAULT '',
     detail      text NOT NULL DEFAULT '',
     blocker     jsonb,
     error       text NOT NULL DEFAULT '',
     trouble     text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN state END) STORED,
-    params      jsonb, -- of a run that was triggered with some
+    params      jsonb, -- the parameters that a trigger passed
     cause       text GENERATED ALWAYS AS (CASE WHEN state NOT IN ('waiting', 'running', 'succeeded') THEN nullif(reason, '') END) STORED,
-    start_by    timestamptz, -- of a triggered run with a limit: when it must have begun
-    blocked_at  timestamptz, -- since when it waits for its blocker; to be read only while it has one
-    waited      jsonb -- the blocker it had before it started; NULL where it had none
+    start_by    timestamptz, -- the latest start of a triggered run that has a limit
+    blocked_at  timestamptz, -- when its blocker began to block it; valid only while it has a blocker
+    waited      jsonb -- the last blocker before its start; NULL: none
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX runs_scheduled ON holdfast.runs (job, scheduled_at, recovery) WHERE key = '';
 CREATE INDEX runs_key ON holdfast.runs (job, key, recovery) WHERE key <> '';
@@ -111,32 +112,32 @@ CREATE UNIQUE INDEX runs_key_taken ON holdfast.runs (job, key, recovery) WHERE k
 CREATE INDEX runs_created ON holdfast.runs (created_at, id);
 CREATE INDEX runs_job ON holdfast.runs (job, created_at, id);
 CREATE INDEX runs_replica ON holdfast.runs (replica, created_at, id);
--- The runs that did not succeed in a day are counted from the index alone.
+-- An index-only scan counts the runs of a day that did not succeed.
 CREATE INDEX runs_trouble ON holdfast.runs (trouble, created_at, id) INCLUDE (job, cause) WHERE trouble IS NOT NULL;
 CREATE INDEX runs_cause ON holdfast.runs (cause, created_at, id) WHERE cause IS NOT NULL;
 CREATE INDEX runs_job_trouble ON holdfast.runs (job, created_at, id) WHERE trouble IS NOT NULL;
 
--- Outputs: apart, so that a page of history does not carry them.
+-- Outputs: apart from the runs, so that a page of the history does not read them.
 CREATE TABLE holdfast.outputs (
     run    uuid PRIMARY KEY,
     output text NOT NULL,
-    result text -- what the handler gave as its result, as JSON
+    result text -- the handler's result, as JSON
 );
 
--- Claims: the right of a run, or of a program's lock, to act. Deleted, nothing
--- more of it can commit.
+-- Claims: the right of a run, or of a program's lock, to commit. When a claim is deleted, its owner
+-- commits nothing more.
 CREATE SEQUENCE holdfast.tokens;
 CREATE TABLE holdfast.claims (
     token      bigint PRIMARY KEY,
     run        uuid NOT NULL UNIQUE,
     session    uuid NOT NULL,
     granted_at timestamptz NOT NULL,
-    owner      jsonb -- of a lock: its id is the run
+    owner      jsonb -- of a program's lock, whose id is in run
 );
--- An expression, or while the table is small its index would be walked for a token.
+-- The index is on an expression: otherwise, while the table is small, a plan might scan it for a token.
 CREATE INDEX claims_session ON holdfast.claims (session, (token + 0));
 
--- Grants: what a claim holds.
+-- Grants: the resources of a claim.
 CREATE TABLE holdfast.grants (
     resource text COLLATE "C" NOT NULL,
     token    bigint NOT NULL,
@@ -146,22 +147,22 @@ CREATE TABLE holdfast.grants (
 );
 CREATE INDEX grants_token ON holdfast.grants (token);
 
--- Waits: the runs and locks that wait, and what for. A run without a living
--- session is free to be adopted; the place of a lock ends with its session.
+-- Waits: the runs and locks that wait, and in wants the resources for which they wait. A replica may
+-- adopt a run that has no live session. The wait of a lock ends with its session.
 CREATE TABLE holdfast.waits (
     run     uuid PRIMARY KEY,
     session uuid,
     since   timestamptz NOT NULL,
     owner   jsonb, -- of a lock
     blocker jsonb, -- of a lock, as in runs
-    reserved_until timestamptz NOT NULL DEFAULT '-infinity', -- until when younger ones wait behind it
-    in_turn boolean NOT NULL DEFAULT false, -- it waits for its turn in its group, where its place is always reserved
-    triggered boolean NOT NULL DEFAULT false -- later runs of its job wait behind it, whoever has it
+    reserved_until timestamptz NOT NULL DEFAULT '-infinity', -- younger waiters wait behind it until then
+    in_turn boolean NOT NULL DEFAULT false, -- it waits for a slot of its group, with its position always reserved
+    triggered boolean NOT NULL DEFAULT false -- later runs of its job wait behind it in any session
 );
 CREATE INDEX waits_session ON holdfast.waits (session);
 CREATE TABLE holdfast.wants (
     resource text COLLATE "C" NOT NULL,
-    since    timestamptz NOT NULL, -- as in waits: the oldest is found first
+    since    timestamptz NOT NULL, -- as in waits: orders an index scan by age
     run      uuid NOT NULL,
     mode     text NOT NULL,
     slots    int NOT NULL,
@@ -169,12 +170,181 @@ CREATE TABLE holdfast.wants (
 );
 CREATE INDEX wants_run ON holdfast.wants (run);
 
--- Fences: a lock point a resource, and a token below which nobody has it any
--- more. Updated once in a thousand tokens, so that it does not bloat, and
--- forgotten after an hour, so that names which are used no more do not stay.
+-- Fences: one row per resource, which starts lock. No claim with a token below floor holds the
+-- resource. The floor rises once in a thousand tokens, so that the table does not bloat. A sweep
+-- deletes a fence after an hour, so that unused names do not remain.
 CREATE TABLE holdfast.fences (
     resource text COLLATE "C" PRIMARY KEY,
     floor    bigint NOT NULL DEFAULT 0,
     added_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX fences_added ON holdfast.fences (added_at);
+
+-- Pauses: retained as long as the history, because they explain why jobs did not run.
+CREATE TABLE holdfast.pauses (
+    id         uuid PRIMARY KEY,
+    kind       text NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    paused_at  timestamptz NOT NULL,
+    paused_by  text NOT NULL,
+    reason     text NOT NULL,
+    resumed_at timestamptz,
+    resumed_by text NOT NULL DEFAULT ''
+);
+CREATE UNIQUE INDEX pauses_active ON holdfast.pauses (kind, name) WHERE resumed_at IS NULL;
+CREATE INDEX pauses_over ON holdfast.pauses (kind, name, resumed_at);
+
+-- Specs: jobs that operators added at run time.
+CREATE TABLE holdfast.specs (
+    job        text COLLATE "C" PRIMARY KEY,
+    spec       jsonb NOT NULL,
+    version    bigint NOT NULL,
+    changed_at timestamptz NOT NULL,
+    changed_by text NOT NULL,
+    removed    boolean NOT NULL
+);
+
+-- Cancels: running runs that an operator has cancelled and whose replica has yet to end them.
+CREATE TABLE holdfast.cancels (
+    run      uuid PRIMARY KEY,
+    session  uuid NOT NULL,
+    asked_at timestamptz NOT NULL,
+    asked_by text NOT NULL
+);
+CREATE INDEX cancels_session ON holdfast.cancels (session);
+
+-- Audit: the actions of operators.
+CREATE TABLE holdfast.audit (
+    id      uuid PRIMARY KEY,
+    at      timestamptz NOT NULL,
+    actor   text COLLATE "C" NOT NULL,
+    via     text NOT NULL,
+    replica text NOT NULL,
+    action  text COLLATE "C" NOT NULL,
+    target  text COLLATE "C" NOT NULL,
+    reason  text NOT NULL,
+    detail  jsonb,
+    key     text COLLATE "C" NOT NULL,
+    outcome jsonb -- the answer to an action that has a key; a repeated action returns it again
+);
+CREATE UNIQUE INDEX audit_key ON holdfast.audit (key) WHERE key <> '';
+CREATE INDEX audit_at ON holdfast.audit (at, id);
+CREATE INDEX audit_target ON holdfast.audit (target, at, id);
+
+-- Saved: the state that a job's run saves for the next run, as JSON. Apart from the jobs, whose rows
+-- change less often.
+CREATE TABLE holdfast.saved (
+    job      text COLLATE "C" PRIMARY KEY,
+    value    text NOT NULL,
+    run      uuid NOT NULL,
+    saved_at timestamptz NOT NULL
+);
+
+-- Subscriptions: which webhooks receive which final states of a job's runs, by definition.
+-- Few jobs have any.
+CREATE TABLE holdfast.subscriptions (
+    job     text COLLATE "C" NOT NULL,
+    state   text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    webhook text COLLATE "C" NOT NULL,
+    PRIMARY KEY (job, state, version, webhook)
+);
+
+-- Deliveries: calls of webhooks that are pending or have failed. next_at is the time of the next
+-- try, or the end of the lease of the replica that is trying.
+CREATE TABLE holdfast.deliveries (
+    id         uuid PRIMARY KEY,
+    webhook    text COLLATE "C" NOT NULL,
+    run        uuid NOT NULL,
+    state      text NOT NULL,
+    created_at timestamptz NOT NULL,
+    next_at    timestamptz, -- NULL: given up
+    gave_up_at timestamptz,
+    tries      int NOT NULL DEFAULT 0,
+    error      text NOT NULL DEFAULT '',
+    since      timestamptz, -- when an operator restarted the delivery; NULL: never
+    former     int NOT NULL DEFAULT 0 -- tries before that
+);
+CREATE INDEX deliveries_next ON holdfast.deliveries (webhook, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_failed ON holdfast.deliveries (created_at, id) WHERE tries > 0;
+CREATE INDEX deliveries_run ON holdfast.deliveries (run);
+
+-- Triggers add the deliveries, so that no statement that ends a run can omit them.
+CREATE FUNCTION holdfast.add_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO holdfast.deliveries (id, webhook, run, state, created_at, next_at)
+    SELECT gen_random_uuid(), s.webhook, NEW.id, NEW.state, t, t
+    FROM holdfast.subscriptions s, clock_timestamp() t
+    WHERE s.job = NEW.job AND s.state = NEW.state COLLATE "C"
+        AND s.version = (SELECT abs(j.version) FROM holdfast.jobs j WHERE j.name = NEW.job);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_ended AFTER UPDATE OF state ON holdfast.runs FOR EACH ROW
+    WHEN (OLD.state IN ('waiting', 'running') AND NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
+CREATE TRIGGER runs_recorded AFTER INSERT ON holdfast.runs FOR EACH ROW
+    WHEN (NEW.state NOT IN ('waiting', 'running')) EXECUTE FUNCTION holdfast.add_deliveries();
+
+-- Turns: which session does the work that only one replica does at a time.
+CREATE TABLE holdfast.turns (
+    work    text PRIMARY KEY,
+    session uuid NOT NULL,
+    until   timestamptz NOT NULL
+);
+
+-- Attempts: failures per key within a time window, such as failed sign-ins.
+CREATE TABLE holdfast.attempts (
+    key   text COLLATE "C" PRIMARY KEY,
+    count int NOT NULL,
+    until timestamptz NOT NULL
+);
+
+-- Wait history: one row for each wait of a run for one blocker, added by a trigger when the wait
+-- ends. state is what the run did next. Rows never change.
+CREATE TABLE holdfast.wait_history (
+    run      uuid NOT NULL,
+    job      text COLLATE "C" NOT NULL,
+    holder   text COLLATE "C" NOT NULL, -- the job; '' for a program
+    resource text COLLATE "C" NOT NULL,
+    state    text NOT NULL,
+    since    timestamptz NOT NULL,
+    until    timestamptz NOT NULL
+);
+CREATE INDEX wait_history_until ON holdfast.wait_history (until);
+
+CREATE FUNCTION holdfast.record_wait() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    t timestamptz := clock_timestamp();
+    another boolean := NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder';
+BEGIN
+    IF OLD.blocker IS NOT NULL THEN
+        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+        SELECT OLD.id, OLD.job, coalesce(OLD.blocker -> 'holder' ->> 'job', ''), coalesce(OLD.blocker ->> 'resource', ''),
+            CASE WHEN another AND NEW.blocker IS NOT NULL THEN 'waiting' ELSE NEW.state END, least(OLD.blocked_at, t), t
+        WHERE OLD.blocked_at IS NOT NULL;
+    END IF;
+    IF another AND NEW.blocker IS NOT NULL AND NEW.state <> 'waiting' THEN
+        INSERT INTO holdfast.wait_history (run, job, holder, resource, state, since, until)
+        VALUES (NEW.id, NEW.job, coalesce(NEW.blocker -> 'holder' ->> 'job', ''), coalesce(NEW.blocker ->> 'resource', ''), NEW.state,
+            least(coalesce(NEW.blocked_at, t), t), t);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER runs_unblocked AFTER UPDATE OF state, blocker ON holdfast.runs FOR EACH ROW
+    WHEN (OLD.state = 'waiting' AND (OLD.blocker IS NOT NULL OR NEW.blocker IS NOT NULL)
+        AND (NEW.state <> 'waiting' OR OLD.blocker IS NOT NULL AND NEW.blocker -> 'holder' IS DISTINCT FROM OLD.blocker -> 'holder'))
+    EXECUTE FUNCTION holdfast.record_wait();
+
+-- Restarts: restarts of memcached servers. The first replica that notices a restart adds the row.
+CREATE TABLE holdfast.restarts (
+    server     text COLLATE "C" NOT NULL,
+    started_at timestamptz NOT NULL,
+    noticed_at timestamptz NOT NULL,
+    noticed_by text NOT NULL,
+    PRIMARY KEY (server, started_at)
+);
+
+-- Watches: running runs that a user is watching. Their replica saves their output as they write it.
+CREATE TABLE holdfast.watches (
+    run   uuid PRIMARY KEY,
+    until timestamptz NOT NULL
+);

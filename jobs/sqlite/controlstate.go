@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	generation = `SELECT orders FROM holdfast_meta`
+	generation = `SELECT control_version FROM holdfast_meta`
 
 	// Not of runs that have ended since.
 	cancelsOf = `

@@ -37,7 +37,7 @@ ORDER BY r.created_at DESC, r.id DESC`
 	sumBlockages = `
 SELECT job, holder, resource, count(*), sum(state NOT IN ('running', 'waiting')),
     sum(until - since), max(until - since), max(until)
-FROM (SELECT * FROM holdfast_blockages WHERE until >= ?1 AND until < ?2 ORDER BY until DESC
+FROM (SELECT * FROM holdfast_wait_history WHERE until >= ?1 AND until < ?2 ORDER BY until DESC
     LIMIT ?3)
 GROUP BY job, holder, resource ORDER BY sum(until - since) DESC LIMIT ?4`
 )

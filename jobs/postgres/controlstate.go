@@ -14,20 +14,20 @@ import (
 // is to be cancelled may by now have gone from the session that it ran in to
 // another, with a further attempt: its claim tells whose it is.
 const readControlState = `
-SELECT m.orders,
+SELECT m.control_version,
     coalesce((SELECT s.draining FROM holdfast.sessions s WHERE s.id = $1), false),
     (SELECT jsonb_object_agg(c.run, c.asked_by) FROM holdfast.cancels c
         JOIN holdfast.claims k ON k.run = c.run WHERE k.session = $1),
     (SELECT jsonb_agg(w.run ORDER BY w.run) FROM holdfast.watches w
         JOIN holdfast.claims k ON k.run = w.run
      WHERE k.session = $1 AND w.until > clock_timestamp()),
-    CASE WHEN m.orders <> $2 THEN (
+    CASE WHEN m.control_version <> $2 THEN (
         SELECT jsonb_agg(jsonb_build_object('id', p.id, 'target',
             jsonb_build_object('kind', p.kind, 'name', p.name),
             'paused_at', p.paused_at, 'paused_by', p.paused_by, 'reason', p.reason)
                 ORDER BY p.paused_at, p.id)
         FROM holdfast.pauses p WHERE p.resumed_at IS NULL) END,
-    CASE WHEN m.orders <> $2 THEN (
+    CASE WHEN m.control_version <> $2 THEN (
         SELECT jsonb_agg(jsonb_build_object('job', s.job, 'spec', s.spec, 'version', s.version,
             'changed_at', s.changed_at,
             'changed_by', s.changed_by) ORDER BY s.job)

@@ -30,7 +30,7 @@ INSERT INTO holdfast.audit (id, at, actor, via, replica, action, target, reason,
 VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
 	// Everybody locks meta last, and until the commit that is sent with this.
-	raiseControlState = `UPDATE holdfast.meta SET orders = orders + 1 WHERE one`
+	raiseControlState = `UPDATE holdfast.meta SET control_version = control_version + 1 WHERE one`
 
 	notify = `SELECT pg_notify($1, $2)`
 )

@@ -21,7 +21,7 @@ INSERT INTO holdfast_audit (id, at, actor, via, replica, action, target, reason,
     outcome)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
 
-	raiseControlState = `UPDATE holdfast_meta SET orders = orders + 1`
+	raiseControlState = `UPDATE holdfast_meta SET control_version = control_version + 1`
 )
 
 // actionTx is an action while it is done, in a transaction of its own.

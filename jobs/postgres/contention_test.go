@@ -42,7 +42,7 @@ func TestLockPagesWalkAnIndex(t *testing.T) {
 	s.exec(strings.NewReplacer("1000000", "20000", "999950", "19950", "999920", "19920").
 		Replace(manyJobs))
 	s.exec(
-		`INSERT INTO holdfast.blockages SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
+		`INSERT INTO holdfast.wait_history SELECT gen_random_uuid(), 'job-' || n % 100, 'job-' || n % 7, 'table:s/t', 'running', t - interval '1 second', t
 FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n * interval '4 seconds' AS t) at`)
 	s.exec("VACUUM ANALYZE")
 	at := time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)
@@ -53,11 +53,11 @@ FROM generate_series(1, 20000) n, LATERAL (SELECT timestamptz '2026-01-01' + n *
 	}{
 		{fmt.Sprintf(stretchesOf, 50, jobs.RunIntervalsBefore), "runs_job", []any{names, at, at.Add(time.Minute)}},
 		{fmt.Sprintf(typicalOf, jobs.TypicalOf), "runs_job", []any{names}},
-		{fmt.Sprintf(sumBlockages, jobs.MaxTallied, jobs.MaxBatch), "blockages_until", []any{at, at.Add(time.Minute)}},
+		{fmt.Sprintf(sumBlockages, jobs.MaxTallied, jobs.MaxBatch), "wait_history_until", []any{at, at.Add(time.Minute)}},
 	} {
 		plan := s.explain(c.query, c.args)
 		if strings.Contains(plan, "Seq Scan on runs") ||
-			strings.Contains(plan, "Seq Scan on blockages") || !strings.Contains(plan, c.index) {
+			strings.Contains(plan, "Seq Scan on wait_history") || !strings.Contains(plan, c.index) {
 			t.Errorf("the plan does not walk %s:\n%s", c.index, plan)
 		}
 	}

@@ -1,3 +1,0 @@
--- Which servers of stage 1 a replica locks on, for replicas to compare; '' where
--- an older binary did not say.
-ALTER TABLE holdfast_sessions ADD COLUMN lock_servers TEXT NOT NULL DEFAULT '';
