@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-dev/holdfast/admin"
 	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
@@ -163,11 +162,4 @@ func (r *Replica) logMistakes(err error) {
 func mistake(e *zerolog.Event, p configs.Problem) *zerolog.Event {
 	return e.Str("file", p.File).Int("line", p.Line).Int("column", p.Column).Str("key", p.Key).
 		Str("detail", p.Message)
-}
-
-// accessOf says who may use the page.
-func accessOf(config configs.Admin) admin.Access {
-	o := AccessOptions(config)
-	return admin.Access{Hosts: o.Hosts, Users: o.Users, Tokens: o.Tokens, Proxy: o.Proxy,
-		CookieKeys: o.CookieKeys}
 }

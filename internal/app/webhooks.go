@@ -7,23 +7,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/jobs"
 	"github.com/holdfast-dev/holdfast/jobs/webhook"
 )
-
-// hooksOf returns which webhooks are told how the job's runs end.
-func hooksOf(config *configs.Config, job string) []jobs.Hook {
-	var hooks []jobs.Hook
-	for _, w := range config.Webhooks {
-		if !w.Covers(job) {
-			continue
-		}
-		for _, event := range w.Events {
-			hooks = append(hooks, jobs.Hook{Webhook: w.Name, State: jobs.State(event)})
-		}
-	}
-	return hooks
-}
 
 // newSender returns what tells the configured webhooks, or nil where there are
 // none.

@@ -20,14 +20,6 @@ by others; it says that it is not ready. It holds until undrain, or until the re
 	})
 }
 
-func (c *commandLine) undrainCommand() *cobra.Command {
-	return c.actionCommand(&cobra.Command{
-		Use: "undrain REPLICA", Short: "Have a replica start runs again", Args: cobra.ExactArgs(1),
-	}, func(ctx context.Context, a *acting, args []string) error {
-		return a.drain(ctx, args[0], false)
-	})
-}
-
 // drainedReplica is what was asked of one session.
 type drainedReplica struct {
 	Replica  string    `json:"replica"`

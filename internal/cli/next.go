@@ -99,10 +99,6 @@ func (c *commandLine) nextOfExpression(expression, zone string, from time.Time, 
 	return c.print(scheduledTimes, "SCHEDULED\tUTC\tCLOCKS", rows)
 }
 
-func shownScheduledAt(scheduledAt time.Time) string {
-	return scheduledAt.Format("Mon 2006-01-02 15:04:05 MST")
-}
-
 // upcomingFiring is one firing as next shows it.
 type upcomingFiring struct {
 	Job         string    `json:"job"`
@@ -130,33 +126,6 @@ func (u upcomingFiring) remark() string {
 		remarks = append(remarks, u.Clocks)
 	}
 	return strings.Join(remarks, "; ")
-}
-
-// previewOf returns the first scheduled times of a job after from.
-func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
-	excluded bool) []upcomingFiring {
-	var scheduledTimes []upcomingFiring
-	zone := job.Schedule.Zone()
-	if after := job.Schedule.After(); len(after) > 0 {
-		of, _ := table(job.Name)
-		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() &&
-			len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of,
-			scheduledAt) {
-			scheduledTimes = append(scheduledTimes,
-				upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
-		}
-		return scheduledTimes
-	}
-	for _, o := range job.Schedule.Preview(from, count, excluded) {
-		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone),
-			ExcludedBy: o.ExcludedBy, Clocks: o.Change}
-		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
-			start := scheduledAt.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
-			scheduledAt.StartsAt = &start
-		}
-		scheduledTimes = append(scheduledTimes, scheduledAt)
-	}
-	return scheduledTimes
 }
 
 func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excluded bool) error {
@@ -192,6 +161,33 @@ func (c *commandLine) nextOfJobs(names []string, from time.Time, count int, excl
 			d.ScheduledAt.UTC().Format(time.RFC3339), d.Job, d.remark()}
 	}
 	return c.print(scheduledTimes, "SCHEDULED\tUTC\tJOB\tREMARK", rows)
+}
+
+// previewOf returns the first scheduled times of a job after from.
+func previewOf(job configs.Job, table func(string) (jobs.Job, bool), from time.Time, count int,
+	excluded bool) []upcomingFiring {
+	var scheduledTimes []upcomingFiring
+	zone := job.Schedule.Zone()
+	if after := job.Schedule.After(); len(after) > 0 {
+		of, _ := table(job.Name)
+		for scheduledAt := jobs.NextScheduledAt(table, of, from); !scheduledAt.IsZero() &&
+			len(scheduledTimes) < count; scheduledAt = jobs.NextScheduledAt(table, of,
+			scheduledAt) {
+			scheduledTimes = append(scheduledTimes,
+				upcomingFiring{Job: job.Name, ScheduledAt: scheduledAt.In(zone), After: after})
+		}
+		return scheduledTimes
+	}
+	for _, o := range job.Schedule.Preview(from, count, excluded) {
+		scheduledAt := upcomingFiring{Job: job.Name, ScheduledAt: o.ScheduledAt.In(zone),
+			ExcludedBy: o.ExcludedBy, Clocks: o.Change}
+		if job.Schedule.MaxDelay() > 0 && o.ExcludedBy == "" {
+			start := scheduledAt.ScheduledAt.Add(job.Schedule.Delay(job.Name, o.ScheduledAt))
+			scheduledAt.StartsAt = &start
+		}
+		scheduledTimes = append(scheduledTimes, scheduledAt)
+	}
+	return scheduledTimes
 }
 
 func jobNames(config *configs.Config) []string {

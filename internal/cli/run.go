@@ -2,14 +2,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
 	"github.com/holdfast-dev/holdfast/internal/app"
 )
 
@@ -58,50 +56,4 @@ func (c *commandLine) runReloading(ctx context.Context, replica *app.Replica,
 	stop()
 	reloading.Wait()
 	return err
-}
-
-func (c *commandLine) validateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "validate", Short: "Check the configuration, and say all that is wrong with it",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			config, err := c.load()
-			if err != nil {
-				return err
-			}
-			return c.print(map[string]any{"config": c.configPath, "jobs": len(config.Jobs),
-				"valid": true},
-				fmt.Sprintf("%s is valid: %d jobs", c.configPath, len(config.Jobs)), nil)
-		},
-	}
-}
-
-func (c *commandLine) migrateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "migrate", Short: "Bring the database's schema up to date", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := c.load()
-			if err != nil {
-				return err
-			}
-			config.Database.Migrate = true
-			log, _, _ := app.NewLog(configs.Log{Level: "info", Format: config.Log.Format}, os.Stderr)
-			store, err := app.OpenStore(cmd.Context(), config, true, log)
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			return c.print(map[string]any{"cluster": store.ClusterID()},
-				fmt.Sprintf("schema is up to date, cluster %s", store.ClusterID()), nil)
-		},
-	}
-}
-
-func (c *commandLine) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return c.print(map[string]string{"version": app.Version()}, "holdfast "+app.Version(), nil)
-		},
-	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -12,6 +13,47 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
 )
+
+func (c *commandLine) runsCommand() *cobra.Command {
+	var filter jobs.RunFilter
+	var states []string
+	cmd := &cobra.Command{
+		Use: "runs [RUN]", Short: "List runs, the youngest first, or show one with its output " +
+			"and result", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return c.showRun(cmd, args[0])
+			}
+			for _, state := range states {
+				if !slices.Contains(jobs.States(), jobs.State(state)) {
+					return fmt.Errorf("--state: expected one of %v, found %q", jobs.States(), state)
+				}
+				filter.States = append(filter.States, jobs.State(state))
+			}
+			if filter.Limit < 1 || filter.Limit > jobs.MaxBatch {
+				return fmt.Errorf("-n: expected 1 to %d, found %d", jobs.MaxBatch, filter.Limit)
+			}
+			return c.withStore(cmd.Context(), func(_ *configs.Config, store app.Storage) error {
+				list, err := store.Runs(cmd.Context(), filter)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, r := range list {
+					rows[i] = []string{r.ID.String(), r.Job, clock(&r.ScheduledAt), string(r.State),
+						r.Replica, clock(r.StartedAt), took(r), why(r)}
+				}
+				return c.print(append([]jobs.Record{}, list...),
+					"RUN\tJOB\tSCHEDULED\tSTATE\tREPLICA\tSTARTED\tTOOK\tWHY", rows)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&filter.Job, "job", "", "only runs of this `job`")
+	cmd.Flags().StringVar(&filter.Replica, "replica", "", "only runs on this `replica`")
+	cmd.Flags().StringSliceVar(&states, "state", nil, "only runs in this `state`; may be repeated")
+	cmd.Flags().IntVarP(&filter.Limit, "count", "n", 50, "how many runs")
+	return cmd
+}
 
 // showRun prints all that is known of one run.
 func (c *commandLine) showRun(cmd *cobra.Command, text string) error {

@@ -8,13 +8,9 @@ import (
 	"os/user"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-dev/holdfast/configs"
-	"github.com/holdfast-dev/holdfast/internal/app"
 	"github.com/holdfast-dev/holdfast/jobs"
-	"github.com/holdfast-dev/holdfast/locking"
 )
 
 // acting is what the commands that act have in common.
@@ -42,22 +38,6 @@ func (a *acting) action() jobs.Action {
 		actor = "unknown"
 	}
 	return jobs.Action{Actor: actor, Via: "cli", Reason: a.reason}
-}
-
-// withOperations calls use with the operations of the configured cluster.
-func (c *commandLine) withOperations(ctx context.Context,
-	use func(*jobs.Operations, jobs.Store) error) error {
-	registry, err := app.NewRegistry(c.handlers)
-	if err != nil {
-		return err
-	}
-	return c.withStore(ctx, func(config *configs.Config, store app.Storage) error {
-		table := app.Jobs(config)
-		return withStage1(ctx, config, store, func(locker *locking.Locker) error {
-			return use(app.NewOperations(app.Specs{Config: func() *configs.Config { return config }, Registry: registry},
-				table, store, store.Outbox, locker, "", nil, zerolog.Nop()), store)
-		})
-	})
 }
 
 // unknownJob says what to do about a job that the store does not have.

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/handlers"
+)
+
+// NewRegistry returns the built-in handlers and the program's own.
+func NewRegistry(own []jobs.Registration) (*jobs.Registry, error) {
+	return jobs.NewRegistry(append([]jobs.Registration{handlers.SQL(), handlers.HTTP(nil),
+		handlers.Command()}, own...)...)
+}
+
+// ParamChecker lets a configuration be checked against a registry's handlers.
+type ParamChecker struct{ *jobs.Registry }
+
+// Check returns what the handler refuses in the params.
+func (c ParamChecker) Check(handler string, params json.RawMessage) []configs.ParamProblem {
+	_, err := c.Bind(handler, params)
+	var refused *jobs.ParamsError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &refused):
+		return []configs.ParamProblem{{Message: err.Error()}}
+	}
+	problems := make([]configs.ParamProblem, len(refused.Problems))
+	for i, p := range refused.Problems {
+		problems[i] = configs.ParamProblem(p)
+	}
+	return problems
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/admin"
+	"github.com/holdfast-dev/holdfast/configs"
+	"github.com/holdfast-dev/holdfast/internal/app"
+	"github.com/holdfast-dev/holdfast/jobs"
+	"github.com/holdfast-dev/holdfast/jobs/schedule"
+)
+
+func (c *commandLine) jobsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "jobs", Short: "List the jobs that the store knows, with their last run",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withStore(cmd.Context(), func(config *configs.Config, store app.Storage) error {
+				scheduledTimes, err := c.nextScheduledTimes(cmd.Context(), config, store)
+				if err != nil {
+					return err
+				}
+				list, err := admin.Jobs(cmd.Context(), store, scheduledTimes)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, j := range list {
+					rows[i] = []string{j.Name, j.Schedule, j.Timezone, j.Handler,
+						resourceNames(j.Resources), clock(j.NextScheduledAt), lastRun(j.LastRun)}
+				}
+				return c.print(list, "JOB\tSCHEDULE\tZONE\tHANDLER\tRESOURCES\tNEXT "+
+					"SCHEDULED\tLAST RUN", rows)
+			})
+		},
+	}
+}
+
+// nextScheduledTimes returns the next scheduled times of a job by the configuration, or by what was
+// added at run time. An added job that can't be read with this configuration has none.
+func (c *commandLine) nextScheduledTimes(ctx context.Context, config *configs.Config,
+	store app.Storage) (func(string, time.Time, int) []time.Time, error) {
+	registry, err := app.NewRegistry(c.handlers)
+	if err != nil {
+		return nil, err
+	}
+	now, err := store.ControlState(ctx, uuid.Nil, 0)
+	if err != nil {
+		return nil, fmt.Errorf("added jobs: %w", err)
+	}
+	schedules := make(map[string]schedule.Schedule, len(config.Jobs)+len(now.Specs))
+	specs := app.Specs{Config: func() *configs.Config { return config }, Registry: registry}
+	for _, s := range now.Specs {
+		if job, err := specs.Build(s.Text); err == nil {
+			schedules[s.Job] = job.Schedule
+		}
+	}
+	for _, j := range config.Jobs {
+		schedules[j.Name] = j.Schedule
+	}
+	return func(job string, from time.Time, n int) []time.Time {
+		return schedule.ScheduledTimes(schedules, job, from, n)
+	}, nil
+}
+
+func resourceNames(resources []admin.Resource) string {
+	names := make([]string, len(resources))
+	for i, r := range resources {
+		names[i] = r.Resource
+	}
+	return strings.Join(names, ", ")
+}
+
+func lastRun(r *jobs.Record) string {
+	if r == nil {
+		return "never"
+	}
+	return fmt.Sprintf("%s, %s", r.State, clock(r.FinishedAt))
+}

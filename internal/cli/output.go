@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// outputFormat is the flag -o.
+type outputFormat string
+
+// Set takes table or json.
+func (f *outputFormat) Set(text string) error {
+	if text != "table" && text != "json" {
+		return errors.New(`expected "table" or "json"`)
+	}
+	*f = outputFormat(text)
+	return nil
+}
+
+// String returns the format.
+func (f *outputFormat) String() string {
+	if *f == "" {
+		return "table"
+	}
+	return string(*f)
+}
+
+// Type is what help shows.
+func (f *outputFormat) Type() string { return "format" }
+
+// print writes value as JSON, or rows as a table.
+func (c *commandLine) print(value any, header string, rows [][]string) error {
+	if c.format == "json" {
+		encoder := json.NewEncoder(c.out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, header)
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				fmt.Fprint(table, "\t")
+			}
+			fmt.Fprint(table, printable(cell))
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+// printable keeps a cell on its line, and out of the terminal's control.
+func printable(cell string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, cell)
+}
+
+// clock shows an instant in UTC.
+func clock(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+func shownScheduledAt(scheduledAt time.Time) string {
+	return scheduledAt.Format("Mon 2006-01-02 15:04:05 MST")
+}
+
+func took(r jobs.Record) string {
+	length, ended := r.Took()
+	if !ended {
+		return "-"
+	}
+	return length.Round(time.Millisecond).String()
+}
+
+// why says in one line why a run did not succeed.
+func why(r jobs.Record) string {
+	var parts []string
+	for _, part := range []string{string(r.Reason), r.Detail, r.Error} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if r.State == jobs.Waiting && r.BlockedBy != nil {
+		parts = append(parts, r.BlockedBy.Words("is held by"))
+	}
+	return strings.Join(parts, ": ")
+}

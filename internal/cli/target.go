@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/jobs"
+)
+
+// targetFlags name what is paused or resumed.
+type targetFlags struct {
+	group string
+	all   bool
+}
+
+func (t *targetFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.group, "group", "", "a `group` of jobs instead of one job")
+	cmd.Flags().BoolVar(&t.all, "all", false, "everything instead of one job")
+}
+
+func (t *targetFlags) target(args []string) (jobs.Target, error) {
+	named := len(args)
+	if t.group != "" {
+		named++
+	}
+	if t.all {
+		named++
+	}
+	switch {
+	case named != 1:
+		return jobs.Target{}, errors.New("expected one of: a job, --group GROUP, --all")
+	case t.all:
+		return jobs.Target{Kind: jobs.TargetAll}, nil
+	case t.group != "":
+		return jobs.Target{Kind: jobs.TargetGroup, Name: t.group}, nil
+	}
+	return jobs.Target{Kind: jobs.TargetJob, Name: args[0]}, nil
+}
+
+func (c *commandLine) printPauses(value any, pauses ...jobs.Pause) error {
+	rows := make([][]string, len(pauses))
+	for i, p := range pauses {
+		rows[i] = []string{p.Target.String(), clock(&p.At), p.By, p.Reason, clock(p.ResumedAt)}
+	}
+	return c.print(value, "PAUSED\tSINCE\tBY\tREASON\tRESUMED", rows)
+}

@@ -1,0 +1,16 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-dev/holdfast/internal/app"
+)
+
+func (c *commandLine) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return c.print(map[string]string{"version": app.Version()}, "holdfast "+app.Version(), nil)
+		},
+	}
+}
